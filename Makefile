@@ -1,0 +1,71 @@
+# Everything from a fresh clone: `make run` starts a node, `make test` runs the tests. Needs Python 3.11+, make and git.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+BENCHES := send history inbox unread limiter
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-all check bench clean locks
+
+help:
+	@echo "make run       start a node to try: tidings serve --dev        (ARGS='--port 9000')"
+	@echo "make test      the tests, without the long ones                (ARGS='-k unread')"
+	@echo "make check     lint, types, tidy and the tests: what CI runs"
+	@echo "make test-all  the long tests too"
+	@echo "make bench     the benchmarks; results in bench/results/local"
+	@echo "make setup     the environment only: $(VENV), with the tidings command in it"
+	@echo "make clean     remove the environment and what tools left behind (never a node's data)"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "setup: Python 3.11 or newer is needed, $$($(PYTHON) -V 2>&1) was found; name another: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "setup: Python's venv is missing: install python3-venv (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "setup: installing requirements/dev.txt into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.ready-bench: $(VENV)/.ready requirements/bench.txt
+	@echo "setup: installing requirements/bench.txt into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/bench.txt
+	@touch $@
+
+run: setup
+	@exec $(BIN)/tidings serve --dev $(ARGS)
+
+test: setup
+	@echo "test: needs nothing but $(VENV); Valkey and SQLite are embedded; servers listen on loopback and unix sockets"
+	@$(BIN)/python -m pytest -q -m "not long" $(ARGS)
+
+test-all: setup
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check -q .
+	@$(BIN)/mypy --strict src
+	@$(MAKE) --no-print-directory test
+
+bench: $(VENV)/.ready-bench
+	@for name in $(BENCHES); do echo "bench: $$name"; $(BIN)/python bench/$$name.py $(ARGS) || exit 1; done
+
+# The locks name exact versions and hashes and no host, so they hold wherever the packages come from.
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+locks: setup
+	@$(BIN)/python -m pip --disable-pip-version-check install -q pip-tools
+	@$(LOCK) -o requirements/run.txt pyproject.toml
+	@$(LOCK) --extra dev -c requirements/run.txt -o requirements/dev.txt pyproject.toml
+	@$(LOCK) --extra dev --extra bench -c requirements/dev.txt -o requirements/bench.txt pyproject.toml
+
+clean:
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

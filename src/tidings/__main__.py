@@ -1,0 +1,10 @@
+"""`python -m tidings` is the `tidings` command."""
+
+from __future__ import annotations
+
+import sys
+
+from tidings.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

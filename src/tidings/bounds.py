@@ -1,0 +1,89 @@
+"""Every limit, with its unit last and its reason beside it. Nothing in Tidings is unbounded.
+
+What an operator may change is in config.py; what is here is part of the design or the protocol.
+"""
+
+# --- the wire -------------------------------------------------------------------------------------
+FRAME_BYTES_MAX = 64 * 1024  # protocol: a larger frame closes the socket with 1009
+TEXT_BYTES_MAX = 16 * 1024  # protocol: a larger text is `too_large`
+HTTP_BODY_BYTES_MAX = 64 * 1024  # the same as a frame, so REST and WebSocket take the same things
+TOKEN_CHARS_MAX = 8 * 1024  # a JWT with generous claims; more is work for nothing
+ID_CHARS_MAX = 128  # user and conversation ids: they are part of keys and rows
+MESSAGE_ID_CHARS_MAX = 64  # room for a UUID, a ULID or a Snowflake with a prefix
+NAME_CHARS_MAX = 200  # names are shown in a list; longer ones are a mistake
+URL_CHARS_MAX = 2_000  # what browsers and proxies agree on for an avatar_url
+RESUME_CONVERSATIONS_MAX = 200  # protocol: named in `resume`, and announced after it
+PAGE_DEFAULT = 20  # the design's page: one screen of an inbox or a conversation
+PAGE_MAX = 100  # protocol: a larger limit is served as this
+READ_SEQS_MAX = 1_000  # sparse reads named in one frame; they fold into ranges
+ACKS_MAX = 200  # conversations acknowledged in one message.delivered
+
+# --- sockets --------------------------------------------------------------------------------------
+HANDSHAKE_S = 10  # a slow handshake holds a file descriptor and nothing else
+CONNECT_S = 5  # protocol: the first frame must be `connect`, within this time
+PING_INTERVAL_S = 25  # below the 30-60 s after which common proxies cut idle tunnels
+IDLE_S = 60  # nothing heard for two pings and some slack: the peer is gone
+SOCKET_QUEUE_BYTES_MAX = 1024 * 1024  # per socket; past it the reader is slow and resumes later
+NODE_QUEUE_BYTES_MAX = 256 * 1024 * 1024  # all sockets of a node together
+CONNECTIONS_PER_USER_MAX = 100  # devices and tabs of one person on one node
+BAD_FRAMES_MAX = 20  # within BAD_FRAMES_WINDOW_S: repeated nonsense closes the socket
+BAD_FRAMES_WINDOW_S = 10  # see BAD_FRAMES_MAX
+PINGS_MAX = 100  # ping and pong frames within BAD_FRAMES_WINDOW_S; a flood of them closes the socket
+FRAGMENTS_MAX = 256  # pieces of one frame: empty pieces without end must not be waited for
+CLOSE_LINGER_S = 5.0  # after our close frame, for the peer to read what is queued and answer it
+FLUSH_BYTES = 64 * 1024  # frames of one loop turn are written together; from here on at once
+HTTP_HEAD_BYTES_MAX = 32 * 1024  # request line and headers; an endless head must not be waited for
+HTTP_KEEP_ALIVE_S = 30  # an idle HTTP connection; longer than the pause between two pages
+IN_FLIGHT_PER_SOCKET_MAX = 256  # requests of one socket under way; more wait unread in its buffer
+
+# --- conversations --------------------------------------------------------------------------------
+MEMBERS_MAX = 1_000  # one index call per member and batch; more wants another design
+MEMBER_CHANGE_USERS_MAX = 45  # users in one entry: 2 rows each + 3 fit DynamoDB's 100-item transaction
+READ_RANGES_MAX = 64  # sparse ranges above a cursor; more is `too_large`
+PREVIEW_CHARS_MAX = 120  # what an inbox row shows of the last message
+
+# --- the send path --------------------------------------------------------------------------------
+LANES = 4  # batches under way at once: enough to overlap commit and keyspace, few enough to gather
+LANE_QUEUE_MAX = 20_000  # sends waiting in one lane; past it they are refused as `unavailable`
+BATCH_ENTRIES_MAX = 512  # entries in one batch of a lane
+BATCH_FANOUT_MAX = 2_000  # index calls in one batch: closed early when its fan-out is large
+GROUP_ENTRIES_MAX = 45  # entries of one conversation in a batch: DynamoDB's transaction limit with dedupe rows
+STORE_DEADLINE_S = 5.0  # retries of an ambiguous commit before the sends are refused as `unavailable`
+RENUMBER_MAX = 8  # tries to find free numbers before a group is refused; two nodes never need three
+OPEN_SLOT_S = 3.0  # design: an open slot this old is closed by a void
+MEMBERS_WAIT_S = 4.0  # how long a batch waits for a numbered member change to be decided (a slot is, in 3 s)
+SENT_GENERATION_S = 600  # two generations of the dedupe fast path: a resend comes within minutes
+CLEAR_OPEN_S = 0.25  # finished work is taken off the open list this much later, many at a time
+HOLD_MESSAGES_MAX = 1_000  # refused sends remembered per socket and conversation
+
+# --- unread, inbox, history -----------------------------------------------------------------------
+REBUILDS_MAX = 8  # users rebuilt at the same time per node: a cold keyspace must not melt the tables
+REBUILD_TRIES_MAX = 20  # a rebuild overtaken by sends this often is refused as `unavailable`
+REBUILD_CHUNK = 500  # rows, heads and marks per round trip of a rebuild
+INDEX_TTL_S = 30 * 86_400  # inbox and marks of a user nobody writes to or reads; rebuilt on demand
+ROW_WRITE_S = 1.0  # conversation rows are written this much later, last value per row
+ROW_WRITE_BIG_S = 10.0  # the same for conversations above ROW_WRITE_BIG_MEMBERS
+ROW_WRITE_BIG_MEMBERS = 50  # a channel must not cost a row per member and message
+CONVERSATIONS_CACHED_MAX = 50_000  # member lists kept in a node's memory
+
+# --- keyspace and tables --------------------------------------------------------------------------
+KEYSPACE_COMMAND_S = 5.0  # a command unanswered this long: the link is cut and taken up again
+KEYSPACE_CONNECT_S = 3.0  # one attempt to connect, AUTH and load included
+KEYSPACE_RETRY_S = 0.2  # pause between attempts to reconnect, with jitter
+KEYSPACE_WAIT_S = 0.5  # a call waits this long for a link that just went down, then it is refused at once
+KEYSPACE_RUNS_MAX = 50_000  # runs that wait for answers on one link; the deadline empties it long before
+VALKEY_START_S = 300.0  # the embedded server reads its AOF first; a big one takes minutes, not more
+VALKEY_STOP_S = 10.0  # from SIGTERM to the last fsync; then it is killed
+VALKEY_STEADY_S = 10.0  # an embedded server that dies younger than this is in a crash loop
+VALKEY_RESTART_S_MAX = 5.0  # pause before a restart in a crash loop, at most
+VALKEY_LOCK_S = 0.5  # a verb that only looks holds the data folder's lock for microseconds
+VALKEY_LOG_BYTES_MAX = 10 * 1024 * 1024  # a longer log is set aside at the next start; one old log is kept
+UNIX_PATH_BYTES_MAX = 100  # sockaddr_un has room for 107 on Linux and 103 on macOS
+EPOCH_CHECK_S = 1.0  # design: the epoch is read again this often
+SQLITE_BUSY_S = 5.0  # several nodes may share one file; a commit takes milliseconds
+SQLITE_READERS = 2  # reader threads; each hop carries every read that waits
+SQLITE_WAL_PAGES = 4_000  # 16 MB of log before a checkpoint: pages written often are then copied once
+SQLITE_DELETE_CHUNK = 2_000  # entries of a deleted conversation removed in one commit: other writers wait for it
+NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and its work is finished by another
+NODE_RENEW_S = 2.0  # how often a node says that it lives
+DRAIN_S = 30.0  # design: from SIGTERM to exit 0, at most

@@ -1,0 +1,327 @@
+"""The `tidings` command: which verbs there are, how their words are read, and how a mistake is answered.
+
+A verb is one row of `VERBS`; what it does is imported when it runs, so that `--help` is instant. Every setting of
+config.py is a flag of every verb. A user's mistake is one line on stderr and exit code 2, the world's trouble one line
+and 1; a traceback means a defect of ours. The only module that prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+from tidings import __version__, config
+from tidings.clock import Clock
+from tidings.config import Loaded, Settings
+from tidings.config_secret import to_serve, to_sign
+from tidings.config_values import SettingsError, duration_s, nearest, safe_id
+from tidings.errors import Problem, StoreError
+
+CONFIG_WIDTH = 34  # column of the values in `tidings config`
+
+
+class Report(Protocol):
+    """What a verb of checking answers: a msgspec Struct that says whether all is well."""
+
+    @property
+    def is_ok(self) -> bool: ...
+
+
+class Verb(NamedTuple):
+    """One command. `arguments` adds its own words; the settings and --json are added for all."""
+
+    about: str
+    run: Callable[[argparse.Namespace], int]
+    arguments: Callable[[argparse.ArgumentParser], Any] = lambda parser: None
+    has_json: bool = True
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The process's exit code: 0 done, 1 the world said no, 2 the words were wrong."""
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except SettingsError as error:
+        return _complain(error, 2)
+    except BrokenPipeError:  # the reader of our output went away, which is its right
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (StoreError, Problem, OSError) as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return 1
+    except RuntimeError as error:
+        if not _is_data_in_use(error):
+            raise
+        return _complain(error, 1)
+
+
+def _complain(error: Exception, code: int) -> int:
+    print("tidings: " + " ".join(str(error).split()), file=sys.stderr)
+    return code
+
+
+def _is_data_in_use(error: RuntimeError) -> bool:
+    from tidings.stores.keyspace_folder import DataInUse
+
+    return isinstance(error, DataInUse)
+
+
+# --- reading the words ----------------------------------------------------------------------------
+
+
+def _dispatch(words: list[str]) -> int:
+    if words[:1] in ([], ["help"], ["-h"], ["--help"]):
+        print(_usage(), file=sys.stdout if words else sys.stderr)
+        return 0 if words else 2
+    if words[0] == "--version":
+        words[0] = "version"
+    name = _verb_name(words)
+    arguments = _parse(name, words[len(name.split()) :])
+    return VERBS[name].run(arguments)
+
+
+def _load(arguments: argparse.Namespace) -> Loaded:
+    return config.load(_flags(arguments), os.environ, Path.cwd(), arguments.config)
+
+
+def _verb_name(words: list[str]) -> str:
+    for size in (2, 1):
+        name = " ".join(words[:size])
+        if name in VERBS:
+            return name
+    family = [name for name in VERBS if name.split()[0] == words[0]]
+    if family:
+        raise SettingsError(f"`tidings {words[0]}` needs one more word: {' or '.join(family)}")
+    raise SettingsError(f"unknown command {words[0]!r}{nearest(words[0], VERBS)}; `tidings --help` lists them")
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser that reports a mistake instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(message)
+
+
+def _parse(name: str, words: list[str]) -> argparse.Namespace:
+    verb = VERBS[name]
+    parser = _Parser(usage=f"tidings {name} [flags]", description=verb.about, allow_abbrev=False)
+    verb.arguments(parser)
+    if verb.has_json:
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(parser)
+    arguments, rest = parser.parse_known_args(words)
+    if rest:
+        flag = rest[0].partition("=")[0]
+        known = [option for option in parser._option_string_actions if option.startswith("--")]
+        raise SettingsError(f"unknown flag or word {flag!r} for `tidings {name}`{nearest(flag, known)}")
+    return arguments
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("settings", "a flag wins over the environment, that over tidings.toml")
+    group.add_argument(
+        "--config", metavar="FILE", help=f"read this file instead of ./tidings.toml [{config.CONFIG_ENV}]"
+    )
+    defaults = Settings()
+    for row in config.rows():
+        name = f"set:{row.path}"
+        if row.has("is_flag_only"):
+            group.add_argument(row.flag, dest=name, action="store_const", const="true", help=row.about)
+            continue
+        shown = config.shown(row, defaults) if row.path != "node.id" else "random"
+        default = f" (default {shown})" if shown not in (None, "") else ""
+        metavar = row.path.rpartition(".")[2].upper()
+        group.add_argument(row.flag, dest=name, metavar=metavar, help=f"{row.about}{default} [{row.variable}]")
+
+
+def _flags(arguments: argparse.Namespace) -> dict[str, str]:
+    given = vars(arguments).items()
+    return {name.removeprefix("set:"): value for name, value in given if name.startswith("set:") and value is not None}
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  tidings {name:<{width}} {verb.about}" for name, verb in VERBS.items())
+    return (
+        f"Tidings {__version__}: a messaging backend that a team runs itself.\n\n{verbs}\n\n"
+        "To try it: tidings serve --dev\n"
+        "`tidings VERB --help` lists a verb's flags; `tidings config` shows the settings that hold."
+    )
+
+
+# --- answering ------------------------------------------------------------------------------------
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print_report(report: Report, is_json: bool) -> int:
+    """Every field of the report on a line of its own; 1 when it is not well."""
+    import msgspec
+
+    fields: dict[str, Any] = msgspec.to_builtins(report)
+    fields["is_ok"] = report.is_ok
+    if is_json:
+        _print_json(fields)
+    else:
+        for name, value in fields.items():
+            print(f"{name}: {_plain(value)}")
+    return 0 if report.is_ok else 1
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(f"\n  {json.dumps(item, ensure_ascii=False)}" for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)
+
+
+# --- the verbs ------------------------------------------------------------------------------------
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    settings = to_serve(_load(arguments).settings)
+    from tidings import telemetry, wiring
+
+    telemetry.configure_logs(settings.log.format, settings.log.level)
+    return wiring.serve(settings, lambda port: print(banner(settings, port), flush=True))
+
+
+def banner(settings: Settings, port: int) -> str:
+    """What an operator sees once the node listens."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{port}"
+    lines = [
+        f"Tidings {__version__} listens on {url}",
+        f"  page      {url}/",
+        f"  API       {url}/docs   {url}/openapi.json",
+        f"  metrics   {url}/metrics",
+        f"  health    {url}/healthz   {url}/readyz",
+        f"  data      {settings.data}",
+    ]
+    return "\n".join(lines + (_dev_lines(url) if settings.dev else []))
+
+
+def _dev_lines(url: str) -> list[str]:
+    body = """-H 'Content-Type: application/json' -d '{"user_id":"alice"}'"""
+    return [
+        "",
+        "  --dev: SIGN-IN IS OPEN. Anyone on this machine can become any user; loopback only. Not for production.",
+        f"  a token   curl -s -X POST {url}/v1/dev/token {body}",
+    ]
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    loaded = _load(arguments)
+    settings = loaded.settings
+    table = {row.path: (config.shown(row, settings), loaded.sources[row.path]) for row in config.rows()}
+    if arguments.json:
+        _print_json({path: {"value": value, "source": source} for path, (value, source) in table.items()})
+        return 0
+    for path, (value, source) in table.items():
+        text = "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
+        print(f"{path:<18} {text:<{CONFIG_WIDTH}} {source}")
+    return 0
+
+
+def _token_create(arguments: argparse.Namespace) -> int:
+    settings = to_sign(_load(arguments).settings)
+    user_id = _checked("--user", safe_id, arguments.user)
+    now_ms = Clock().now_ms()
+    expires_s = now_ms // 1000 + _checked("--ttl", duration_s, arguments.ttl)
+    token = _sign(settings, user_id, now_ms, expires_s)
+    if arguments.json:
+        _print_json({"token": token, "user_id": user_id, "expires_at": expires_s * 1000})
+    else:
+        print(token)
+    return 0
+
+
+def _sign(settings: Settings, user_id: str, now_ms: int, expires_s: int) -> str:
+    """A token as the team's own backend would make it; `iat` keeps its milliseconds, which a revocation compares."""
+    from joserfc import jwt
+    from joserfc.jwk import OctKey
+
+    assert settings.auth.secret is not None
+    claims: dict[str, Any] = {"sub": user_id, "iat": now_ms / 1000, "exp": expires_s}
+    wanted = {"iss": settings.auth.issuer, "aud": settings.auth.audience}
+    claims |= {name: value for name, value in wanted.items() if value is not None}
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(settings.auth.secret))
+
+
+def _checked(flag: str, parse: Callable[[str], Any], value: str) -> Any:
+    try:
+        return parse(value)
+    except SettingsError as error:
+        raise SettingsError(f"bad value for {flag}: {error}") from None
+
+
+def _key_create(arguments: argparse.Namespace) -> int:
+    from tidings import wiring
+
+    key = wiring.create_key(_load(arguments).settings, arguments.name, arguments.role)
+    if arguments.json:
+        _print_json({"key": key, "name": arguments.name, "role": arguments.role})
+    else:
+        print(key)
+        print("Keep it now: only its hash is stored, and it is not shown again.", file=sys.stderr)
+    return 0
+
+
+def _unread(arguments: argparse.Namespace, *, repair: bool) -> int:
+    from tidings import wiring
+
+    user_id = None if arguments.user is None else _checked("--user", safe_id, arguments.user)
+    return _print_report(wiring.verify_unread(_load(arguments).settings, user_id, repair), arguments.json)
+
+
+def _tables(arguments: argparse.Namespace, *, create: bool) -> int:
+    from tidings import wiring
+
+    return _print_report(wiring.check_tables(_load(arguments).settings, create), arguments.json)
+
+
+def _version(arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        _print_json({"version": __version__, "python": sys.version.split()[0]})
+    else:
+        print(f"tidings {__version__}")
+    return 0
+
+
+def _token_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--user", required=True, help="the user id: the token's `sub`")
+    parser.add_argument("--ttl", default="1h", help="how long it is valid: 90s, 15m, 1h, 30d (default 1h)")
+
+
+def _key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", required=True, help="what the key is for; shown where keys are listed")
+    parser.add_argument("--role", choices=("admin", "readonly"), default="admin", help="(default admin)")
+
+
+def _user_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--user", help="this user only (default: every user)")
+
+
+VERBS: dict[str, Verb] = {
+    "serve": Verb("start a node and print its URLs", _serve, has_json=False),
+    "config": Verb("print every setting and where it came from", _config),
+    "token create": Verb("make a user token, signed with auth.secret", _token_create, _token_arguments),
+    "key create": Verb("make a server API key, shown once", _key_create, _key_arguments),
+    "unread verify": Verb(
+        "recompute unread from the tables and compare",
+        lambda a: _unread(a, repair=False),
+        _user_argument,
+    ),
+    "unread repair": Verb("the same, and put right what differs", lambda a: _unread(a, repair=True), _user_argument),
+    "tables create": Verb("create the tables if need be", lambda a: _tables(a, create=True)),
+    "tables check": Verb("open the tables and report their version", lambda a: _tables(a, create=False)),
+    "version": Verb("print the version", _version),
+}

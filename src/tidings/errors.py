@@ -1,0 +1,163 @@
+"""Every way to say no, in one table.
+
+A `Problem` is the client's mistake or the moment's trouble: it has a code of the protocol, and the table says whether
+trying again may help and which HTTP status it is. A `StoreError` is the world's: adapters raise these four and nothing
+else. `Close` lists why a socket is closed; the number's range tells the client to come back (40xx) or to stop (45xx).
+Nobody formats an error elsewhere.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """What a code means to a client."""
+
+    status: int
+    is_temporary: bool
+    meaning: str
+
+
+TABLE: dict[str, Rule] = {
+    "bad_request": Rule(400, False, "The request is not of the documented form."),
+    "bad_cursor": Rule(400, False, "The cursor was not made by this endpoint for this caller."),
+    "unauthorized": Rule(401, False, "No valid token or API key."),
+    "forbidden": Rule(403, False, "A member, but not one who may do this."),
+    "not_found": Rule(404, False, "It does not exist, or it is not yours: the answer is the same."),
+    "conflict": Rule(409, False, "This message_id was used for another text."),
+    "held": Rule(409, True, "An earlier send of this device waits to be sent again; resend in order."),
+    "too_large": Rule(413, False, "Above a documented limit; nothing was changed."),
+    "rate_limited": Rule(429, True, "The budget of this class is used up until retry_after_ms."),
+    "internal": Rule(500, True, "Our mistake; safe to try again with the same message_id."),
+    "unavailable": Rule(503, True, "A store does not answer now; safe to try again."),
+}
+
+
+class Problem(Exception):
+    """An answer that refuses; `code` is a row of TABLE."""
+
+    code = "internal"
+
+    def __init__(self, message: str = "", *, retry_after_ms: int | None = None) -> None:
+        super().__init__(message or TABLE[self.code].meaning)
+        self.retry_after_ms = retry_after_ms
+
+    @property
+    def is_temporary(self) -> bool:
+        return TABLE[self.code].is_temporary
+
+    @property
+    def status(self) -> int:
+        return TABLE[self.code].status
+
+
+class BadRequest(Problem):
+    code = "bad_request"
+
+
+class BadCursor(Problem):
+    code = "bad_cursor"
+
+
+class Unauthorized(Problem):
+    code = "unauthorized"
+
+
+class Forbidden(Problem):
+    code = "forbidden"
+
+
+class NotFound(Problem):
+    code = "not_found"
+
+
+class IdConflict(Problem):
+    code = "conflict"
+
+
+class Held(Problem):
+    code = "held"
+
+
+class TooLarge(Problem):
+    code = "too_large"
+
+
+class RateLimited(Problem):
+    """Refused by a limiter class; the fields are the `X-RateLimit-*` headers."""
+
+    code = "rate_limited"
+
+    def __init__(self, *, retry_after_ms: int, limit: int = 0, class_name: str = "send") -> None:
+        super().__init__(f"the {class_name} budget is used up", retry_after_ms=retry_after_ms)
+        self.limit = limit
+        self.class_name = class_name
+
+
+class Internal(Problem):
+    code = "internal"
+
+
+class StoreUnavailable(Problem):
+    code = "unavailable"
+
+
+class StoreError(Exception):
+    """The world's trouble, as adapters report it."""
+
+
+class Missing(StoreError):
+    """The row or object is not there."""
+
+
+class Conflict(StoreError):
+    """A condition did not hold: somebody else was first."""
+
+
+class Throttled(StoreError):
+    """The store asks for less; nothing was written."""
+
+
+class Unavailable(StoreError):
+    """The store did not answer. `is_ambiguous`: what was asked may or may not have happened."""
+
+    def __init__(self, message: str = "", *, is_ambiguous: bool = False) -> None:
+        super().__init__(message)
+        self.is_ambiguous = is_ambiguous
+
+
+class Close(IntEnum):
+    """Why a socket is closed. 40xx: come back. 45xx: stop."""
+
+    TOO_BIG = 1009
+    DRAINING = 4001
+    SERVER_ERROR = 4004
+    TOKEN_EXPIRED = 4005
+    SLOW = 4008
+    NO_PONG = 4012
+    TOO_MANY_REQUESTS = 4013
+    BAD_TOKEN = 4500
+    BAD_FRAMES = 4501
+    NO_CONNECT = 4502
+    REVOKED = 4503
+    TOO_MANY_CONNECTIONS = 4504
+    REPLACED = 4505
+
+
+CLOSE_MEANING: dict[Close, str] = {
+    Close.TOO_BIG: "a frame over 64 KiB",
+    Close.DRAINING: "the node is going away; reconnect after reconnect_in_ms",
+    Close.SERVER_ERROR: "the connect could not be served now",
+    Close.TOKEN_EXPIRED: "the token expired; refresh it, then reconnect",
+    Close.SLOW: "the reader is too slow; reconnect and resume",
+    Close.NO_PONG: "nothing was heard from the client in time",
+    Close.TOO_MANY_REQUESTS: "far too many frames; reconnect later",
+    Close.BAD_TOKEN: "the token is not valid",
+    Close.BAD_FRAMES: "repeated frames that are not of the documented form",
+    Close.NO_CONNECT: "no connect frame in time",
+    Close.REVOKED: "the tokens of this user were revoked",
+    Close.TOO_MANY_CONNECTIONS: "too many connections of this user",
+    Close.REPLACED: "the same device connected again",
+}

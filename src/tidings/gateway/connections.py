@@ -1,0 +1,161 @@
+"""All sockets of the node: one timer sweeps them, revocation and drain close them, and their tasks are kept here.
+
+It guards the node's bounds: who does not connect in time, is silent, expired or hoards memory is closed. server.py
+makes one and asks it for a peer per upgrade.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tidings.bounds import CONNECT_S, NODE_QUEUE_BYTES_MAX
+from tidings.clock import Clock
+from tidings.errors import Close, Unauthorized
+from tidings.gateway import protocol
+from tidings.gateway.auth import Auth
+from tidings.gateway.connection import Connection
+from tidings.gateway.dispatch import Dispatch
+from tidings.gateway.frames import Draining, EventEncoder, encode_frame
+from tidings.gateway.sockets import Flusher, Socket
+from tidings.gateway.usecases import UseCases
+from tidings.gateway.welcome import Welcome
+from tidings.stores.ports import Accounts
+
+SWEEP_S = 1.0
+FINISH_S = 5.0  # a draining node waits this long for what sockets have under way
+CUT_S = 0.5  # a node that stops waits this long for the close frames of its peers
+POLL_S = 0.02  # how often it looks
+
+
+class Connections:
+    def __init__(
+        self,
+        auth: Auth,
+        cases: UseCases,
+        accounts: Accounts,
+        clock: Clock,
+        on_count: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._auth = auth
+        self._cases = cases
+        self._clock = clock
+        self._on_count = on_count
+        self._dispatch = Dispatch(cases, clock)
+        self._encoder = EventEncoder()
+        self._flusher = Flusher()
+        self._welcome = Welcome(auth, cases, accounts, clock)
+        self._all: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def new_socket(self) -> Socket:
+        """For one upgrade: a socket with its connection behind it."""
+        connection = Connection(self, self._dispatch, self._encoder, self._clock)
+        return Socket(connection, self._flusher, self._clock)
+
+    # --- what a connection asks ---
+
+    def opened(self, connection: Connection) -> None:
+        self._all.add(connection)
+        self._on_count(len(self._all))
+        # The sweep would be up to a second late for the one limit that clients are told exactly.
+        asyncio.get_running_loop().call_later(CONNECT_S, self._expect_connect, connection)
+
+    def lost(self, connection: Connection) -> None:
+        self._all.discard(connection)
+        self._on_count(len(self._all))
+
+    def leave(self, connection: Connection) -> None:
+        self._cases.hub.detach(connection)
+        self._cases.sends.forget(connection.connection_id)
+
+    async def welcome(self, connection: Connection, frame: protocol.Connect) -> None:
+        await self._welcome.carry_out(connection, frame)
+
+    async def refresh(self, connection: Connection, token: str) -> None:
+        identity = await self._auth.identify(token)
+        if identity.user_id != connection.user_id:
+            raise Unauthorized()
+        connection.expires_ms = identity.expires_ms
+
+    def run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=f"gateway-{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _expect_connect(self, connection: Connection) -> None:
+        if not connection.has_asked:
+            connection.close(Close.NO_CONNECT)
+
+    # --- what the node asks ---
+
+    def start(self) -> None:
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_and_again)
+
+    def revoke(self, user_id: str) -> None:
+        """Every token of the user made before now is refused: so is what they opened."""
+        self._auth.forget_user(user_id)
+        for outbound in list(self._cases.hub.of_user(user_id)):
+            outbound.close(Close.REVOKED)
+
+    async def drain(self, spread_ms: int) -> None:
+        """Tells everyone when to come back, finishes what is under way, then closes."""
+        for connection in list(self._all):
+            wait_ms = int(self._clock.random_fraction() * spread_ms)
+            if connection.socket is not None:
+                connection.socket.send(encode_frame(Draining(reconnect_in_ms=wait_ms)))
+        deadline_s = self._clock.monotonic_s() + FINISH_S
+        while any(one.in_flight for one in self._all) and self._clock.monotonic_s() < deadline_s:
+            await asyncio.sleep(POLL_S)
+        for connection in list(self._all):
+            connection.close(Close.DRAINING)
+        await self._wait_until_gone(FINISH_S)
+
+    async def stop(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in list(self._all):
+            connection.close(Close.DRAINING)
+        await self._wait_until_gone(CUT_S)
+        for connection in list(self._all):
+            connection.cut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._wait_until_gone(CUT_S)
+
+    async def _wait_until_gone(self, most_s: float) -> None:
+        deadline_s = self._clock.monotonic_s() + most_s
+        while self._all and self._clock.monotonic_s() < deadline_s:
+            await asyncio.sleep(POLL_S)
+
+    # --- the sweep ---
+
+    def _sweep_and_again(self) -> None:
+        self.sweep()
+        self.start()
+
+    def sweep(self) -> None:
+        now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
+        queued_bytes = 0
+        for connection in list(self._all):
+            connection.sweep(now_s, now_ms)
+            if connection.socket is not None:
+                queued_bytes += connection.socket.queued_bytes()
+        if queued_bytes > NODE_QUEUE_BYTES_MAX:
+            self._close_largest(queued_bytes - NODE_QUEUE_BYTES_MAX)
+
+    def _close_largest(self, excess_bytes: int) -> None:
+        """All queues together are too large: the slowest readers resume later."""
+        sized = [(one.socket.queued_bytes(), one) for one in self._all if one.socket is not None]
+        for size, connection in sorted(sized, key=lambda pair: pair[0], reverse=True):
+            if excess_bytes <= 0:
+                return
+            connection.close(Close.SLOW)
+            excess_bytes -= size

@@ -1,0 +1,213 @@
+"""REST as one ASGI callable: find the route, know the caller, ask the limiter, decode, run, encode.
+
+No middleware and no per-request objects beyond these steps: a page of history is mostly its own cost. Errors have one
+form everywhere, made from errors.TABLE. The routes themselves are in http_*.py; server.py calls this per request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tidings.bounds import HTTP_BODY_BYTES_MAX
+from tidings.clock import Clock
+from tidings.errors import BadRequest, Forbidden, NotFound, Problem, RateLimited, TooLarge, Unauthorized
+from tidings.gateway.auth import Auth, Caller
+from tidings.gateway.bodies import ErrorBody, ErrorFacts
+from tidings.gateway.dispatch import problem_of
+from tidings.gateway.protocol import refusal_of
+from tidings.gateway.routes import Reply, Request, Route, Router
+from tidings.gateway.usecases import Limiter
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+SECURITY_HEADERS: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"cache-control", b"no-store"),
+]
+NOBODY = Caller(None, None, "")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class HttpApp:
+    def __init__(
+        self, routes: Sequence[Route], auth: Auth, limiter: Limiter, clock: Clock, allowed_origins: frozenset[str]
+    ) -> None:
+        self._router = Router(routes)
+        self._auth = auth
+        self._limiter = limiter
+        self._clock = clock
+        self._allowed_origins = frozenset(origin.encode() for origin in allowed_origins)
+        self._decoders = {
+            route.body: msgspec.json.Decoder(route.body) for route in routes if route.body is not None
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        extra: Headers = []
+        try:
+            extra = self._cross_origin(scope["headers"])
+            reply = await self._serve(scope, receive)
+        except Exception as error:
+            problem = problem_of(error, self._clock)
+            reply = reply_of(problem)
+            extra = extra + headers_of(problem)
+        await _send(send, reply, extra)
+
+    async def _serve(self, scope: Scope, receive: Receive) -> Reply:
+        method: str = scope["method"]
+        found = self._router.find(scope["path"])
+        if found is None:
+            raise NotFound("no such path")
+        routes, params = found
+        if method == "OPTIONS":
+            return Reply(204)
+        route = routes.get("GET" if method == "HEAD" else method)
+        if route is None:
+            raise WrongMethod(sorted(routes))
+        headers: Headers = scope["headers"]
+        caller = NOBODY if route.access == "open" else await self._admit(route, method, headers)
+        query = decode_query(route.query, scope["query_string"])
+        body = await self._body(route, headers, receive)
+        client = scope.get("client")
+        request = Request(method, params, caller, query, body, client[0] if client else None, headers)
+        return await route.run(request)
+
+    async def _admit(self, route: Route, method: str, headers: Headers) -> Caller:
+        bearer = api_key = user_id = None
+        for name, value in headers:
+            if name == b"authorization":
+                bearer = bearer_of(value)
+            elif name == b"x-api-key":
+                api_key = value.decode("latin-1")
+            elif name == b"x-user-id":
+                user_id = value.decode("latin-1")
+        caller = await self._auth.caller(method, bearer, api_key, user_id)
+        await self._limiter.admit("http", caller.budget_id)
+        if route.access == "server" and caller.role != "admin":
+            raise Forbidden("for a server key")
+        if route.access == "user" and caller.user_id is None:
+            raise Unauthorized("X-User-Id says for whom")
+        return caller
+
+    async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
+        if route.body is None:
+            return None
+        raw = await read_body(headers, receive)
+        if not raw and route.is_body_optional:
+            return route.body()
+        try:
+            return self._decoders[route.body].decode(raw)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+            raise refusal_of(problem) from None
+
+    def _cross_origin(self, headers: Headers) -> Headers:
+        """Pages of the listed origins may call us; they carry their token themselves, cookies are never read."""
+        if not self._allowed_origins:
+            return []
+        origin = next((value for name, value in headers if name == b"origin"), None)
+        if origin not in self._allowed_origins:
+            return []
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type"),
+            (b"access-control-expose-headers", b"retry-after, x-ratelimit-limit, x-ratelimit-remaining"),
+            (b"vary", b"origin"),
+        ]
+
+
+class WrongMethod(BadRequest):
+    """The path exists, the method on it does not."""
+
+    def __init__(self, methods: list[str]) -> None:
+        super().__init__("allowed here: " + ", ".join(methods))
+        self.methods = methods
+
+    @property
+    def status(self) -> int:
+        return 405
+
+
+def bearer_of(value: bytes) -> str | None:
+    scheme, _, token = value.partition(b" ")
+    return token.strip().decode("latin-1") if scheme.lower() == b"bearer" and token else None
+
+
+def decode_query(kind: type[msgspec.Struct] | None, raw: bytes) -> Any:
+    """The query as the route's struct; a parameter without a value counts as absent."""
+    if kind is None:
+        return None
+    if not raw:
+        return kind()
+    try:
+        return msgspec.convert(dict(parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=20)), kind, strict=False)
+    except msgspec.ValidationError as problem:
+        raise refusal_of(problem) from None
+    except ValueError:
+        raise BadRequest("not a query") from None
+
+
+async def read_body(headers: Headers, receive: Receive) -> bytes:
+    """The whole body, refused as soon as it is known to be too large."""
+    for name, value in headers:
+        if name == b"content-length" and (len(value) > 12 or int(value) > HTTP_BODY_BYTES_MAX):
+            raise TooLarge(f"a body has {HTTP_BODY_BYTES_MAX} bytes at most")
+    message = await receive()
+    raw: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        raw += message.get("body", b"")
+        if len(raw) > HTTP_BODY_BYTES_MAX:
+            raise TooLarge(f"a body has {HTTP_BODY_BYTES_MAX} bytes at most")
+    if message["type"] == "http.disconnect":
+        raise BadRequest("the client left")
+    return raw
+
+
+def reply_of(problem: Problem) -> Reply:
+    facts = ErrorFacts(problem.code, str(problem), problem.is_temporary, problem.retry_after_ms)
+    return Reply(problem.status, ErrorBody(facts))
+
+
+def headers_of(problem: Problem) -> Headers:
+    if isinstance(problem, WrongMethod):
+        return [(b"allow", ", ".join(problem.methods).encode())]
+    if isinstance(problem, TooLarge):
+        return [(b"connection", b"close")]  # the rest of the body is not worth reading
+    if isinstance(problem, Unauthorized):
+        return [(b"www-authenticate", b"Bearer")]
+    if problem.retry_after_ms is None:
+        return []
+    wait_s = b"%d" % -(-problem.retry_after_ms // 1000)
+    headers = [(b"retry-after", wait_s)]
+    if isinstance(problem, RateLimited):
+        headers += [
+            (b"x-ratelimit-limit", b"%d" % problem.limit),
+            (b"x-ratelimit-remaining", b"0"),
+            (b"x-ratelimit-reset", wait_s),
+        ]
+    return headers
+
+
+async def _send(send: Send, reply: Reply, extra: Headers) -> None:
+    body = reply.body
+    raw = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
+    headers = [*SECURITY_HEADERS, *extra]
+    if reply.status != 204:
+        headers += [(b"content-type", reply.content_type), (b"content-length", b"%d" % len(raw))]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": raw})

@@ -1,0 +1,186 @@
+"""What the gateway asks of messaging/ and routing/, as small protocols: the seam between a socket and its meaning.
+
+`UseCases` carries one of each; wiring.py fills it. Nothing else of the node is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from msgspec import UnsetType
+
+from tidings.errors import Close
+from tidings.model import (
+    ConversationKind,
+    Event,
+    Head,
+    HistoryPage,
+    HistoryRule,
+    InboxItem,
+    InboxPage,
+    Member,
+    ReadState,
+    Role,
+    Sent,
+    Totals,
+)
+
+if TYPE_CHECKING:
+    from tidings.messaging.send import Draft
+
+
+class Outbound(Protocol):
+    """A connected device, as others see it."""
+
+    user_id: str
+    connection_id: str
+    device: str | None
+
+    def push(self, event: Event) -> None: ...
+    def close(self, code: Close, reason: str = "") -> None: ...
+
+
+class Hub(Protocol):
+    def attach(self, outbound: Outbound) -> bool: ...
+    def detach(self, outbound: Outbound) -> None: ...
+    def of_user(self, user_id: str) -> Sequence[Outbound]: ...
+
+
+class Sends(Protocol):
+    def submit(self, draft: Draft) -> None: ...
+    async def send(
+        self, sender_id: str, conversation_id: str, message_id: str, text: str, timestamp: int | None
+    ) -> Sent: ...
+    async def edit(
+        self, user_id: str, conversation_id: str, seq_no: int, text: str, message_id: str | None = None
+    ) -> Sent: ...
+    async def delete(
+        self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None
+    ) -> Sent: ...
+    def abandon(self, origin: str, conversation_id: str, message_id: str) -> None: ...
+    def forget(self, origin: str) -> None: ...
+
+
+class View(Protocol):
+    @property
+    def head(self) -> Head: ...
+    @property
+    def members(self) -> tuple[Member, ...]: ...
+
+
+class Directory(Protocol):
+    async def create(
+        self,
+        user_id: str,
+        *,
+        kind: ConversationKind,
+        members: Sequence[str],
+        name: str | None = None,
+        avatar_url: str | None = None,
+        history: HistoryRule | None = None,
+    ) -> tuple[View, bool]: ...
+    async def view(self, user_id: str, conversation_id: str) -> View: ...
+    async def rename(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        name: str | None | UnsetType,
+        avatar_url: str | None | UnsetType,
+    ) -> View: ...
+    async def delete(self, user_id: str, conversation_id: str) -> None: ...
+    async def add(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> View: ...
+    async def remove(self, user_id: str, conversation_id: str, other_id: str) -> None: ...
+    async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: Role) -> View: ...
+
+
+class Unread(Protocol):
+    async def mark_read(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        up_to_seq: int | None = None,
+        up_to_ts: int | None = None,
+        seqs: Sequence[int] | None = None,
+        origin: str | None = None,
+    ) -> ReadState: ...
+    async def mark_unread(
+        self, user_id: str, conversation_id: str, *, from_seq: int, origin: str | None = None
+    ) -> ReadState: ...
+    async def totals(self, user_id: str) -> Totals: ...
+
+
+class Inbox(Protocol):
+    async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage: ...
+    async def flag(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        muted: bool | None,
+        pinned: bool | None,
+        archived: bool | None,
+    ) -> InboxItem: ...
+
+
+class History(Protocol):
+    async def page(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        before_seq: int | None = None,
+        after_seq: int | None = None,
+        around_seq: int | None = None,
+        anchor: Literal["first_unread"] | None = None,
+        limit: int = 20,
+    ) -> HistoryPage: ...
+
+
+class Receipts(Protocol):
+    def delivered(self, user_id: str, acks: dict[str, int], origin: str) -> None: ...
+    async def of_message(
+        self, user_id: str, conversation_id: str, seq_no: int
+    ) -> tuple[list[str], list[str], list[str]]: ...
+
+
+class Budget(Protocol):
+    @property
+    def limit(self) -> int: ...
+    @property
+    def remaining(self) -> int: ...
+    @property
+    def reset_ms(self) -> int: ...
+
+
+class Limiter(Protocol):
+    async def admit(self, class_name: str, user_id: str) -> Budget: ...
+    async def budgets(self, user_id: str) -> dict[str, Budget]: ...
+
+
+class Resume(Protocol):
+    async def catch_up(self, outbound: Outbound, resume: dict[str, int], since: int | None) -> None: ...
+
+
+class Signals(Protocol):
+    """Typing and what is on screen: true for a moment, never stored, never promised."""
+
+    async def typing(self, user_id: str, conversation_id: str, is_typing: bool, origin: str) -> None: ...
+    async def watch(self, outbound: Outbound, conversation_ids: Sequence[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UseCases:
+    hub: Hub
+    sends: Sends
+    directory: Directory
+    unread: Unread
+    inbox: Inbox
+    history: History
+    receipts: Receipts
+    limiter: Limiter
+    resume: Resume
+    signals: Signals | None = None  # without it typing and watch are taken and nobody hears of them

@@ -1,0 +1,104 @@
+"""Carries a `connect` out: verify, admit, attach, count, hello, then what was missed.
+
+A connect is answered whole or not at all: whatever fails before hello closes the socket, with 4004 when trying again
+may help. The connection is attached before its totals are read, so no event falls between the two. connections.py
+is the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import tidings
+from tidings.bounds import HANDSHAKE_S, PING_INTERVAL_S
+from tidings.clock import Clock
+from tidings.errors import Close, Problem, RateLimited, StoreUnavailable, TooLarge, Unauthorized
+from tidings.gateway import protocol
+from tidings.gateway.auth import Auth, Identity
+from tidings.gateway.connection import Connection
+from tidings.gateway.dispatch import log, problem_of
+from tidings.gateway.frames import Hello, encode_frame
+from tidings.gateway.usecases import UseCases
+from tidings.model import Totals
+from tidings.stores.ports import Accounts
+
+PROTOCOL_VERSION = 1
+
+
+class Welcome:
+    def __init__(self, auth: Auth, cases: UseCases, accounts: Accounts, clock: Clock) -> None:
+        self._auth = auth
+        self._cases = cases
+        self._accounts = accounts
+        self._clock = clock
+        self._store_epoch: str | None = None
+
+    async def carry_out(self, connection: Connection, frame: protocol.Connect) -> None:
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                hello = await self._prepare(connection, frame)
+        except Exception as error:
+            problem = StoreUnavailable() if isinstance(error, TimeoutError) else problem_of(error, self._clock)
+            connection.turn_away(frame.id, problem, _close_code(problem))
+            return
+        if connection.is_attached:  # else the client left meanwhile
+            connection.greet(hello)
+            connection.catch_up(self._catch_up(connection, frame))
+
+    async def _prepare(self, connection: Connection, frame: protocol.Connect) -> bytes:
+        identity = await self._auth.identify(frame.token)
+        await self._cases.limiter.admit("connect", identity.user_id)
+        self._attach(connection, identity, frame.device)
+        hello = await self._hello(connection, frame)
+        await self._auth.identify(frame.token)  # a revocation since then is seen, for the hub knows us now
+        return hello
+
+    def _attach(self, connection: Connection, identity: Identity, device: str | None) -> None:
+        """Raises TooLarge when the user has too many. The same device connects once."""
+        if connection.socket is None or connection.socket.is_closing:
+            raise StoreUnavailable("the client left")
+        connection.become(identity, device)
+        for other in list(self._cases.hub.of_user(identity.user_id)):
+            if device is not None and other.device == device:
+                other.close(Close.REPLACED)
+        if self._cases.hub.attach(connection) is False:
+            raise TooLarge("too many connections of this user")
+        connection.is_attached = True
+
+    async def _hello(self, connection: Connection, frame: protocol.Connect) -> bytes:
+        if self._store_epoch is None:
+            self._store_epoch = await self._accounts.store_epoch()
+        totals: Totals = await self._cases.unread.totals(connection.user_id)
+        return encode_frame(
+            Hello(
+                id=frame.id,
+                protocol=PROTOCOL_VERSION,
+                user_id=connection.user_id,
+                connection_id=connection.connection_id,
+                server_time=self._clock.now_ms(),
+                server_version=tidings.__version__,
+                store_epoch=self._store_epoch,
+                ping_interval_ms=PING_INTERVAL_S * 1000,
+                total_unread=totals.total_unread,
+                unread_conversations=totals.unread_conversations,
+            )
+        )
+
+    async def _catch_up(self, connection: Connection, frame: protocol.Connect) -> None:
+        """A resume that fails ends the connection: a gap is never left unsaid."""
+        try:
+            await self._cases.resume.catch_up(connection, frame.resume, frame.since)
+        except Exception as error:
+            problem_of(error, self._clock)
+            log.warning("resume_failed", error=type(error).__name__)
+            connection.close(Close.SERVER_ERROR)
+
+
+def _close_code(problem: Problem) -> Close:
+    if isinstance(problem, Unauthorized):
+        return Close.BAD_TOKEN
+    if isinstance(problem, RateLimited):
+        return Close.TOO_MANY_REQUESTS
+    if isinstance(problem, TooLarge):
+        return Close.TOO_MANY_CONNECTIONS
+    return Close.SERVER_ERROR

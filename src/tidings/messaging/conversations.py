@@ -1,0 +1,262 @@
+"""Conversations and their members: create, look, rename, delete, add, remove, roles.
+
+A conversation exists when its head row does; the head, the members and their inbox rows are made in one commit. Member
+changes are numbered entries and go through the lane (send.py), so everybody agrees where in the log they happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tidings.bounds import MEMBER_CHANGE_USERS_MAX
+from tidings.clock import Clock
+from tidings.errors import BadRequest, Forbidden, Missing, NotFound, Problem, StoreError, TooLarge
+from tidings.messaging.access import Access, Roster
+from tidings.messaging.inbox import Inbox
+from tidings.messaging.send import Sends
+from tidings.model import (
+    ConversationAdded,
+    ConversationKind,
+    ConversationRemoved,
+    ConversationUpdated,
+    Head,
+    HistoryRule,
+    Member,
+    MemberChange,
+    Role,
+    Row,
+    User,
+    direct_id,
+    is_id,
+)
+from tidings.routing.hub import Hub
+from tidings.stores.calls import Keyspace, plain
+from tidings.stores.ports import Accounts, Conversations
+from tidings.stores.scripts import Scripts
+
+
+class View(msgspec.Struct, frozen=True):
+    head: Head
+    members: tuple[Member, ...]
+
+
+class Directory:
+    def __init__(
+        self,
+        *,
+        access: Access,
+        conversations: Conversations,
+        accounts: Accounts,
+        sends: Sends,
+        inbox: Inbox,
+        hub: Hub,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        clock: Clock,
+        members_max: int,
+    ) -> None:
+        self._access = access
+        self._conversations = conversations
+        self._accounts = accounts
+        self._sends = sends
+        self._inbox = inbox
+        self._hub = hub
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._clock = clock
+        self._members_max = members_max
+
+    async def create(
+        self,
+        user_id: str,
+        *,
+        kind: ConversationKind,
+        members: Sequence[str],
+        name: str | None = None,
+        avatar_url: str | None = None,
+        history: HistoryRule | None = None,
+    ) -> tuple[View, bool]:
+        """The conversation, and whether it was made now: the same direct pair is always the same one."""
+        others = list(dict.fromkeys(member for member in members if member != user_id))
+        self._check_members(kind, others)
+        if kind == "direct":
+            head, people, rows = await self._direct(user_id, others[0])
+        else:
+            head, people, rows = self._shared(user_id, others, kind, name, avatar_url, history)
+        if not await self._conversations.create(head, people, rows):
+            return await self.view(user_id, head.conversation_id), False
+        await self._show([row for row in rows if not row.is_hidden], but=user_id)
+        return View(head, tuple(people)), True
+
+    async def view(self, user_id: str, conversation_id: str) -> View:
+        roster = await self._access.authorize(user_id, conversation_id, "read")
+        heads = await self._conversations.heads([conversation_id])
+        if conversation_id not in heads:
+            raise NotFound("no such conversation")
+        return View(heads[conversation_id], _people(roster))
+
+    async def rename(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        name: str | None | UnsetType = UNSET,
+        avatar_url: str | None | UnsetType = UNSET,
+    ) -> View:
+        roster = await self._access.authorize(user_id, conversation_id, "rename")
+        before = (await self.view(user_id, conversation_id)).head
+        try:
+            await self._conversations.rename(
+                conversation_id,
+                name=before.name if isinstance(name, UnsetType) else name,
+                avatar_url=before.avatar_url if isinstance(avatar_url, UnsetType) else avatar_url,
+            )
+        except Missing:
+            raise NotFound("no such conversation") from None
+        await self._access.load(conversation_id)
+        for member_id in roster.members:
+            if self._hub.of_user(member_id):
+                item = await self._inbox.item(member_id, conversation_id)
+                self._hub.push(member_id, ConversationUpdated(item))
+        return await self.view(user_id, conversation_id)
+
+    async def delete(self, user_id: str, conversation_id: str) -> None:
+        """Everything of it goes, for everybody."""
+        roster = await self._access.authorize(user_id, conversation_id, "delete")
+        await self._conversations.delete(conversation_id)
+        self._access.forget([conversation_id])
+        conv = self._scripts.keys.conv(conversation_id)
+        await self._keyspace.one(plain(conv, b"UNLINK", conv))
+        await self._keyspace.run([self._scripts.inbox_leave(member, conversation_id) for member in roster.members])
+        for member_id in roster.members:
+            self._hub.push(member_id, ConversationRemoved(conversation_id))
+
+    async def add(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> View:
+        """Who is a member already is passed over."""
+        roster = await self._access.authorize(user_id, conversation_id, "add")
+        fresh = [id_ for id_ in dict.fromkeys(user_ids) if id_ not in roster.members]
+        self._check_members(roster.head.kind, fresh)
+        if len(roster.members) + len(fresh) > self._members_max:
+            raise TooLarge(f"a conversation has at most {self._members_max} members")
+        for start in range(0, len(fresh), MEMBER_CHANGE_USERS_MAX):
+            chunk = tuple(fresh[start : start + MEMBER_CHANGE_USERS_MAX])
+            await self._change(user_id, conversation_id, MemberChange("added", chunk))
+        return await self.view(user_id, conversation_id)
+
+    async def remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
+        """Oneself: leave."""
+        is_leaving = user_id == other_id
+        roster = await self._access.authorize(user_id, conversation_id, "read" if is_leaving else "remove")
+        if roster.head.kind == "direct":
+            raise Forbidden("a direct conversation cannot be left")
+        other = roster.members.get(other_id)
+        if other is None:
+            raise NotFound("no such member")
+        if not is_leaving and other.role == "owner":
+            raise Forbidden("the owner cannot be removed")
+        change = MemberChange("left" if is_leaving else "removed", (other_id,))
+        await self._sends.change_members(user_id, conversation_id, change)
+
+    async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: Role) -> View:
+        """Only the owner gives roles. Making another the owner keeps one's own."""
+        roster = await self._access.authorize(user_id, conversation_id, "role")
+        other = roster.members.get(other_id)
+        if other is None:
+            raise NotFound("no such member")
+        is_last_owner = other.role == "owner" and sum(m.role == "owner" for m in roster.members.values()) == 1
+        if is_last_owner and role != "owner":
+            raise Forbidden("a conversation keeps an owner")
+        if other.role != role:
+            await self._sends.change_members(user_id, conversation_id, MemberChange("role", (other_id,), role))
+        return await self.view(user_id, conversation_id)
+
+    async def _change(self, user_id: str, conversation_id: str, change: MemberChange) -> None:
+        try:
+            await self._sends.change_members(user_id, conversation_id, change)
+        except NotFound:
+            await self._access.authorize(user_id, conversation_id, "read")  # else: all of them came in meanwhile
+
+    def _check_members(self, kind: ConversationKind, others: Sequence[str]) -> None:
+        if kind == "direct" and len(others) != 1:
+            raise BadRequest("a direct conversation has one other member")
+        if bad := [id_ for id_ in others if not is_id(id_)]:
+            raise BadRequest(f"not a user id: {bad[0][:40]!r}")
+        if len(others) + 1 > self._members_max:
+            raise TooLarge(f"a conversation has at most {self._members_max} members")
+
+    async def _direct(self, user_id: str, other_id: str) -> tuple[Head, list[Member], list[Row]]:
+        now_ms, id_ = self._clock.now_ms(), direct_id(user_id, other_id)
+        me, other = await asyncio.gather(self._accounts.user(user_id), self._accounts.user(other_id))
+        head = Head(conversation_id=id_, kind="direct", created_ms=now_ms, history="all")
+        people = [Member(conversation_id=id_, user_id=one, joined_ms=now_ms) for one in sorted((user_id, other_id))]
+        rows = [
+            _direct_row(id_, user_id, other_id, other, now_ms, is_hidden=False),
+            _direct_row(id_, other_id, user_id, me, now_ms, is_hidden=True),
+        ]
+        return head, people, rows
+
+    def _shared(
+        self,
+        user_id: str,
+        others: Sequence[str],
+        kind: ConversationKind,
+        name: str | None,
+        avatar_url: str | None,
+        history: HistoryRule | None,
+    ) -> tuple[Head, list[Member], list[Row]]:
+        now_ms, id_ = self._clock.now_ms(), "c-" + self._clock.random_id()
+        head = Head(
+            conversation_id=id_,
+            kind=kind,
+            created_ms=now_ms,
+            name=name,
+            avatar_url=avatar_url,
+            history=history or ("joined" if kind == "group" else "all"),
+        )
+        people = [Member(conversation_id=id_, user_id=user_id, role="owner", joined_ms=now_ms)]
+        people += [Member(conversation_id=id_, user_id=other, joined_ms=now_ms) for other in others]
+        rows = [
+            Row(
+                user_id=one.user_id,
+                conversation_id=id_,
+                kind=kind,
+                name=name,
+                avatar_url=avatar_url,
+                joined_ms=now_ms,
+            )
+            for one in people
+        ]
+        return head, people, rows
+
+    async def _show(self, rows: Sequence[Row], *, but: str) -> None:
+        """Enter the inboxes, and tell who is connected. A keyspace that is down learns it by rebuild."""
+        join = self._scripts.inbox_join
+        calls = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
+        try:
+            await self._keyspace.run(calls)
+            for row in rows:
+                if row.user_id != but and self._hub.of_user(row.user_id):
+                    item = await self._inbox.item(row.user_id, row.conversation_id)
+                    self._hub.push(row.user_id, ConversationAdded(item))
+        except (StoreError, Problem):
+            pass  # the rows are committed; an epoch without them is COLD
+
+
+def _direct_row(id_: str, user_id: str, other_id: str, other: User | None, now_ms: int, *, is_hidden: bool) -> Row:
+    return Row(
+        user_id=user_id,
+        conversation_id=id_,
+        kind="direct",
+        name=(other.name if other else None) or other_id,
+        avatar_url=other.avatar_url if other else None,
+        joined_ms=0 if is_hidden else now_ms,
+        is_hidden=is_hidden,
+    )
+
+
+def _people(roster: Roster) -> tuple[Member, ...]:
+    return tuple(sorted(roster.members.values(), key=lambda member: member.user_id))

@@ -1,0 +1,182 @@
+"""A user's conversations, newest first: one sorted-set read, then exactly the rows of the page.
+
+Rows are written a little late (rows.py), so a row that is behind its place in the order is repaired from the
+conversation's head as it is read. While the keyspace is down the tables answer alone, and the page says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+
+import msgspec
+
+from tidings.bounds import PAGE_MAX, REBUILD_CHUNK
+from tidings.errors import BadCursor, Missing, NotFound, Unavailable
+from tidings.messaging.access import Access
+from tidings.messaging.rebuild import Rebuilds, Tables
+from tidings.messaging.unread import Unread
+from tidings.model import InboxItem, InboxPage, ReadState, Row, Totals, is_id
+from tidings.stores.calls import Keyspace
+from tidings.stores.ports import Touch
+from tidings.stores.scripts import Listed, Page, Scripts
+
+_TRIES_MAX = 5  # a page that meets something COLD is read again after the rebuild
+
+
+def encode_cursor(user_id: str, score_ms: int, conversation_id: str) -> str:
+    """Where a page ended. Bound to the user, so that another's cursor is refused."""
+    plain = f"{score_ms}:{conversation_id}".encode()
+    return base64.urlsafe_b64encode(_seal(user_id, plain) + plain).decode().rstrip("=")
+
+
+def decode_cursor(user_id: str, cursor: str) -> tuple[int, str]:
+    """Raises BadCursor."""
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        seal, plain = raw[:6], raw[6:]
+        score, _, conversation_id = plain.decode().partition(":")
+    except ValueError:
+        raise BadCursor() from None
+    is_ours = seal == _seal(user_id, plain) and score.isdecimal() and len(score) <= 16 and is_id(conversation_id)
+    if not is_ours:
+        raise BadCursor()
+    return int(score), conversation_id
+
+
+def _seal(user_id: str, plain: bytes) -> bytes:
+    return hashlib.blake2b(plain, digest_size=6, key=hashlib.sha256(user_id.encode()).digest()).digest()
+
+
+class Inbox:
+    """Pages of it, and the user's own flags on a row."""
+
+    def __init__(
+        self,
+        access: Access,
+        tables: Tables,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        rebuilds: Rebuilds,
+        unread: Unread,
+        count_repair: Callable[[str, int], None],
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._rebuilds = rebuilds
+        self._unread = unread
+        self._count_repair = count_repair
+
+    async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage:
+        limit = min(max(limit, 1), PAGE_MAX)
+        after = decode_cursor(user_id, cursor) if cursor else None
+        try:
+            return await self._page(user_id, limit, after)
+        except Unavailable:
+            return await self._page_from_tables(user_id, limit, after)
+
+    async def flag(
+        self, user_id: str, conversation_id: str, *, muted: bool | None, pinned: bool | None, archived: bool | None
+    ) -> InboxItem:
+        await self._access.authorize(user_id, conversation_id, "read")
+        try:
+            row = await self._tables.flag(user_id, conversation_id, muted=muted, pinned=pinned, archived=archived)
+        except Missing:
+            raise NotFound("no such conversation") from None
+        return InboxItem(row, await self._unread.state(user_id, conversation_id))
+
+    async def item(self, user_id: str, conversation_id: str) -> InboxItem:
+        """One line of the inbox, repaired. The caller has authorized."""
+        rows = await self._tables.rows(user_id, [conversation_id])
+        if conversation_id not in rows:
+            raise NotFound("no such conversation")
+        repaired = await self._repair(rows, [conversation_id])
+        return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
+
+    async def _page(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
+        for _ in range(_TRIES_MAX):
+            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after))
+            if page is None:
+                await self._rebuilds.user(user_id)
+                continue
+            if page.cold > 0:
+                await self._rebuilds.missing(user_id)
+                continue
+            rows = await self._tables.rows(user_id, [one.conversation_id for one in page.listed])
+            if len(rows) == len(page.listed):
+                return await self._complete(user_id, limit, page, rows)
+            await self._drop_left(user_id, page, rows)
+        raise Unavailable("the inbox is being rebuilt")
+
+    async def _complete(self, user_id: str, limit: int, page: Page, rows: dict[str, Row]) -> InboxPage:
+        behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one)]
+        if behind:
+            rows = await self._repair(rows, behind)
+        items = []
+        for one in page.listed:
+            assert one.mark is not None  # page.cold is 0
+            state = await self._unread.describe(user_id, one.conversation_id, one.mark, page.total_unread)
+            items.append(InboxItem(rows[one.conversation_id], state))
+        last = page.listed[-1] if len(page.listed) == limit else None
+        return InboxPage(
+            items,
+            encode_cursor(user_id, last.score_ms, last.conversation_id) if last else None,
+            Totals(page.total_unread, page.unread_conversations),
+        )
+
+    async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
+        """Bring rows up to their conversation's head, for this answer and in the table."""
+        heads = await self._tables.heads(ids)
+        repaired, touches = dict(rows), []
+        for id_ in ids:
+            head, row = heads.get(id_), rows[id_]
+            if head is None or head.last_seq <= row.last_seq:
+                continue
+            repaired[id_] = msgspec.structs.replace(
+                row, last_message_preview=head.preview, last_message_ts=head.last_ms, last_seq=head.last_seq
+            )
+            touches.append(
+                Touch(
+                    user_id=row.user_id,
+                    conversation_id=id_,
+                    last_seq=head.last_seq,
+                    last_ms=head.last_ms,
+                    preview=head.preview,
+                )
+            )
+        if touches:
+            await self._tables.touch(touches)
+            self._count_repair("row", len(touches))
+        return repaired
+
+    async def _drop_left(self, user_id: str, page: Page, rows: dict[str, Row]) -> None:
+        """Listed, but there is no row: the user has left, and the keyspace missed it."""
+        gone = [one.conversation_id for one in page.listed if one.conversation_id not in rows]
+        await self._keyspace.run([self._scripts.inbox_leave(user_id, id_) for id_ in gone])
+        self._count_repair("inbox", len(gone))
+
+    async def _page_from_tables(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
+        rows: list[Row] = []
+        while found := await self._tables.scan(
+            user_id, after_id=rows[-1].conversation_id if rows else "", limit=REBUILD_CHUNK
+        ):
+            rows.extend(found)
+        shown = [row for row in rows if not row.is_hidden or row.last_seq > 0]
+        shown.sort(key=_place, reverse=True)
+        rest = [row for row in shown if after is None or _place(row) < after]
+        items = [InboxItem(row, await self._unread.from_tables(user_id, row.conversation_id)) for row in rest[:limit]]
+        last = rest[limit - 1] if len(rest) > limit else None
+        totals = Totals(sum(row.unread_count for row in shown), sum(row.unread_count > 0 for row in shown))
+        return InboxPage(items, encode_cursor(user_id, *_place(last)) if last else None, totals, is_stale=True)
+
+
+def _is_behind(row: Row, listed: Listed) -> bool:
+    return listed.score_ms > max(row.last_message_ts, row.joined_ms, 1)
+
+
+def _place(row: Row) -> tuple[int, str]:
+    return max(row.last_message_ts, row.joined_ms, 1), row.conversation_id
+

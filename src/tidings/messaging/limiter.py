@@ -1,0 +1,165 @@
+"""The exact sliding window, one per user and class, so that reads and receipts never eat the send budget.
+
+The window lives in the keyspace and uses its clock, so all nodes see one. A user who is refused until t is refused from
+memory until t: exact, because no slot frees earlier, and it makes a flood free for the keyspace. While the keyspace is
+down, classes other than `send` are counted on this node alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from tidings.clock import Clock
+from tidings.errors import RateLimited, Unavailable
+from tidings.stores.calls import Keyspace, plain
+from tidings.stores.scripts import Admitted, Scripts
+
+_LOCAL_USERS_MAX = 100_000  # users remembered as refused, or counted while the keyspace is down
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """At most `count` requests in any `window_s` seconds."""
+
+    count: int
+    window_s: int
+
+
+class Budget(msgspec.Struct, frozen=True, gc=False):
+    limit: int
+    remaining: int
+    reset_ms: int
+
+
+class Limiter:
+    """Asked once per request, or once per user and batch."""
+
+    def __init__(
+        self,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        clock: Clock,
+        limits: Mapping[str, Limit | None],
+        count_refused: Callable[[str, int], None],
+    ) -> None:
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._clock = clock
+        self._limits = limits
+        self._count_refused = count_refused
+        self._refused_until_s: dict[tuple[str, str], float] = {}
+        self._local: dict[tuple[str, str], list[float]] = {}
+        self._token = clock.random_id(6)
+        self._calls = 0
+
+    async def admit(self, class_name: str, user_id: str) -> Budget:
+        """One request. Raises RateLimited."""
+        try:
+            (answer,) = await self.admit_many(class_name, [(user_id, 1)])
+        except Unavailable:
+            answer = self._admit_locally(class_name, user_id)
+        limit = self._limits[class_name]
+        if not answer.admitted:
+            assert limit is not None
+            raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=limit.count, class_name=class_name)
+        return Budget(limit.count if limit else 0, answer.remaining, _ms(answer.reset_us))
+
+    async def admit_many(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[Admission]:
+        """(user_id, how many) each, in one round trip. Raises Unavailable."""
+        limit = self._limits[class_name]
+        if limit is None:
+            return [Admission(count, count, 0, 0, "") for _, count in wanted]
+        answers = [self._refused_locally(class_name, user_id) for user_id, _ in wanted]
+        asked = [i for i, answer in enumerate(answers) if answer is None]
+        tokens = [self._next_token() for _ in asked]
+        calls = [
+            self._scripts.limiter_admit(
+                wanted[i][0],
+                class_name,
+                window_us=limit.window_s * 1_000_000,
+                limit=limit.count,
+                wanted=wanted[i][1],
+                token=token,
+            )
+            for i, token in zip(asked, tokens, strict=True)
+        ]
+        for i, token, reply in zip(asked, tokens, await self._keyspace.run(calls), strict=True):
+            answers[i] = self._remember(class_name, wanted[i][0], wanted[i][1], reply, token)
+        complete = [answer for answer in answers if answer is not None]
+        refused = sum(count - answer.admitted for (_, count), answer in zip(wanted, complete, strict=True))
+        if refused:
+            self._count_refused(class_name, refused)
+        return complete
+
+    async def give_back(self, class_name: str, user_id: str, token: str, positions: Sequence[int]) -> None:
+        """Slots that turned out to be for messages stored before: a resend is free."""
+        if token and positions:
+            key = self._scripts.keys.rate(user_id, class_name)
+            await self._keyspace.one(plain(key, b"ZREM", key, *(f"{token}:{i + 1}" for i in positions)))
+            self._refused_until_s.pop((class_name, user_id), None)
+
+    async def budgets(self, user_id: str) -> dict[str, Budget]:
+        """What is left of each class, without using any of it."""
+        named = [(name, limit) for name, limit in self._limits.items() if limit is not None]
+        calls = [
+            self._scripts.limiter_admit(
+                user_id, name, window_us=limit.window_s * 1_000_000, limit=limit.count, wanted=0, token="-"
+            )
+            for name, limit in named
+        ]
+        replies = await self._keyspace.run(calls)
+        return {
+            name: Budget(limit.count, reply.remaining, _ms(reply.retry_after_us))
+            for (name, limit), reply in zip(named, replies, strict=True)
+        }
+
+    def _next_token(self) -> str:
+        self._calls += 1
+        return f"{self._token}{self._calls:x}"
+
+    def _refused_locally(self, class_name: str, user_id: str) -> Admission | None:
+        until_s = self._refused_until_s.get((class_name, user_id))
+        if until_s is None:
+            return None
+        left_s = until_s - self._clock.monotonic_s()
+        if left_s <= 0:
+            del self._refused_until_s[class_name, user_id]
+            return None
+        return Admission(0, 0, int(left_s * 1e6) + 1, 0, "", is_local=True)
+
+    def _remember(self, class_name: str, user_id: str, wanted: int, reply: Admitted, token: str) -> Admission:
+        if reply.admitted < wanted and reply.retry_after_us > 0:
+            if len(self._refused_until_s) >= _LOCAL_USERS_MAX:
+                self._refused_until_s.clear()  # only costs a question to the keyspace
+            until_s = self._clock.monotonic_s() + reply.retry_after_us / 1e6
+            self._refused_until_s[class_name, user_id] = until_s
+        return Admission(reply.admitted, reply.remaining, reply.retry_after_us, reply.reset_us, token)
+
+    def _admit_locally(self, class_name: str, user_id: str) -> Admission:
+        limit = self._limits[class_name]
+        assert limit is not None
+        now_s = self._clock.monotonic_s()
+        if len(self._local) >= _LOCAL_USERS_MAX:
+            self._local.clear()
+        recent = [at for at in self._local.get((class_name, user_id), ()) if at > now_s - limit.window_s]
+        if len(recent) >= limit.count:
+            self._count_refused(class_name, 1)
+            return Admission(0, 0, int((recent[0] + limit.window_s - now_s) * 1e6) + 1, 0, "")
+        self._local[class_name, user_id] = [*recent, now_s]
+        return Admission(1, limit.count - len(recent) - 1, 0, limit.window_s * 1_000_000, "")
+
+
+class Admission(msgspec.Struct, frozen=True, gc=False):
+    """How many of the wanted requests may pass, the first ones first."""
+
+    admitted: int
+    remaining: int
+    retry_after_us: int
+    reset_us: int
+    token: str  # names the slots, for give_back
+    is_local: bool = False
+
+
+def _ms(us: int) -> int:
+    return -(-us // 1000)

@@ -1,0 +1,1 @@
+"""Where the recipients are: hub knows the sockets of this node."""

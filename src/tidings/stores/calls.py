@@ -1,0 +1,53 @@
+"""A keyspace command as a value: what to say, where it belongs, how to read the answer.
+
+Use cases build `Call`s and hand many of them to `Keyspace.run` at once: one round trip, answers in order. A call that
+`needs_epoch` gets the epoch of the very connection it is written to, so a command can never reach another life of the
+server with the old one's epoch in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+R = TypeVar("R")
+Arg = str | bytes | int
+
+
+class Call(Generic[R]):
+    """One command. `words` is complete, except that the epoch is inserted at `epoch_at` when the call is written."""
+
+    __slots__ = ("epoch_at", "key", "parse", "words")
+
+    def __init__(
+        self, key: str, words: tuple[Arg, ...], parse: Callable[[Any], R], epoch_at: int | None = None
+    ) -> None:
+        self.key = key  # decides the slot
+        self.words = words
+        self.parse = parse
+        self.epoch_at = epoch_at
+
+
+class Keyspace(Protocol):
+    """A Valkey or Redis: one server or a cluster."""
+
+    async def run(self, calls: Sequence[Call[R]]) -> list[R]:
+        """All calls in one round trip per server; answers in order.
+
+        Raises errors.Unavailable(is_ambiguous=True) when the answers are lost; a script that is not loaded is loaded
+        and the call repeated. An error reply raises too: it is a mistake of ours.
+        """
+        ...
+
+    async def one(self, call: Call[R]) -> R: ...
+
+    def epoch(self, key: str) -> str:
+        """The epoch of the primary that serves this key now; raises Unavailable when it is unknown."""
+        ...
+
+    def is_up(self) -> bool: ...
+
+
+def plain(key: str, *words: Arg, parse: Callable[[Any], Any] = lambda reply: reply) -> Call[Any]:
+    """An ordinary command on one key."""
+    return Call(key, words, parse)

@@ -1,0 +1,58 @@
+"""The name, slot and life of every key. Braces are cluster hash tags: all keys of a user share a slot, all keys of a
+conversation share a slot, and no script spans both. docs/keyspace.md repeats this table and a test compares the two.
+
+Ids never contain braces or colons (model.is_id), so a key cannot be forged through an id.
+"""
+
+from __future__ import annotations
+
+
+class Keys:
+    """Builds keys under one tenant's prefix."""
+
+    def __init__(self, prefix: str = "") -> None:
+        assert "{" not in prefix and "}" not in prefix
+        self.prefix = prefix
+        self.nodes = f"{prefix}nodes"  # zset node -> lease expiry ms; each node renews itself
+        self._inbox = prefix + "inbox:{"
+        self._mark = prefix + "mark:{"
+        self._unread = prefix + "unread:{"
+        self._ws = prefix + "ws:{"
+        self._rate = prefix + "rate:{"
+        self._conv = prefix + "conv:{"
+        self._sent = prefix + "sent:{"
+
+    # one user: one slot
+    def inbox(self, user_id: str) -> str:
+        """zset: conversation_id -> sent_ms of the last message. TTL INDEX_TTL_S."""
+        return self._inbox + user_id + "}"
+
+    def mark(self, user_id: str) -> str:
+        """hash: conversation_id -> packed mark, and the user's own fields (see scripts.py). TTL INDEX_TTL_S."""
+        return self._mark + user_id + "}"
+
+    def unread(self, user_id: str, conversation_id: str) -> str:
+        """zset: seq_no -> sent_ms. Cap and TTL are settings."""
+        return f"{self._unread}{user_id}}}:{conversation_id}"
+
+    def ws(self, user_id: str) -> str:
+        """zset: node:connection -> lease expiry ms."""
+        return self._ws + user_id + "}"
+
+    def rate(self, user_id: str, class_name: str) -> str:
+        """zset: unique per request -> arrival us. TTL = the window."""
+        return f"{self._rate}{user_id}}}:{class_name}"
+
+    # one conversation: one slot
+    def conv(self, conversation_id: str) -> str:
+        """hash: seq, at, epoch, members_seq, and open:<node> -> the seq range that node has under way."""
+        return self._conv + conversation_id + "}"
+
+    def sent(self, conversation_id: str, generation: int) -> str:
+        """hash: sender:message_id -> seq:at. One generation of SENT_GENERATION_S; TTL two generations."""
+        return f"{self._sent}{conversation_id}}}:{generation}"
+
+    # one node
+    def open(self, node_id: str) -> str:
+        """set of conversations in which the node has numbers under way."""
+        return f"{self.prefix}open:{{{node_id}}}"

@@ -1,0 +1,127 @@
+#!lua
+-- inbox_index: show a batch of one conversation to one member: inbox order, unread, totals.
+-- Atomic because inbox, unread set, mark and totals must move together, and a mark must not be read half-built.
+-- KEYS  inbox  mark  unread  ws
+-- ARGV  epoch  conversation_id  score_ms  cap  unread_ttl_s  now_ms  removed_count  [removed_seq ...]  [seq  sent_ms ...]
+--       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this member
+-- returns {state, shown, is_capped, total, leases, first, read_seq}   state 1 warm, 0 this conversation is COLD, -1 all of
+--         the user is; total -1: not known now. A COLD answer has raised :gen, so a rebuild under way reads again.
+-- cost O(seqs log n)
+local inbox, mark, unread, ws = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local epoch, id, score, cap = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local unread_ttl_s, now_ms, removed_count = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+
+local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', id)
+local leases = {}
+if now_ms > 0 then
+  leases = redis.call('ZRANGE', ws, now_ms, '+inf', 'BYSCORE')
+end
+if m[1] ~= epoch or not m[2] then
+  if redis.call('HINCRBY', mark, ':gen', 1) == 1 then
+    redis.call('EXPIRE', mark, unread_ttl_s)
+  end
+  return {-1, 0, 0, -1, leases, 0, 0}
+end
+
+local size, total, convs, cold = tonumber(m[2]), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])
+local fields = {}
+local is_new = score > 0 and redis.call('ZADD', inbox, 'GT', score, id) == 1
+if is_new then
+  fields = {'*', size + 1}
+end
+
+-- A conversation that has no mark, or whose set is not what its mark says, is COLD: it is taken out of the totals.
+local function go_cold(shown)
+  fields[#fields + 1] = ':cold'
+  fields[#fields + 1] = cold + 1
+  fields[#fields + 1] = ':unread'
+  fields[#fields + 1] = total - shown
+  fields[#fields + 1] = ':convs'
+  fields[#fields + 1] = convs - (shown > 0 and 1 or 0)
+  redis.call('HSET', mark, unpack(fields))
+  redis.call('HDEL', mark, id)
+  redis.call('HINCRBY', mark, ':gen', 1)
+  return {0, 0, 0, -1, leases, 0, 0}
+end
+
+if not m[6] then
+  if is_new then
+    return go_cold(0)
+  end
+  redis.call('HINCRBY', mark, ':gen', 1)
+  return {0, 0, 0, -1, leases, 0, 0}
+end
+
+local version, cursor, seen, count, first, floor, day, ranges =
+  string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+seen, count, first, floor, day = tonumber(seen), tonumber(count), tonumber(first), tonumber(floor), tonumber(day)
+local shown = floor > seen and cap or count
+
+local function is_read(seq)
+  if seq <= seen or seq <= floor then
+    return true
+  end
+  for low, high in string.gmatch(ranges, '(%d+)-(%d+)') do
+    if seq >= tonumber(low) and seq <= tonumber(high) then
+      return true
+    end
+  end
+  return false
+end
+
+local add, lowest = {}, nil
+for i = 8 + removed_count, #ARGV, 2 do
+  local seq = tonumber(ARGV[i])
+  if not is_read(seq) then
+    add[#add + 1] = ARGV[i + 1]
+    add[#add + 1] = ARGV[i]
+    lowest = lowest and math.min(lowest, seq) or seq
+  end
+end
+local added, removed = 0, 0
+if #add > 0 then
+  added = redis.call('ZADD', unread, unpack(add))
+end
+if removed_count > 0 and count + added > 0 then
+  removed = redis.call('ZREM', unread, unpack(ARGV, 8, 7 + removed_count))
+end
+if #add > 0 or removed > 0 then
+  local n = redis.call('ZCARD', unread)
+  if n ~= count + added - removed then
+    return go_cold(shown)
+  end
+  if added > 0 and (count == 0 or lowest < first) then
+    first = lowest
+  end
+  if n > cap then
+    redis.call('ZREMRANGEBYRANK', unread, 0, n - cap - 1)
+    floor = tonumber(redis.call('ZRANGE', unread, 0, 0)[1]) - 1
+    n = cap
+  end
+  if removed > 0 then
+    local left = floor <= seen and redis.call('ZRANGE', unread, 0, 0)[1]
+    first = left and tonumber(left) or 0
+  end
+  local today = math.floor((tonumber(add[#add - 1]) or 0) / 86400000)
+  if count == 0 or (today - day) * 172800 > unread_ttl_s then
+    day = math.max(today, day)
+    redis.call('EXPIRE', unread, unread_ttl_s)
+    redis.call('EXPIRE', mark, unread_ttl_s)
+    redis.call('EXPIRE', inbox, unread_ttl_s)
+  end
+  count = n
+  local before = shown
+  shown = floor > seen and cap or count
+  total = total + shown - before
+  convs = convs + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
+  fields[#fields + 1] = ':unread'
+  fields[#fields + 1] = total
+  fields[#fields + 1] = ':convs'
+  fields[#fields + 1] = convs
+  fields[#fields + 1] = id
+  fields[#fields + 1] = string.format('%s %s %d %d %d %d %d %s', version, cursor, seen, count, first, floor, day, ranges)
+end
+if #fields > 0 then
+  redis.call('HSET', mark, unpack(fields))
+end
+return {1, shown, floor > seen and 1 or 0, cold > 0 and -1 or total, leases, first, tonumber(cursor)}

@@ -1,0 +1,31 @@
+#!lua
+-- limiter_admit: admit as many of `wanted` requests of one user as the sliding window allows, exactly.
+-- Atomic because counting and adding must see the same window.
+-- KEYS  rate
+-- ARGV  window_us  limit  wanted  token            (token: unique per call; members are token:1 .. token:n; time: server TIME)
+-- returns {admitted, remaining, retry_after_us, reset_us}   retry_after_us: when the next slot frees; 0 if there is one
+-- cost O(log n + expired)
+local rate = KEYS[1]
+local window, limit, wanted, token = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+redis.call('ZREMRANGEBYSCORE', rate, '-inf', now - window)
+local used = redis.call('ZCARD', rate)
+local admitted = math.min(wanted, math.max(0, limit - used))
+if admitted > 0 then
+  local add = {}
+  for i = 1, admitted do
+    add[2 * i - 1] = now
+    add[2 * i] = token .. ':' .. i
+  end
+  redis.call('ZADD', rate, unpack(add))
+  redis.call('PEXPIRE', rate, math.ceil(window / 1000))
+end
+local remaining = limit - used - admitted
+if remaining > 0 then
+  return {admitted, remaining, 0, window}
+end
+local oldest = redis.call('ZRANGE', rate, 0, 0, 'WITHSCORES')
+local free_us = oldest[2] and (tonumber(oldest[2]) + window - now + 1) or window
+return {admitted, 0, free_us, window}

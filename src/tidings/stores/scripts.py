@@ -1,0 +1,335 @@
+"""One typed stub per Lua file: it builds the `Call`, and knows how to read the answer.
+
+The stubs are the seam between the use cases and the keyspace: they say what is asked in Python's words, and a simulation
+may stand in for them. A mark is packed as `version cursor seen count first floor day ranges`; only `Mark` and the Lua
+files know that. The user's own fields in the mark hash begin with ':' or are '*', which no conversation id can be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidings.bounds import INDEX_TTL_S, SENT_GENERATION_S
+from tidings.model import Ranges
+from tidings.stores.calls import Arg, Call
+from tidings.stores.keys import Keys
+
+R = TypeVar("R")
+
+NAMES = (
+    "limiter_admit",
+    "conversation_number",
+    "conversation_seed",
+    "sent_forget",
+    "inbox_index",
+    "inbox_join",
+    "inbox_leave",
+    "inbox_page",
+    "inbox_install",
+    "unread_read",
+    "unread_chill",
+    "unread_install",
+)
+SOURCES = {name: files("tidings.stores").joinpath("lua", f"{name}.lua").read_text("utf-8") for name in NAMES}
+_SHA = {name: hashlib.sha1(source.encode()).hexdigest().encode() for name, source in SOURCES.items()}
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    admitted: int
+    remaining: int
+    retry_after_us: int
+    reset_us: int
+
+
+class Numbered(msgspec.Struct, frozen=True, gc=False):
+    """Numbers for a group. `known`: position -> (seq_no, at) of ids that had a number before."""
+
+    members_seq: int
+    first_seq: int
+    first_at: int
+    known: dict[int, tuple[int, int]]
+
+
+class Indexed(msgspec.Struct, frozen=True, gc=False):
+    """What a member sees after a batch. COLD: counts are None."""
+
+    is_user_cold: bool
+    is_cold: bool
+    unread_count: int | None
+    unread_capped: bool
+    total_unread: int | None
+    leases: tuple[str, ...]
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The built marker of one conversation of one user."""
+
+    version: int
+    cursor: int
+    seen: int  # nothing at or below counts: the cursor, or what was delivered where the policy says so
+    count: int
+    first: int  # the oldest unread, 0 = none or not known
+    floor: int  # the highest seq that was trimmed off the set
+    day: int = 0  # when its keys last got their time to live
+    ranges: Ranges = ()
+
+    @property
+    def is_capped(self) -> bool:
+        return self.floor > self.seen
+
+    def shown(self, cap: int) -> int:
+        return cap if self.is_capped else self.count
+
+    def packed(self) -> str:
+        head = f"{self.version} {self.cursor} {self.seen} {self.count} {self.first} {self.floor} {self.day}"
+        return f"{head} {pack_ranges(self.ranges)}"
+
+
+def pack_ranges(ranges: Ranges) -> str:
+    return ",".join(f"{low}-{high}" for low, high in ranges)
+
+
+def unpack_mark(packed: bytes) -> Mark:
+    version, cursor, seen, count, first, floor, day, ranges = packed.split(b" ")
+    pairs = tuple((int(low), int(high)) for low, _, high in (part.partition(b"-") for part in ranges.split(b",") if part))
+    return Mark(
+        version=int(version),
+        cursor=int(cursor),
+        seen=int(seen),
+        count=int(count),
+        first=int(first),
+        floor=int(floor),
+        day=int(day),
+        ranges=pairs,
+    )
+
+
+class Listed(msgspec.Struct, frozen=True, gc=False):
+    """One line of an inbox page. `mark` None: this conversation is COLD."""
+
+    conversation_id: str
+    score_ms: int
+    mark: Mark | None
+
+
+class Page(msgspec.Struct, frozen=True):
+    size: int
+    total_unread: int
+    unread_conversations: int
+    cold: int  # conversations without a mark: while there are any, the totals are not known
+    listed: list[Listed]
+
+
+class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
+    is_user_cold: bool
+    is_cold: bool
+    unread_count: int
+    unread_capped: bool
+    total_unread: int | None
+    first: int
+
+
+class Scripts:
+    """Builds calls under one tenant's keys, with this installation's cap and time to live."""
+
+    def __init__(self, keys: Keys, *, unread_cap: int, unread_ttl_s: int) -> None:
+        self.keys = keys
+        self.cap = unread_cap
+        self.ttl_s = unread_ttl_s
+
+    def limiter_admit(
+        self, user_id: str, class_name: str, *, window_us: int, limit: int, wanted: int, token: str
+    ) -> Call[Admitted]:
+        key = self.keys.rate(user_id, class_name)
+        return _call("limiter_admit", (key,), (window_us, limit, wanted, token), _admitted, has_epoch=False)
+
+    def conversation_number(
+        self,
+        conversation_id: str,
+        ids: Sequence[str],
+        *,
+        node_id: str,
+        open_from: int,
+        is_member_change: bool,
+        now_ms: int,
+    ) -> Call[Numbered | None]:
+        """None: the counter must be seeded first."""
+        generation = now_ms // (SENT_GENERATION_S * 1000)
+        keys = self.keys
+        return _call(
+            "conversation_number",
+            (
+                keys.conv(conversation_id),
+                keys.sent(conversation_id, generation),
+                keys.sent(conversation_id, generation - 1),
+            ),
+            (node_id, open_from, int(is_member_change), generation, 2 * SENT_GENERATION_S, INDEX_TTL_S, *ids),
+            _numbered,
+        )
+
+    def conversation_seed(self, conversation_id: str, *, seq: int, at: int, members_seq: int) -> Call[int]:
+        return _call(
+            "conversation_seed", (self.keys.conv(conversation_id),), (seq, at, members_seq, INDEX_TTL_S), int
+        )
+
+    def sent_forget(self, conversation_id: str, notes: Iterable[tuple[str, int]], *, now_ms: int) -> Call[int]:
+        generation = now_ms // (SENT_GENERATION_S * 1000)
+        keys = (self.keys.sent(conversation_id, generation), self.keys.sent(conversation_id, generation - 1))
+        args: list[Arg] = []
+        for id_, seq in notes:
+            args += (id_, seq)
+        return _call("sent_forget", keys, tuple(args), int, has_epoch=False)
+
+    def inbox_index(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        score_ms: int,
+        added: Sequence[Arg],
+        removed: Sequence[Arg],
+        now_ms: int,
+    ) -> Call[Indexed]:
+        """`added` is flat: seq, sent_ms, seq, sent_ms, … `now_ms` 0: leases are not wanted."""
+        keys = self.keys
+        return _call(
+            "inbox_index",
+            (
+                keys.inbox(user_id),
+                keys.mark(user_id),
+                keys.unread(user_id, conversation_id),
+                keys.ws(user_id),
+            ),
+            (conversation_id, score_ms, self.cap, self.ttl_s, now_ms, len(removed), *removed, *added),
+            _indexed,
+        )
+
+    def inbox_join(
+        self, user_id: str, conversation_id: str, *, score_ms: int, version: int, cursor: int
+    ) -> Call[bool]:
+        """Answers False when the user is COLD."""
+        day = score_ms // 86_400_000
+        args = (conversation_id, score_ms, version, cursor, day, self.cap, self.ttl_s)
+        return _call("inbox_join", self._user_keys(user_id, conversation_id), args, lambda reply: bool(reply == 1))
+
+    def inbox_leave(self, user_id: str, conversation_id: str) -> Call[bool]:
+        args = (conversation_id, self.cap, self.ttl_s)
+        return _call("inbox_leave", self._user_keys(user_id, conversation_id), args, lambda reply: bool(reply == 1))
+
+    def inbox_page(self, user_id: str, *, limit: int, after: tuple[int, str] | None) -> Call[Page | None]:
+        """None: the user is COLD."""
+        score_ms, after_id = after or (0, "")
+        keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
+        return _call("inbox_page", keys, (limit, score_ms, after_id), _page)
+
+    def inbox_install(
+        self, user_id: str, token: str, *, gen: int, size: int, totals: tuple[int, int], unread_ids: Sequence[str]
+    ) -> Call[bool]:
+        """False: overtaken, read again."""
+        keys = self.keys
+        pairs = (name for id_ in unread_ids for name in (keys.unread(user_id, id_), self.aside(user_id, id_, token)))
+        inbox, mark = keys.inbox(user_id), keys.mark(user_id)
+        return _call(
+            "inbox_install",
+            (inbox, mark, f"{inbox}:{token}", f"{mark}:{token}", *pairs),
+            (gen, size, *totals, self.ttl_s),
+            lambda reply: bool(reply == 1),
+        )
+
+    def unread_read(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        version: int,
+        cursor: int,
+        seen: int,
+        ranges: Ranges,
+        seqs: Sequence[int],
+    ) -> Call[ReadAnswer]:
+        keys = (self.keys.mark(user_id), self.keys.unread(user_id, conversation_id))
+        args = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s, *seqs)
+        return _call("unread_read", keys, args, _read)
+
+    def unread_chill(self, user_id: str, conversation_id: str) -> Call[tuple[int, bool]]:
+        """(gen, is_warm)."""
+        return _call(
+            "unread_chill",
+            (self.keys.mark(user_id),),
+            (conversation_id, self.cap),
+            lambda reply: (int(reply[0]), reply[1] == 1),
+        )
+
+    def unread_install(
+        self, user_id: str, conversation_id: str, token: str, *, gen: int, mark: Mark
+    ) -> Call[tuple[int, int | None]]:
+        """(1 installed | 0 overtaken | -1 COLD, total_unread)."""
+        keys = (
+            self.keys.inbox(user_id),
+            self.keys.mark(user_id),
+            self.keys.unread(user_id, conversation_id),
+            self.aside(user_id, conversation_id, token),
+        )
+        args = (conversation_id, gen, mark.packed(), mark.shown(self.cap), self.ttl_s)
+        return _call("unread_install", keys, args, lambda reply: (int(reply[0]), _known(reply[1])))
+
+    def aside(self, user_id: str, conversation_id: str, token: str) -> str:
+        """Where an unread set is built before it is installed."""
+        return f"{self.keys.unread(user_id, conversation_id)}:{token}"
+
+    def _user_keys(self, user_id: str, conversation_id: str) -> tuple[str, str, str]:
+        keys = self.keys
+        return keys.inbox(user_id), keys.mark(user_id), keys.unread(user_id, conversation_id)
+
+
+def _call(
+    name: str, keys: tuple[str, ...], args: tuple[Arg, ...], parse: Callable[[Any], R], has_epoch: bool = True
+) -> Call[R]:
+    # The epoch is the first of ARGV, inserted by the connection that writes the call.
+    words: tuple[Arg, ...] = (b"EVALSHA", _SHA[name], len(keys), *keys, *args)
+    return Call(keys[0], words, parse, 3 + len(keys) if has_epoch else None)
+
+
+def _known(total: int) -> int | None:
+    return None if total < 0 else total
+
+
+def _admitted(reply: list[int]) -> Admitted:
+    return Admitted(*reply)
+
+
+def _numbered(reply: list[int]) -> Numbered | None:
+    if not reply:
+        return None
+    rest = reply[3:]
+    known = {rest[i]: (rest[i + 1], rest[i + 2]) for i in range(0, len(rest), 3)}
+    return Numbered(reply[0], reply[1], reply[2], known)
+
+
+def _indexed(reply: list[Any]) -> Indexed:
+    state, shown, capped, total, leases = reply[:5]
+    names = tuple(lease.decode() for lease in leases)
+    if state != 1:
+        return Indexed(state < 0, True, None, False, None, names)
+    return Indexed(False, False, shown, capped == 1, _known(total), names)
+
+
+def _page(reply: list[Any]) -> Page | None:
+    if not reply:
+        return None
+    size, total, convs, cold = reply[:4]
+    listed = [
+        Listed(reply[i].decode(), int(float(reply[i + 1])), unpack_mark(reply[i + 2]) if reply[i + 2] else None)
+        for i in range(4, len(reply), 3)
+    ]
+    return Page(size, total, convs, cold, listed)
+
+
+def _read(reply: list[int]) -> ReadAnswer:
+    state, shown, capped, total, first = reply
+    return ReadAnswer(state < 0, state != 1, shown, capped == 1, _known(total), first)

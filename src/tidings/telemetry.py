@@ -1,0 +1,196 @@
+"""What a node tells about itself: Prometheus metrics and structured logs.
+
+`Metrics` has a registry of its own, so several nodes may live in one process. Every child that the hot path touches is
+bound once: counting is one method call. The parts below wiring are handed bound methods (`metrics.messages.inc`), never
+this module. Logs never carry the text of a message, a token or a secret: `redact` takes them out whoever logs them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+STAGES = ("admit", "number", "store", "index", "acknowledge", "route")
+TABLES = (
+    "messages",
+    "sent",
+    "conversation_heads",
+    "conversations",
+    "members",
+    "message_status",
+    "pending_deliveries",
+    "users",
+    "devices",
+    "api_keys",
+)
+CLASSES = ("send", "read", "typing", "connect", "http")
+SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # up to the largest batch
+SECRET_WORDS = frozenset(("text", "content", "token", "secret", "password", "authorization", "preview", "api_key"))
+
+C = TypeVar("C")
+K = TypeVar("K", bound="str | tuple[str, ...]")
+
+
+class Tally:
+    """The counts of one histogram series. Plain integers without a lock: only the event loop observes."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def observe_many(self, value: float, n: int) -> None:
+        """`n` observations of the same value: what all entries of a batch waited."""
+        self._counts[bisect_left(self._bounds, value)] += n
+        self._sum += value * n
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative, as Prometheus wants them."""
+        edges = [str(float(bound)) for bound in self._bounds] + ["+Inf"]
+        return list(zip(edges, map(float, accumulate(self._counts)), strict=True))
+
+    @property
+    def sum(self) -> float:
+        return self._sum
+
+
+class Children(dict[K, C], Generic[K, C]):
+    """Label value(s) -> child. Those known at the start exist from the start, at zero; others when first used."""
+
+    def __init__(self, make: Callable[[K], C], known: Iterable[K] = ()) -> None:
+        self._make = make
+        super().__init__((key, make(key)) for key in known)
+
+    def __missing__(self, key: K) -> C:
+        child = self[key] = self._make(key)
+        return child
+
+
+class Histogram(Collector):
+    """A histogram family over `Tally`s, one per value of its label; without a label, one with the value ''."""
+
+    def __init__(self, name: str, about: str, bounds: Sequence[float], label: str = "", known: Iterable[str] = ("",)):
+        self._name, self._about, self._label = name, about, label
+        self.series: Children[str, Tally] = Children(lambda value: Tally(bounds), known)
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        family = HistogramMetricFamily(self._name, self._about, labels=[self._label] if self._label else [])
+        for value, tally in self.series.items():
+            family.add_metric([value] if self._label else [], tally.buckets(), tally.sum)
+        yield family
+
+
+class Metrics:
+    """Every metric of a node. Attributes are what the wiring hands out."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self.connections = Gauge("tidings_connections", "Open WebSocket connections.", registry=registry)
+        self.messages = self._counter("messages", "Messages stored and acknowledged for the first time.")
+        self.deliveries = self._counter("deliveries", "Entries written to sockets of recipients.")
+        self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
+        self.rows_read = self._labelled("table_rows_read", "Rows read, by table.", "table", TABLES)
+        self.writes = self._labelled("table_writes", "Rows written, by table.", "table", TABLES)
+        self.rate_limited = self._labelled("rate_limited", "Requests refused, by limiter class.", "class", CLASSES)
+        self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", ("inbox", "unread"))
+        self.repairs = self._labelled("repairs", "Rows or marks found wrong and put right.", "what", ("row", "unread"))
+        self.push = self._pushes()
+        self.send_seconds = self._tally("send_seconds", "From a send's frame to its acknowledgement.", SECONDS)
+        self.batch_size = self._tally("batch_size", "Entries in a batch of a lane.", SIZES)
+        self.stage_seconds = self._stages()
+
+    def render(self) -> bytes:
+        """The exposition text of `/metrics`."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str) -> Counter:
+        return Counter(f"tidings_{name}", about, registry=self.registry)
+
+    def _labelled(self, name: str, about: str, label: str, known: Iterable[str]) -> Children[str, Counter]:
+        family = Counter(f"tidings_{name}", about, [label], registry=self.registry)
+        return Children(lambda value: family.labels(value), known)
+
+    def _pushes(self) -> Children[tuple[str, str], Counter]:
+        family = Counter(
+            "tidings_push", "Pushes, by provider and outcome.", ["provider", "outcome"], registry=self.registry
+        )
+        return Children(lambda values: family.labels(*values))
+
+    def _tally(self, name: str, about: str, bounds: Sequence[float]) -> Tally:
+        histogram = Histogram(f"tidings_{name}", about, bounds)
+        self.registry.register(histogram)
+        return histogram.series[""]
+
+    def _stages(self) -> Children[str, Tally]:
+        histogram = Histogram("tidings_stage_seconds", "Time of a batch in each stage.", SECONDS, "stage", STAGES)
+        self.registry.register(histogram)
+        return histogram.series
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+
+def redact(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: whatever is called like a secret leaves the event."""
+    for name in event.keys() & SECRET_WORDS:
+        event[name] = "[redacted]"
+    return event
+
+
+def configure_logs(format: str, level: str) -> None:
+    """One line per event on stderr, from structlog and from the standard library alike. `auto`: console on a tty."""
+    is_console = format == "console" or (format == "auto" and sys.stderr.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        redact,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    lines = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_renderers(is_console))
+    output = logging.StreamHandler(sys.stderr)
+    output.setFormatter(lines)
+    root = logging.getLogger()
+    root.handlers[:] = [output]
+    root.setLevel(level.upper())
+    _quiet_libraries(level)
+
+
+def _renderers(is_console: bool) -> list[Any]:
+    without_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    if is_console:
+        return [without_meta, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    return [without_meta, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def _quiet_libraries(level: str) -> None:
+    """Access lines may carry a token in a query, and a library's debug lines the bytes of a request."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = name != "uvicorn.access"
+    for name in ("httpx2", "httpcore2", "picows"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()]))

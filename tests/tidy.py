@@ -1,0 +1,258 @@
+"""The tidy law as functions: each takes text and answers what is wrong with it, so each can be shown a bad example.
+
+test_tidy.py applies them to the whole tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import statistics
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+LEAVES = frozenset(("model", "errors", "bounds", "clock"))
+LAYERS = ("gateway", "messaging", "routing", "stores")  # each may import what stands after it
+ENTRY = frozenset(("cli", "wiring", "__main__"))  # may import everything
+CONFIG = frozenset(("config", "config_values", "config_secret"))
+BANNED_WORDS = frozenset(("manager", "handler", "service", "helper", "util", "utils", "base"))
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 50
+FUNCTION_LINES_MEDIAN = 12
+LINE_CHARS_MAX = 120
+DOCSTRING_LINES_MAX = 12
+
+_BANNED_CALLS = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
+    "os": {"urandom", "getrandom"},
+    "uuid": {"uuid1", "uuid4"},
+    "datetime": {"now", "utcnow", "today"},
+}
+_BANNED_MODULES = frozenset(("random", "secrets"))
+_DOC_PATH = re.compile(r"(?<![\w/.-])((?:src|tests|bench|docs|deploy|examples)/[\w./*-]+)")
+_DOC_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+def imports_of(source: str) -> set[str]:
+    """Modules of ours that the source imports, as dotted paths below `tidings` ('' is the package itself)."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names if name.name.split(".")[0] == "tidings"}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tidings":
+            inner = node.module in {"tidings", *(f"tidings.{layer}" for layer in (*LAYERS, "sdk"))}
+            found |= {f"{node.module}.{name.name}" for name in node.names} if inner else {node.module}
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found.add("tidings.a relative import")
+    return {name.partition(".")[2] for name in found} - {"__version__"}
+
+
+def wrong_imports(module: str, source: str) -> list[str]:
+    """`module` is dotted below tidings, such as `messaging.send`."""
+    return sorted(name for name in imports_of(source) if not _may_import(module, name))
+
+
+def _may_import(module: str, name: str) -> bool:
+    top, other = module.split(".")[0], name.split(".")[0]
+    if top in ENTRY or (other in LEAVES and top not in LEAVES):
+        return True
+    if top in CONFIG:
+        return other in CONFIG
+    if top == "sdk":
+        return other == "sdk" or name.startswith("gateway.protocol")
+    if top not in LAYERS:
+        return False
+    if other in LAYERS:
+        return LAYERS.index(other) >= LAYERS.index(top)
+    return top == "gateway" and other in {"telemetry", *CONFIG}
+
+
+def named_adapters(source: str) -> list[str]:
+    """Concrete adapters that are named; only wiring, the entry and the adapters themselves may."""
+    concrete = re.compile(r"stores\.(keyspace_|tables_|sqlite_|dynamodb_|blobs_|push_)\w+")
+    return sorted(name for name in imports_of(source) if concrete.match(name))
+
+
+# --- calls and names ------------------------------------------------------------------------------
+
+
+def banned_calls(source: str) -> list[str]:
+    """Doors to time and randomness other than clock.py."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [name.name for name in node.names if name.name in _BANNED_MODULES]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            banned = _BANNED_CALLS.get(node.module, set())
+            found += [
+                f"{node.module}.{n.name}" for n in node.names if n.name in banned or node.module in _BANNED_MODULES
+            ]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            found += [f"{owner}.{node.attr}"] if node.attr in _BANNED_CALLS.get(owner, ()) else []
+    return found
+
+
+def prints(source: str) -> int:
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return sum(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls)
+
+
+def lost_tasks(source: str) -> list[int]:
+    """Lines where a task is started and nobody keeps it. A TaskGroup keeps its own."""
+    tree = ast.parse(source)
+    groups = {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AsyncWith)
+        for item in node.items
+        if isinstance(item.optional_vars, ast.Name) and "TaskGroup" in ast.unparse(item.context_expr)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _starts_task(node.value.func, groups)
+    ]
+
+
+def _starts_task(func: ast.expr, groups: set[str]) -> bool:
+    if isinstance(func, ast.Name):
+        return func.id in ("create_task", "ensure_future")
+    is_start = isinstance(func, ast.Attribute) and func.attr in ("create_task", "ensure_future")
+    owner = func.value if isinstance(func, ast.Attribute) else None
+    return is_start and not (isinstance(owner, ast.Name) and owner.id in groups)
+
+
+def lone_sleeps(source: str) -> list[int]:
+    """Lines of a test that wait a fixed time: a sleep outside of a loop that polls. sleep(0) only yields."""
+    tree = ast.parse(source)
+    polled = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.While | ast.For) for inner in ast.walk(node)}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("time.sleep", "asyncio.sleep")
+        and id(node) not in polled
+        and not (node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0)
+    ]
+
+
+def banned_names(source: str) -> set[str]:
+    """Names that we define and that say nothing."""
+    return {name for name in _defined(ast.parse(source)) if BANNED_WORDS & set(_words(name))}
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, Function | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower().removesuffix("s") for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
+
+
+# --- length ---------------------------------------------------------------------------------------
+
+
+def function_lines(source: str) -> dict[str, int]:
+    """name:line -> lines from def to the end of the body."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, Function))
+    return {f"{node.name}:{node.lineno}": (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
+
+
+def median_lines(sources: Iterable[str]) -> float:
+    return statistics.median(size for source in sources for size in function_lines(source).values())
+
+
+def long_lines(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > LINE_CHARS_MAX]
+
+
+def has_code(source: str) -> bool:
+    """Whether there is behaviour to test: a function whose body is more than a docstring or an ellipsis."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, Function))
+    return any(
+        not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        for node in functions
+        for line in node.body
+    )
+
+
+def docstring_fault(source: str) -> str | None:
+    text = ast.get_docstring(ast.parse(source))
+    if not text:
+        return "has no docstring"
+    lines = len(text.splitlines())
+    return f"has a docstring of {lines} lines" if lines > DOCSTRING_LINES_MAX else None
+
+
+# --- comments and prose ---------------------------------------------------------------------------
+
+
+def bounds_without_reason(source: str) -> list[str]:
+    """Constants whose line has no comment."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    reasons = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    assigned = [node for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    return [ast.unparse(node) for node in assigned if (node.end_lineno or 0) not in reasons]
+
+
+def missing_paths(text: str, root: Path) -> list[str]:
+    """Paths in backticks that do not exist; `*` must match something."""
+    quoted = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    named = {path for part in quoted if not re.search(r"[<{…]|NNNN", part) for path in _DOC_PATH.findall(part)}
+    return sorted(path for path in named if not any(root.glob(path.rstrip("/."))))
+
+
+def missing_links(text: str, folder: Path) -> list[str]:
+    return sorted(link for link in set(_DOC_LINK.findall(text)) if not (folder / link).exists())
+
+
+# --- Lua ------------------------------------------------------------------------------------------
+
+
+class Header:
+    """The contract at the top of a script."""
+
+    def __init__(self, source: str) -> None:
+        lines = source.splitlines()
+        self.first = lines[0] if lines else ""
+        comments = [line[3:] for line in lines[1:] if line.startswith("-- ")]
+        self.name = comments[0].partition(":")[0] if comments else ""
+        self.keys, self.more_keys = _names(comments, "KEYS")
+        self.args, self.more_args = _names(comments, "ARGV")
+        self.starts = {line.split()[0] for line in comments if line.split()}
+
+    def faults(self, stem: str, source: str) -> list[str]:
+        faults = [
+            f"no line `{word}`" for word in ("Atomic", "KEYS", "ARGV", "returns", "cost") if word not in self.starts
+        ]
+        if self.first != "#!lua":
+            faults.append("the first line is not #!lua")
+        if self.name != stem:
+            faults.append(f"the header names {self.name!r}")
+        for array, names, more in (("KEYS", self.keys, self.more_keys), ("ARGV", self.args, self.more_args)):
+            highest = max((int(n) for n in re.findall(rf"{array}\[(\d+)\]", source)), default=0)
+            if highest > len(names) and not more:
+                faults.append(f"{array}[{highest}] is used but the header lists {len(names)}")
+        return faults
+
+
+def _names(comments: list[str], array: str) -> tuple[list[str], bool]:
+    """The fixed names of KEYS or ARGV, and whether a variable tail in brackets follows."""
+    line = next((line for line in comments if line.split()[:1] == [array]), array)
+    bare = re.sub(r"\(.*", "", line.removeprefix(array))
+    return re.sub(r"\[.*?\]", "", bare).replace("none", "").split(), "[" in bare
