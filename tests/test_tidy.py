@@ -20,7 +20,7 @@ SRC = ROOT / "src" / "tidings"
 MODULES = sorted(SRC.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LUA = sorted((SRC / "stores" / "lua").glob("*.lua"))
-PAGES = [page for page in [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 SAMPLES: dict[str, Any] = {"str": "a", "int": 1, "bool": True, "tuple[int, int]": (0, 0), "Ranges": ()}
 
 
@@ -30,7 +30,7 @@ def dotted(file: Path) -> str:
 
 def in_tree(files: list[Path], check: Callable[[str], Any]) -> dict[str, Any]:
     """file -> what the check found, for files where it found something."""
-    found = {str(file.relative_to(ROOT)): check(file.read_text()) for file in files}
+    found = {str(file.relative_to(ROOT)): check(file.read_text("utf-8")) for file in files}
     return {name: fault for name, fault in found.items() if fault}
 
 
@@ -38,7 +38,7 @@ def in_tree(files: list[Path], check: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def test_imports_go_down_the_way_of_a_message() -> None:
-    wrong = {dotted(file): tidy.wrong_imports(dotted(file), file.read_text()) for file in MODULES}
+    wrong = {dotted(file): tidy.wrong_imports(dotted(file), file.read_text("utf-8")) for file in MODULES}
     assert {module: names for module, names in wrong.items() if names} == {}
 
 
@@ -74,7 +74,9 @@ def test_only_wiring_and_the_entry_name_a_concrete_adapter() -> None:
 def test_every_module_with_code_has_its_test() -> None:
     layered = [file for layer in tidy.LAYERS for file in sorted((SRC / layer).glob("*.py")) if file.stem != "__init__"]
     owed = [
-        ROOT / "tests" / file.parent.name / f"test_{file.name}" for file in layered if tidy.has_code(file.read_text())
+        ROOT / "tests" / file.parent.name / f"test_{file.name}"
+        for file in layered
+        if tidy.has_code(file.read_text("utf-8"))
     ]
     assert [str(test.relative_to(ROOT)) for test in owed if not test.is_file()] == []
     assert tidy.has_code("def f():\n    return 1")
@@ -91,7 +93,7 @@ def test_functions_stay_under_50_lines_and_short_at_the_median() -> None:
 
     assert in_tree(MODULES, long_ones) == {}
     assert long_ones("def f():\n" + "    x = 1\n" * 50) == {"f:1": 51}
-    assert tidy.median_lines(file.read_text() for file in MODULES) < tidy.FUNCTION_LINES_MEDIAN
+    assert tidy.median_lines(file.read_text("utf-8") for file in MODULES) < tidy.FUNCTION_LINES_MEDIAN
 
 
 def test_no_line_is_longer_than_120_characters() -> None:
@@ -140,7 +142,7 @@ def test_tests_wait_for_events_and_not_for_time() -> None:
 
 
 def test_every_bound_has_its_reason() -> None:
-    assert tidy.bounds_without_reason((SRC / "bounds.py").read_text()) == []
+    assert tidy.bounds_without_reason((SRC / "bounds.py").read_text("utf-8")) == []
     assert tidy.bounds_without_reason("A = 1  # because\nB = 2") == ["B = 2"]
 
 
@@ -150,7 +152,7 @@ def test_every_path_named_in_the_docs_exists() -> None:
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:
-    broken = {page.name: tidy.missing_links(page.read_text(), page.parent) for page in PAGES}
+    broken = {page.name: tidy.missing_links(page.read_text("utf-8"), page.parent) for page in PAGES}
     assert {page: links for page, links in broken.items() if links} == {}
     assert tidy.missing_links("[a](nowhere.md) [b](https://example.com) [c](#here)", ROOT) == ["nowhere.md"]
 
@@ -162,25 +164,25 @@ def test_nothing_is_left_to_do() -> None:
 
 
 def test_the_changelog_begins_with_this_version() -> None:
-    versions = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    versions = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert versions[0] == tidings.__version__
 
 
 def test_the_locks_name_no_host_and_no_folder() -> None:
     for lock in sorted((ROOT / "requirements").glob("*.txt")):
-        lines = lock.read_text().splitlines()
+        lines = lock.read_text("utf-8").splitlines()
         strange = [
             line for line in lines if not re.fullmatch(r"[a-z0-9.-]+==\S+.*\\|    --hash=sha256:\w{64}( \\)?", line)
         ]
         assert strange == [], lock.name
-        assert not re.search(r"://|--index|--find", lock.read_text()), lock.name
+        assert not re.search(r"://|--index|--find", lock.read_text("utf-8")), lock.name
 
 
 # --- the keyspace ---------------------------------------------------------------------------------
 
 
 def test_the_keyspace_page_lists_every_key() -> None:
-    page = (ROOT / "docs" / "keyspace.md").read_text()
+    page = (ROOT / "docs" / "keyspace.md").read_text("utf-8")
     assert [key for key in key_names() if f"`{key}" not in page] == []
 
 
@@ -199,13 +201,13 @@ def test_every_key_of_a_user_or_conversation_has_a_hash_tag() -> None:
 
 @pytest.mark.parametrize("file", LUA, ids=lambda file: file.stem)
 def test_a_script_keeps_its_header_contract(file: Path) -> None:
-    source = file.read_text()
+    source = file.read_text("utf-8")
     assert tidy.Header(source).faults(file.stem, source) == []
 
 
 @pytest.mark.parametrize("file", LUA, ids=lambda file: file.stem)
 def test_a_script_agrees_with_its_stub(file: Path) -> None:
-    header = tidy.Header(file.read_text())
+    header = tidy.Header(file.read_text("utf-8"))
     call = sample_call(getattr(stubs.Scripts(Keys(), unread_cap=10, unread_ttl_s=60), file.stem))
     key_count = int(call.words[2])
     argument_count = len(call.words) - 3 - key_count + (call.epoch_at is not None)

@@ -86,4 +86,5 @@ SQLITE_WAL_PAGES = 4_000  # 16 MB of log before a checkpoint: pages written ofte
 SQLITE_DELETE_CHUNK = 2_000  # entries of a deleted conversation removed in one commit: other writers wait for it
 NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and its work is finished by another
 NODE_RENEW_S = 2.0  # how often a node says that it lives
+READY_S = 2.0  # a store that does not answer /readyz in this time counts as down
 DRAIN_S = 30.0  # design: from SIGTERM to exit 0, at most

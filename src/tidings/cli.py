@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 from tidings import __version__, config
 from tidings.clock import Clock
@@ -23,13 +23,6 @@ from tidings.config_values import SettingsError, duration_s, nearest, safe_id
 from tidings.errors import Problem, StoreError
 
 CONFIG_WIDTH = 34  # column of the values in `tidings config`
-
-
-class Report(Protocol):
-    """What a verb of checking answers: a msgspec Struct that says whether all is well."""
-
-    @property
-    def is_ok(self) -> bool: ...
 
 
 class Verb(NamedTuple):
@@ -161,18 +154,16 @@ def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _print_report(report: Report, is_json: bool) -> int:
-    """Every field of the report on a line of its own; 1 when it is not well."""
+def _print_report(report: Any, is_json: bool) -> None:
+    """Every field of a msgspec Struct, each on a line of its own."""
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(report)
-    fields["is_ok"] = report.is_ok
     if is_json:
         _print_json(fields)
     else:
         for name, value in fields.items():
             print(f"{name}: {_plain(value)}")
-    return 0 if report.is_ok else 1
 
 
 def _plain(value: Any) -> str:
@@ -279,13 +270,16 @@ def _unread(arguments: argparse.Namespace, *, repair: bool) -> int:
     from tidings import wiring
 
     user_id = None if arguments.user is None else _checked("--user", safe_id, arguments.user)
-    return _print_report(wiring.verify_unread(_load(arguments).settings, user_id, repair), arguments.json)
+    report = wiring.verify_unread(_load(arguments).settings, user_id, repair)
+    _print_report(report, arguments.json)
+    return 0 if repair or not report.wrong else 1
 
 
 def _tables(arguments: argparse.Namespace, *, create: bool) -> int:
     from tidings import wiring
 
-    return _print_report(wiring.check_tables(_load(arguments).settings, create), arguments.json)
+    _print_report(wiring.check_tables(_load(arguments).settings, create), arguments.json)
+    return 0
 
 
 def _version(arguments: argparse.Namespace) -> int:

@@ -223,7 +223,7 @@ def _refuse_twice(name: str, row: Row, environ: Mapping[str, str]) -> None:
 
 def _read_secret(name: str, file: str) -> str:
     try:
-        return Path(file).read_text().strip()
+        return Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"bad value for {name}: cannot read {file}: {_reason(error)}") from None
 
@@ -246,7 +246,7 @@ def _from_toml(file: Path | None) -> dict[str, tuple[str, str]]:
     if file is None:
         return {}
     try:
-        document = tomllib.loads(file.read_text())
+        document = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read {file}: {_reason(error)}") from None
     except tomllib.TOMLDecodeError as error:

@@ -70,7 +70,7 @@ def make_secret(data: Path) -> str:
 
 
 def _kept_secret(kept: Path) -> str:
-    secret = kept.read_text().strip()
+    secret = kept.read_text("utf-8").strip()
     if not secret:
         raise SettingsError(f"{kept} is empty; remove it to have a new secret made")
     return secret

@@ -25,7 +25,6 @@ KEYSPACE_SCHEMES: dict[str, tuple[str, ...]] = {
     "rediss": ("prefix", "db"),
     "unix": ("prefix", "db"),
     "redis+cluster": ("prefix",),
-    "rediss+cluster": ("prefix",),
 }
 TABLES_SCHEMES: dict[str, tuple[str, ...]] = {"sqlite": (), "dynamodb": ("prefix", "endpoint")}
 BLOBS_SCHEMES: dict[str, tuple[str, ...]] = {
@@ -39,7 +38,7 @@ _LIMIT = re.compile(r"(\d{1,7})/(\d{1,5})s\Z")
 _DURATION = re.compile(r"(\d{1,6})([smhd])\Z")
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _WINDOW_S_MAX = 86_400
-_PASSWORD = re.compile(r"(?<=//)(?P<user>[^/?#@:]*):[^/?#@]*@")
+_PASSWORD = re.compile(r"(?<=//)(?P<user>[^@:]*):.*@")  # to the last @: a password may hold what it should not
 
 
 class SettingsError(Exception):
@@ -204,7 +203,7 @@ def store(word: str, schemes: dict[str, tuple[str, ...]]) -> Callable[[str], str
             return value
         scheme, divider, rest = value.partition("://")
         if not divider or scheme not in schemes:
-            given = scheme + divider
+            given = re.split(r"[:/@?]", scheme)[0][:20] + divider  # no more of it: a password may follow
             raise SettingsError(f"{given!r} is not one of {', '.join(forms)}{nearest(given, forms)}")
         if not rest.strip("/"):
             raise SettingsError(f"{mask_url(value)!r} names no place after {scheme}://")

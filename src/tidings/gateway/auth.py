@@ -155,6 +155,8 @@ class Auth:
         if (kind.lower() if kind is not None else None) not in _TYPES:
             raise ValueError("not a token for this use")
         key: Any = None
+        if not isinstance(algorithm, str):
+            raise ValueError("no algorithm")
         if algorithm == "HS256":
             key = self._secret
         elif self._key_source is not None and algorithm in ALGORITHMS:

@@ -66,8 +66,8 @@ class NewConversation(msgspec.Struct, frozen=True):
 
 
 class ConversationPatch(msgspec.Struct, frozen=True):
-    name: Name | None | UnsetType = UNSET
-    avatar_url: Url | None | UnsetType = UNSET
+    name: Name | UnsetType | None = UNSET
+    avatar_url: Url | UnsetType | None = UNSET
 
 
 class NewMembers(msgspec.Struct, frozen=True):
@@ -359,6 +359,4 @@ def totals_of(totals: Totals) -> TotalsBody:
 
 
 def rate_limits_of(budgets: dict[str, Any]) -> RateLimitsBody:
-    return RateLimitsBody(
-        {name: BudgetBody(one.limit, one.remaining, one.reset_ms) for name, one in budgets.items()}
-    )
+    return RateLimitsBody({name: BudgetBody(one.limit, one.remaining, one.reset_ms) for name, one in budgets.items()})

@@ -17,6 +17,7 @@ from tidings.bounds import (
     ACKS_MAX,
     BAD_FRAMES_MAX,
     BAD_FRAMES_WINDOW_S,
+    CONNECT_S,
     IDLE_S,
     IN_FLIGHT_PER_SOCKET_MAX,
     PING_INTERVAL_S,
@@ -25,7 +26,7 @@ from tidings.clock import Clock
 from tidings.errors import CLOSE_MEANING, BadRequest, Close, Problem, Unauthorized
 from tidings.gateway import protocol
 from tidings.gateway.auth import Identity
-from tidings.gateway.dispatch import Dispatch
+from tidings.gateway.dispatch import Dispatch, problem_of
 from tidings.gateway.frames import EventEncoder, Pong, encode_error, encode_frame, encode_ok, is_droppable
 from tidings.gateway.sockets import Socket, Window
 from tidings.model import Event
@@ -56,6 +57,7 @@ class Connection:
         "_held",
         "_in_flight",
         "_marks",
+        "_opened_s",
         "_owner",
         "_waiting",
         "connection_id",
@@ -81,7 +83,7 @@ class Connection:
         self.expires_ms = 0
         self.is_attached = False  # the hub knows it
         self.is_welcome = False  # hello was said
-        self.quiet_since_s = self.pinged_s = clock.monotonic_s()
+        self._opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
         self._in_flight = 0
         self._waiting: deque[protocol.ClientFrame] | None = None  # frames read while no more may be taken
         self._held: list[bytes] | None = None  # events that came between attach and hello
@@ -239,9 +241,10 @@ class Connection:
             answer_ids, self._acks_answer_ids = self._acks_answer_ids, []
             try:
                 await self._dispatch.deliver(self, acks)
-                answers: list[bytes | None] = [encode_ok(frame_id) for frame_id in answer_ids]
+                answers = [encode_ok(frame_id) for frame_id in answer_ids]
             except Exception as error:  # the next acknowledgement says all of it again
-                answers = [self._dispatch.refuse(frame_id, error) for frame_id in answer_ids or [None]]
+                problem = problem_of(error, self._clock)
+                answers = [encode_error(frame_id, problem) for frame_id in answer_ids]
             for answer in answers:
                 self._send(answer)
         self._acks = None
@@ -257,17 +260,12 @@ class Connection:
     def _finish(self, answer: bytes | None) -> None:
         self._in_flight -= 1
         self._send(answer)
-        if self._waiting is not None and self.is_welcome:
+        if self._waiting is not None and self.is_welcome and self._in_flight <= IN_FLIGHT_PER_SOCKET_MAX // 2:
             self._release_input()
 
     @property
     def in_flight(self) -> int:
         return self._in_flight
-
-    @property
-    def has_asked(self) -> bool:
-        """A connect came, whatever became of it."""
-        return self.is_welcome or self._waiting is not None
 
     def _hold_input(self) -> None:
         if self._waiting is None:
@@ -277,13 +275,17 @@ class Connection:
 
     def _release_input(self) -> None:
         """Takes what waits, in order, as far as there is room."""
-        waiting, self._waiting = self._waiting, None
-        while waiting and self._waiting is None and self._is_open():
+        waiting = self._waiting or deque()
+        self._waiting = None
+        while waiting and not self._is_holding() and self._is_open():
             self._take(waiting.popleft())
-        if waiting and self._waiting is not None:
-            self._waiting.extendleft(reversed(waiting))
-        if self._waiting is None and self.socket is not None:
+        if self._is_holding():
+            self._waiting = waiting
+        elif self.socket is not None:
             self.socket.resume_reading()
+
+    def _is_holding(self) -> bool:
+        return self._waiting is not None
 
     def _is_open(self) -> bool:
         return self.socket is not None and not self.socket.is_closing
@@ -323,7 +325,7 @@ class Connection:
     # --- the sweep ---
 
     def sweep(self, now_s: float, now_ms: int) -> None:
-        """Every second: is the peer alive, and is its token?"""
+        """Twice a second: is the peer alive, and is its token?"""
         socket = self.socket
         if socket is None or socket.is_closing:
             return
@@ -335,5 +337,8 @@ class Connection:
         elif now_s - self.pinged_s >= PING_INTERVAL_S:
             self.pinged_s = now_s
             socket.send_ping()
-        if self.is_welcome and now_ms >= self.expires_ms:
-            self.close(Close.TOKEN_EXPIRED)
+        if self.is_welcome:
+            if now_ms >= self.expires_ms:
+                self.close(Close.TOKEN_EXPIRED)
+        elif now_s - self._opened_s >= CONNECT_S and not self._is_holding():
+            self.close(Close.NO_CONNECT)

@@ -1,4 +1,4 @@
-"""All sockets of the node: one timer sweeps them, revocation and drain close them, and their tasks are kept here.
+"""All sockets of the node: the server's timer sweeps them, revocation and drain close them, their tasks are kept.
 
 It guards the node's bounds: who does not connect in time, is silent, expired or hoards memory is closed. server.py
 makes one and asks it for a peer per upgrade.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tidings.bounds import CONNECT_S, NODE_QUEUE_BYTES_MAX
+from tidings.bounds import NODE_QUEUE_BYTES_MAX
 from tidings.clock import Clock
 from tidings.errors import Close, Unauthorized
 from tidings.gateway import protocol
@@ -23,7 +23,6 @@ from tidings.gateway.usecases import UseCases
 from tidings.gateway.welcome import Welcome
 from tidings.stores.ports import Accounts
 
-SWEEP_S = 1.0
 FINISH_S = 5.0  # a draining node waits this long for what sockets have under way
 CUT_S = 0.5  # a node that stops waits this long for the close frames of its peers
 POLL_S = 0.02  # how often it looks
@@ -46,9 +45,9 @@ class Connections:
         self._encoder = EventEncoder()
         self._flusher = Flusher()
         self._welcome = Welcome(auth, cases, accounts, clock)
+        self.is_draining = False
         self._all: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sweeping: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._all)
@@ -63,8 +62,6 @@ class Connections:
     def opened(self, connection: Connection) -> None:
         self._all.add(connection)
         self._on_count(len(self._all))
-        # The sweep would be up to a second late for the one limit that clients are told exactly.
-        asyncio.get_running_loop().call_later(CONNECT_S, self._expect_connect, connection)
 
     def lost(self, connection: Connection) -> None:
         self._all.discard(connection)
@@ -89,14 +86,7 @@ class Connections:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _expect_connect(self, connection: Connection) -> None:
-        if not connection.has_asked:
-            connection.close(Close.NO_CONNECT)
-
     # --- what the node asks ---
-
-    def start(self) -> None:
-        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_and_again)
 
     def revoke(self, user_id: str) -> None:
         """Every token of the user made before now is refused: so is what they opened."""
@@ -106,40 +96,28 @@ class Connections:
 
     async def drain(self, spread_ms: int) -> None:
         """Tells everyone when to come back, finishes what is under way, then closes."""
+        self.is_draining = True
         for connection in list(self._all):
             wait_ms = int(self._clock.random_fraction() * spread_ms)
             if connection.socket is not None:
                 connection.socket.send(encode_frame(Draining(reconnect_in_ms=wait_ms)))
-        deadline_s = self._clock.monotonic_s() + FINISH_S
-        while any(one.in_flight for one in self._all) and self._clock.monotonic_s() < deadline_s:
-            await asyncio.sleep(POLL_S)
+        await _wait_until(lambda: not any(one.in_flight for one in self._all), FINISH_S)
         for connection in list(self._all):
             connection.close(Close.DRAINING)
-        await self._wait_until_gone(FINISH_S)
+        await _wait_until(lambda: not self._all, FINISH_S)
 
     async def stop(self) -> None:
-        if self._sweeping is not None:
-            self._sweeping.cancel()
         for connection in list(self._all):
             connection.close(Close.DRAINING)
-        await self._wait_until_gone(CUT_S)
+        await _wait_until(lambda: not self._all, CUT_S)
         for connection in list(self._all):
             connection.cut()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._wait_until_gone(CUT_S)
-
-    async def _wait_until_gone(self, most_s: float) -> None:
-        deadline_s = self._clock.monotonic_s() + most_s
-        while self._all and self._clock.monotonic_s() < deadline_s:
-            await asyncio.sleep(POLL_S)
+        await _wait_until(lambda: not self._all, CUT_S)
 
     # --- the sweep ---
-
-    def _sweep_and_again(self) -> None:
-        self.sweep()
-        self.start()
 
     def sweep(self) -> None:
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
@@ -159,3 +137,10 @@ class Connections:
                 return
             connection.close(Close.SLOW)
             excess_bytes -= size
+
+
+async def _wait_until(is_done: Callable[[], bool], most_s: float) -> None:
+    for _ in range(round(most_s / POLL_S)):
+        if is_done():
+            return
+        await asyncio.sleep(POLL_S)

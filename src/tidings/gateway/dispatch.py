@@ -22,7 +22,7 @@ from tidings.gateway import protocol
 from tidings.gateway.bodies import history_of, inbox_of, read_state_of, sent_of
 from tidings.gateway.frames import encode_error, encode_ok
 from tidings.gateway.usecases import Outbound, UseCases
-from tidings.messaging.send import Draft
+from tidings.messaging.drafts import Draft
 from tidings.model import Sent
 
 Body = msgspec.Struct | None

@@ -26,7 +26,7 @@ class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     pass
 
 
-class Hello(ServerFrame, tag="hello"):
+class Hello(ServerFrame, frozen=True, tag="hello"):
     id: int | None
     protocol: int
     user_id: str
@@ -39,11 +39,11 @@ class Hello(ServerFrame, tag="hello"):
     unread_conversations: int
 
 
-class Pong(ServerFrame, tag="pong"):
+class Pong(ServerFrame, frozen=True, tag="pong"):
     id: int | None
 
 
-class Error(ServerFrame, tag="error"):
+class Error(ServerFrame, frozen=True, tag="error"):
     code: str
     temporary: bool
     retry_after_ms: int | None
@@ -51,11 +51,11 @@ class Error(ServerFrame, tag="error"):
     id: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class Draining(ServerFrame, tag="draining"):
+class Draining(ServerFrame, frozen=True, tag="draining"):
     reconnect_in_ms: int
 
 
-class MessageNewFrame(ServerFrame, tag="message.new"):
+class MessageNewFrame(ServerFrame, frozen=True, tag="message.new"):
     conversation_id: str
     message: MessageBody
     unread_count: int | None
@@ -63,7 +63,7 @@ class MessageNewFrame(ServerFrame, tag="message.new"):
     total_unread: int | None
 
 
-class ReadSyncedFrame(ServerFrame, tag="read.synced"):
+class ReadSyncedFrame(ServerFrame, frozen=True, tag="read.synced"):
     conversation_id: str
     read_seq: int
     unread_count: int | None
@@ -71,7 +71,7 @@ class ReadSyncedFrame(ServerFrame, tag="read.synced"):
     unread_capped: bool
 
 
-class ResumedFrame(ServerFrame, tag="resumed"):
+class ResumedFrame(ServerFrame, frozen=True, tag="resumed"):
     conversation_id: str
     from_seq: int
     to_seq: int
@@ -83,20 +83,20 @@ class ResumedFrame(ServerFrame, tag="resumed"):
     read_all_seq: int
 
 
-class ReceiptFrame(ServerFrame, tag="receipt"):
+class ReceiptFrame(ServerFrame, frozen=True, tag="receipt"):
     conversation_id: str
     user_id: str
     delivered_seq: int
     read_seq: int
 
 
-class TypingFrame(ServerFrame, tag="typing"):
+class TypingFrame(ServerFrame, frozen=True, tag="typing"):
     conversation_id: str
     user_id: str
     typing: bool
 
 
-class PresenceFrame(ServerFrame, tag="presence"):
+class PresenceFrame(ServerFrame, frozen=True, tag="presence"):
     user_id: str
     online: bool
     last_seen: int | None
@@ -110,11 +110,11 @@ class ConversationUpdatedFrame(InboxRowBody, frozen=True, tag_field="type", tag=
     pass
 
 
-class ConversationRemovedFrame(ServerFrame, tag="conversation.removed"):
+class ConversationRemovedFrame(ServerFrame, frozen=True, tag="conversation.removed"):
     conversation_id: str
 
 
-class Ok(ServerFrame, tag="ok"):
+class Ok(ServerFrame, frozen=True, tag="ok"):
     """Beside these: the fields of the REST answer to the same request."""
 
     id: int

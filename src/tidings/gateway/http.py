@@ -51,9 +51,7 @@ class HttpApp:
         self._limiter = limiter
         self._clock = clock
         self._allowed_origins = frozenset(origin.encode() for origin in allowed_origins)
-        self._decoders = {
-            route.body: msgspec.json.Decoder(route.body) for route in routes if route.body is not None
-        }
+        self._decoders = {route.body: msgspec.json.Decoder(route.body) for route in routes if route.body is not None}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -154,7 +152,9 @@ def decode_query(kind: type[msgspec.Struct] | None, raw: bytes) -> Any:
     if not raw:
         return kind()
     try:
-        return msgspec.convert(dict(parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=20)), kind, strict=False)
+        return msgspec.convert(
+            dict(parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=20)), kind, strict=False
+        )
     except msgspec.ValidationError as problem:
         raise refusal_of(problem) from None
     except ValueError:

@@ -39,17 +39,47 @@ class AccountRoutes:
     def routes(self) -> list[Route]:
         one = "/v1/users/{user_id}"
         routes = [
-            Route("GET", one, self.profile, "A profile: one's own, or any with a server key", "profile",
-                  answer=ProfileBody, errors=("not_found",)),
-            Route("PUT", one, self.put_profile, "Set a profile: one's own, or any with a server key", "profile",
-                  body=ProfilePut, answer=ProfileBody, errors=("not_found",)),
-            Route("POST", one + "/revoke", self.revoke, "Refuse every token made before now", "server",
-                  answer=RevokedBody, errors=("forbidden",)),
+            Route(
+                "GET",
+                one,
+                self.profile,
+                "A profile: one's own, or any with a server key",
+                "profile",
+                answer=ProfileBody,
+                errors=("not_found",),
+            ),
+            Route(
+                "PUT",
+                one,
+                self.put_profile,
+                "Set a profile: one's own, or any with a server key",
+                "profile",
+                body=ProfilePut,
+                answer=ProfileBody,
+                errors=("not_found",),
+            ),
+            Route(
+                "POST",
+                one + "/revoke",
+                self.revoke,
+                "Refuse every token made before now",
+                "server",
+                answer=RevokedBody,
+                errors=("forbidden",),
+            ),
         ]
         if self._dev_secret is not None:
             routes.append(
-                Route("POST", "/v1/dev/token", self.dev_token, "A token for anyone: only with --dev, only from here",
-                      "open", body=TokenRequest, answer=TokenBody, errors=("forbidden",))
+                Route(
+                    "POST",
+                    "/v1/dev/token",
+                    self.dev_token,
+                    "A token for anyone: only with --dev, only from here",
+                    "open",
+                    body=TokenRequest,
+                    answer=TokenBody,
+                    errors=("forbidden",),
+                )
             )
         return routes
 
@@ -81,9 +111,7 @@ class AccountRoutes:
         if not _is_loopback(request.peer) or not _is_local_page(request.headers):
             raise Forbidden("only from this machine")
         asked: TokenRequest = request.body
-        token = mint_token(
-            self._dev_secret, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms()
-        )
+        token = mint_token(self._dev_secret, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms())
         return Reply(200, TokenBody(token))
 
     def _whose(self, request: Request) -> str:

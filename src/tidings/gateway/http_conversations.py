@@ -83,9 +83,7 @@ class ConversationRoutes:
 
     async def rename(self, request: Request) -> Reply:
         patch: ConversationPatch = request.body
-        view = await self._directory.rename(
-            request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url
-        )
+        view = await self._directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
         return _reply(view)
 
     async def delete(self, request: Request) -> Reply:

@@ -37,8 +37,14 @@ class PageRoutes:
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/healthz", self.healthz, "The process answers", "open", answer=HealthBody),
-            Route("GET", "/readyz", self.readyz, "Each store by name; 503 when tables are down or the node drains",
-                  "open", statuses=(200, 503)),
+            Route(
+                "GET",
+                "/readyz",
+                self.readyz,
+                "Each store by name; 503 when tables are down or the node drains",
+                "open",
+                statuses=(200, 503),
+            ),
             Route("GET", "/metrics", self.metrics, "Prometheus metrics", "open"),
             Route("GET", "/openapi.json", self.document, "This description", "open"),
             Route("GET", "/asyncapi.json", self.document_of_frames, "The WebSocket's description", "open"),

@@ -8,6 +8,7 @@ that are known go on. auth.py is the caller.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import httpx2
 import msgspec
@@ -25,6 +26,10 @@ FETCH_S = 5.0  # one fetch, all of it
 SET_BYTES_MAX = 256 * 1024  # a key set is a few kilobytes
 
 PublicKey = RSAKey | ECKey | OKPKey
+
+
+class _Document(msgspec.Struct):
+    keys: list[dict[str, Any]]
 
 
 class KeySource:
@@ -85,11 +90,8 @@ class KeySource:
 
 def _public_keys(document: bytes) -> list[PublicKey]:
     """The keys of the three allowed kinds; others in the set are left out."""
-    found = msgspec.json.decode(document, type=dict[str, list[dict[str, object]]] | dict[str, object])
-    listed = found.get("keys")
-    if not isinstance(listed, list):
-        raise ValueError("not a key set")
-    wanted = [one for one in listed if isinstance(one, dict) and one.get("kty") in ALGORITHM_OF_KEY]
+    listed = msgspec.json.decode(document, type=_Document).keys
+    wanted: Any = [one for one in listed if one.get("kty") in ALGORITHM_OF_KEY]
     keys = KeySet.import_key_set({"keys": wanted}).keys if wanted else []
     return [key for key in keys if isinstance(key, RSAKey | ECKey | OKPKey) and _is_allowed(key)]
 

@@ -38,47 +38,47 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     id: Integer | None = None
 
 
-class Connect(Frame, tag="connect"):
+class Connect(Frame, frozen=True, tag="connect"):
     token: str
     device: Id | None = None
     resume: Annotated[dict[Id, Seq], Meta(max_length=RESUME_CONVERSATIONS_MAX)] = {}
     since: Millis | None = None
 
 
-class Send(Frame, tag="message.send"):
+class Send(Frame, frozen=True, tag="message.send"):
     conversation_id: Id
     message_id: MessageId
     text: str
     ts: Millis | None = None
 
 
-class Abandon(Frame, tag="message.abandon"):
+class Abandon(Frame, frozen=True, tag="message.abandon"):
     conversation_id: Id
     message_id: MessageId
 
 
-class Delivered(Frame, tag="message.delivered"):
+class Delivered(Frame, frozen=True, tag="message.delivered"):
     acks: Annotated[dict[Id, Seq], Meta(max_length=ACKS_MAX)]
 
 
-class Read(Frame, tag="message.read"):
+class Read(Frame, frozen=True, tag="message.read"):
     conversation_id: Id
     up_to_seq: Seq | None = None
     up_to_ts: Millis | None = None
     seqs: Seqs | None = None
 
 
-class Unread(Frame, tag="message.unread"):
+class Unread(Frame, frozen=True, tag="message.unread"):
     conversation_id: Id
     from_seq: Seq
 
 
-class Inbox(Frame, tag="inbox"):
+class Inbox(Frame, frozen=True, tag="inbox"):
     limit: Limit = 20
     cursor: Cursor | None = None
 
 
-class History(Frame, tag="history"):
+class History(Frame, frozen=True, tag="history"):
     conversation_id: Id
     before_seq: Seq | None = None
     after_seq: Seq | None = None
@@ -87,37 +87,24 @@ class History(Frame, tag="history"):
     limit: Limit = 20
 
 
-class Watch(Frame, tag="watch"):
+class Watch(Frame, frozen=True, tag="watch"):
     conversation_ids: Annotated[list[Id], Meta(max_length=RESUME_CONVERSATIONS_MAX)]
 
 
-class Typing(Frame, tag="typing"):
+class Typing(Frame, frozen=True, tag="typing"):
     conversation_id: Id
     typing: bool
 
 
-class Refresh(Frame, tag="auth.refresh"):
+class Refresh(Frame, frozen=True, tag="auth.refresh"):
     token: str
 
 
-class Ping(Frame, tag="ping"):
+class Ping(Frame, frozen=True, tag="ping"):
     pass
 
 
-ClientFrame = (
-    Connect
-    | Send
-    | Abandon
-    | Delivered
-    | Read
-    | Unread
-    | Inbox
-    | History
-    | Watch
-    | Typing
-    | Refresh
-    | Ping
-)
+ClientFrame = Connect | Send | Abandon | Delivered | Read | Unread | Inbox | History | Watch | Typing | Refresh | Ping
 
 
 class _IdAlone(msgspec.Struct, gc=False):

@@ -17,13 +17,14 @@ import httptools
 import msgspec
 import uvicorn
 from picows import WSAutoPingStrategy
-from picows.picows import WSProtocol
+from picows.picows import WSProtocol  # type: ignore[attr-defined]
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from tidings.bounds import FRAME_BYTES_MAX, HANDSHAKE_S, HTTP_HEAD_BYTES_MAX, HTTP_KEEP_ALIVE_S
 from tidings.clock import Clock
 from tidings.errors import TABLE
+from tidings.gateway.auth import Auth
 from tidings.gateway.bodies import ErrorBody, ErrorFacts
 from tidings.gateway.connections import Connections
 from tidings.gateway.dispatch import log
@@ -31,7 +32,7 @@ from tidings.gateway.sockets import Socket
 from tidings.gateway.upgrade import Refusal, handshake_of, refusal_of_upgrade
 
 READ_BUFFER_BYTES = 4096  # per socket; it grows with a large frame
-SWEEP_S = 1.0
+SWEEP_S = 0.5  # how late a limit in time may be noticed
 BACKLOG = 2048  # connections the kernel keeps while a storm of reconnects is accepted
 
 App = Callable[[Any, Any, Any], Any]
@@ -40,7 +41,9 @@ App = Callable[[Any, Any, Any], Any]
 class GatewayServer:
     """One listening port. `drain` before `stop` lets clients go in order."""
 
-    def __init__(self, app: App, connections: Connections, allowed_origins: frozenset[str], clock: Clock) -> None:
+    def __init__(
+        self, app: App, connections: Connections, auth: Auth, allowed_origins: frozenset[str], clock: Clock
+    ) -> None:
         self._config = uvicorn.Config(
             app,
             http=HttpToolsProtocol,
@@ -58,30 +61,35 @@ class GatewayServer:
         self._state = ServerState()
         self._gate = Gate(connections, allowed_origins, clock)
         self._connections = connections
+        self._auth = auth
         self._clock = clock
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
 
     @property
     def is_draining(self) -> bool:
-        return self._gate.is_draining
+        return self._connections.is_draining
+
+    @property
+    def open_requests(self) -> int:
+        """HTTP connections on which a request is awaited or incomplete."""
+        doors = self._state.connections
+        return sum(isinstance(door, FrontDoor) and door.reading_since_s is not None for door in doors)
 
     async def start(self, host: str, port: int) -> int:
         """Listens; answers the actual port."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._new_front_door, host, port, backlog=BACKLOG)
-        self._connections.start()
-        self._sweep()
+        self._sweep_and_again()
         actual: int = self._server.sockets[0].getsockname()[1]
         return actual
 
     async def drain(self, spread_ms: int = 5_000) -> None:
         """No new sockets; clients are told when to come back, within `spread_ms`, and closed with 4001."""
-        self._gate.is_draining = True
         await self._connections.drain(spread_ms)
 
     async def stop(self) -> None:
-        self._gate.is_draining = True
+        self._connections.is_draining = True
         if self._sweeping is not None:
             self._sweeping.cancel()
         if self._server is not None:
@@ -94,7 +102,7 @@ class GatewayServer:
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
         for door in list(self._state.connections):
             door.transport.abort()
-        await asyncio.sleep(0)
+        await self._auth.close()
 
     def revoke(self, user_id: str) -> None:
         """Closes the user's sockets on this node with 4503; their tokens are looked at anew."""
@@ -103,8 +111,13 @@ class GatewayServer:
     def _new_front_door(self) -> FrontDoor:
         return FrontDoor(self._gate, self._config, self._state)
 
-    def _sweep(self) -> None:
-        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+    def _sweep_and_again(self) -> None:
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_and_again)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Twice a second: cuts requests that never become whole, and sweeps the sockets."""
+        self._connections.sweep()
         late_s = self._clock.monotonic_s() - HANDSHAKE_S
         for door in list(self._state.connections):
             if isinstance(door, FrontDoor) and door.reading_since_s is not None and door.reading_since_s < late_s:
@@ -118,10 +131,9 @@ class Gate:
         self.connections = connections
         self.allowed_origins = allowed_origins
         self.clock = clock
-        self.is_draining = False
 
     def refusal(self, method: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> Refusal | None:
-        if self.is_draining:
+        if self.connections.is_draining:
             return Refusal(503, "unavailable", "this node is going away")
         return refusal_of_upgrade(method, target, headers, self.allowed_origins)
 

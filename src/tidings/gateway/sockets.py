@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
-from picows import WSFrame, WSListener, WSMsgType, WSTransport
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from tidings.bounds import (
     BAD_FRAMES_WINDOW_S,
@@ -74,7 +74,7 @@ class Flusher:
             socket.flush()
 
 
-class Socket(WSListener):  # type: ignore[misc]
+class Socket(WSListener):
     __slots__ = (
         "_clock",
         "_drained",
@@ -201,7 +201,7 @@ class Socket(WSListener):  # type: ignore[misc]
         assert self._transport is not None
         self.is_closing = True
         self.flush()
-        self._transport.send_close(frame.get_close_code() or 1000)
+        self._transport.send_close(frame.get_close_code())
         self._transport.disconnect()
 
     def pause_reading(self) -> None:
@@ -285,7 +285,7 @@ class Socket(WSListener):  # type: ignore[misc]
             return
         self.is_closing = True
         self.flush()
-        self._transport.send_close(code, reason.encode()[:120])
+        self._transport.send_close(cast(WSCloseCode, code), reason.encode()[:120])  # any number works
         self.resume_reading()  # the peer's own close frame is awaited
         asyncio.get_running_loop().call_later(CLOSE_LINGER_S, self.cut)
 

@@ -22,9 +22,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-def refusal_of_upgrade(
-    method: str, target: bytes, headers: Headers, allowed_origins: frozenset[str]
-) -> Refusal | None:
+def refusal_of_upgrade(method: str, target: bytes, headers: Headers, allowed_origins: frozenset[str]) -> Refusal | None:
     """Why not; None: go on."""
     path, _, query = target.partition(b"?")
     named = dict(headers)

@@ -28,7 +28,7 @@ from tidings.model import (
 )
 
 if TYPE_CHECKING:
-    from tidings.messaging.send import Draft
+    from tidings.messaging.drafts import Draft
 
 
 class Outbound(Protocol):
@@ -56,9 +56,7 @@ class Sends(Protocol):
     async def edit(
         self, user_id: str, conversation_id: str, seq_no: int, text: str, message_id: str | None = None
     ) -> Sent: ...
-    async def delete(
-        self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None
-    ) -> Sent: ...
+    async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent: ...
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None: ...
     def forget(self, origin: str) -> None: ...
 
@@ -87,8 +85,8 @@ class Directory(Protocol):
         user_id: str,
         conversation_id: str,
         *,
-        name: str | None | UnsetType,
-        avatar_url: str | None | UnsetType,
+        name: str | UnsetType | None,
+        avatar_url: str | UnsetType | None,
     ) -> View: ...
     async def delete(self, user_id: str, conversation_id: str) -> None: ...
     async def add(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> View: ...

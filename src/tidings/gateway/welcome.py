@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-import tidings
+from tidings import __version__
 from tidings.bounds import HANDSHAKE_S, PING_INTERVAL_S
 from tidings.clock import Clock
 from tidings.errors import Close, Problem, RateLimited, StoreUnavailable, TooLarge, Unauthorized
@@ -54,14 +54,11 @@ class Welcome:
         return hello
 
     def _attach(self, connection: Connection, identity: Identity, device: str | None) -> None:
-        """Raises TooLarge when the user has too many. The same device connects once."""
+        """Raises TooLarge when the user has too many. The hub closes an older connection of the same device."""
         if connection.socket is None or connection.socket.is_closing:
             raise StoreUnavailable("the client left")
         connection.become(identity, device)
-        for other in list(self._cases.hub.of_user(identity.user_id)):
-            if device is not None and other.device == device:
-                other.close(Close.REPLACED)
-        if self._cases.hub.attach(connection) is False:
+        if not self._cases.hub.attach(connection):
             raise TooLarge("too many connections of this user")
         connection.is_attached = True
 
@@ -76,7 +73,7 @@ class Welcome:
                 user_id=connection.user_id,
                 connection_id=connection.connection_id,
                 server_time=self._clock.now_ms(),
-                server_version=tidings.__version__,
+                server_version=__version__,
                 store_epoch=self._store_epoch,
                 ping_interval_ms=PING_INTERVAL_S * 1000,
                 total_unread=totals.total_unread,

@@ -12,7 +12,6 @@ import msgspec
 
 from tidings.bounds import REBUILD_CHUNK
 from tidings.messaging.rebuild import Rebuilds, Tables, is_shown, score_of
-from tidings.messaging.unread import Unread
 from tidings.stores.calls import Keyspace, plain
 from tidings.stores.scripts import Page, Scripts
 
@@ -36,16 +35,17 @@ class Report(msgspec.Struct, frozen=True):
     repaired: int
     wrong: list[Wrong]
 
+    @property
+    def is_ok(self) -> bool:
+        return not self.wrong or self.repaired > 0
+
 
 class Verify:
-    def __init__(
-        self, tables: Tables, keyspace: Keyspace, scripts: Scripts, rebuilds: Rebuilds, unread: Unread
-    ) -> None:
+    def __init__(self, tables: Tables, keyspace: Keyspace, scripts: Scripts, rebuilds: Rebuilds) -> None:
         self._tables = tables
         self._keyspace = keyspace
         self._scripts = scripts
         self._rebuilds = rebuilds
-        self._unread = unread
 
     async def run(self, user_id: str | None, *, repair: bool) -> Report:
         users = conversations = cold = repaired = 0

@@ -1,0 +1,148 @@
+"""What every adapter of the Inboxes port must do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contracts import START_MS, conversation, fresh, group, message
+from tidings.errors import Missing
+from tidings.model import Head, Row
+from tidings.stores.ports import Tables, Touch
+
+
+def touch(user_id: str, conversation_id: str, last_seq: int, **fields: object) -> Touch:
+    values: dict[str, Any] = {"last_ms": START_MS + last_seq, "preview": f"text {last_seq}", **fields}
+    return Touch(user_id=user_id, conversation_id=conversation_id, last_seq=last_seq, **values)
+
+
+async def row_of(tables: Tables, user_id: str, conversation_id: str) -> Row:
+    return (await tables.rows(user_id, [conversation_id]))[conversation_id]
+
+
+class InboxesContract:
+    async def test_rows_answers_exactly_those_named(self, tables: Tables) -> None:
+        alice, bob = fresh("alice"), fresh("bob")
+        cs = [await conversation(tables, alice) for _ in range(3)]
+        of_bob = await conversation(tables, bob)
+        found = await tables.rows(alice, iter([cs[2], of_bob, cs[0], fresh("c"), cs[0]]))
+        assert set(found) == {cs[0], cs[2]}
+        assert found[cs[0]] == Row(user_id=alice, conversation_id=cs[0], kind="group")
+        assert await tables.rows(alice, []) == {}
+
+    async def test_scan_goes_through_all_rows_in_order_of_the_id(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        cs = sorted([await conversation(tables, alice, fresh("bob")) for _ in range(7)])
+        seen: list[str] = []
+        after_id = ""
+        while page := await tables.scan(alice, after_id=after_id, limit=3):
+            assert len(page) <= 3
+            seen += [row.conversation_id for row in page]
+            after_id = seen[-1]
+        assert seen == cs
+
+    async def test_a_touch_moves_the_row_forward(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(alice, c, 3, unread_count=2)])
+        row = await row_of(tables, alice, c)
+        assert (row.last_seq, row.last_message_ts, row.last_message_preview, row.unread_count) == (
+            3,
+            START_MS + 3,
+            "text 3",
+            2,
+        )
+
+    async def test_a_late_touch_changes_nothing(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(alice, c, 3, unread_count=2)])
+        before = await row_of(tables, alice, c)
+        await tables.touch([touch(alice, c, 2, unread_count=9)])
+        assert await row_of(tables, alice, c) == before
+
+    async def test_a_touch_at_the_same_message_is_applied(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(alice, c, 3, unread_count=2)])
+        await tables.touch([touch(alice, c, 3, preview=None, unread_count=0)])
+        row = await row_of(tables, alice, c)
+        assert (row.last_message_preview, row.unread_count) == (None, 0)
+
+    async def test_a_touch_without_a_count_leaves_the_snapshot(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(alice, c, 1, unread_count=5)])
+        await tables.touch([touch(alice, c, 2)])
+        row = await row_of(tables, alice, c)
+        assert (row.last_seq, row.unread_count) == (2, 5)
+
+    async def test_a_touch_never_creates_a_row(self, tables: Tables) -> None:
+        alice, bob = fresh("alice"), fresh("bob")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(bob, c, 1), touch(alice, fresh("c"), 1), touch(alice, c, 1)])
+        assert await tables.rows(bob, [c]) == {}
+        assert [row.last_seq for row in await tables.scan(alice, after_id="", limit=10)] == [1]
+
+    async def test_many_touches_at_once_each_reach_their_row(self, tables: Tables) -> None:
+        user_ids = [fresh("user") for _ in range(150)]
+        c = await conversation(tables, *user_ids)
+        await tables.touch([touch(user_id, c, number, unread_count=number) for number, user_id in enumerate(user_ids)])
+        for number, user_id in enumerate(user_ids):
+            assert (await row_of(tables, user_id, c)).unread_count == number
+
+    async def test_two_touches_of_one_row_in_one_call_end_at_the_later(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(alice, c, 2), touch(alice, c, 1)])
+        assert (await row_of(tables, alice, c)).last_seq == 2
+        await tables.touch([touch(alice, c, 3), touch(alice, c, 4)])
+        assert (await row_of(tables, alice, c)).last_seq == 4
+        await tables.touch([])
+
+    async def test_the_first_message_shows_a_hidden_row(self, tables: Tables) -> None:
+        c, bob = fresh("c"), fresh("bob")
+        row = Row(user_id=bob, conversation_id=c, kind="direct", is_hidden=True)
+        await tables.create(Head(conversation_id=c, kind="direct", created_ms=START_MS), [], [row])
+        await tables.touch([touch(bob, c, 0, unread_count=0)])
+        assert (await row_of(tables, bob, c)).is_hidden
+        await tables.touch([touch(bob, c, 1)])
+        assert not (await row_of(tables, bob, c)).is_hidden
+
+    async def test_flag_sets_what_is_named_and_answers_the_row(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        row = await tables.flag(alice, c, muted=True, pinned=None, archived=True)
+        assert (row.muted, row.pinned, row.archived) == (True, False, True)
+        row = await tables.flag(alice, c, muted=False, pinned=True, archived=None)
+        assert (row.muted, row.pinned, row.archived) == (False, True, True)
+        assert row == await row_of(tables, alice, c)
+
+    async def test_a_touch_leaves_the_flags(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.flag(alice, c, muted=True, pinned=True, archived=True)
+        await tables.touch([touch(alice, c, 1)])
+        row = await row_of(tables, alice, c)
+        assert (row.muted, row.pinned, row.archived) == (True, True, True)
+
+    async def test_flagging_a_row_that_does_not_exist_is_missing(self, tables: Tables) -> None:
+        with pytest.raises(Missing):
+            await tables.flag(fresh("alice"), fresh("c"), muted=True, pinned=None, archived=None)
+
+    async def test_users_are_named_once_in_order(self, tables: Tables) -> None:
+        prefix = fresh("zz")
+        user_ids = [f"{prefix}.{letter}" for letter in "abcde"]
+        for _ in range(3):
+            c = await conversation(tables, *user_ids)
+        await tables.append([group(message(c, 1), rows_removed=(user_ids[2],))])
+        assert await tables.users(after_id=prefix, limit=3) == user_ids[:3]
+        assert await tables.users(after_id=user_ids[2], limit=2) == user_ids[3:]
+        assert await tables.users(after_id="zzz", limit=2) == []
+
+    async def test_a_user_without_rows_is_not_named(self, tables: Tables) -> None:
+        prefix = fresh("zz")
+        c = await conversation(tables, f"{prefix}.a", f"{prefix}.b")
+        await tables.append([group(message(c, 1), rows_removed=(f"{prefix}.a",))])
+        assert await tables.users(after_id=prefix, limit=1) == [f"{prefix}.b"]

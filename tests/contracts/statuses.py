@@ -1,0 +1,110 @@
+"""What every adapter of the Statuses port must do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.contracts import conversation, fresh, group, message
+from tidings.errors import Conflict
+from tidings.model import Member, Ranges, Status
+from tidings.stores.ports import Tables
+
+
+def status(conversation_id: str, user_id: str = "alice", **numbers: int) -> Status:
+    return Status(conversation_id=conversation_id, user_id=user_id, **numbers)  # type: ignore[arg-type]
+
+
+class StatusesContract:
+    async def test_a_status_is_read_back_field_by_field(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        ranges: Ranges = tuple((start, start + 1) for start in range(10, 10 + 64 * 3, 3))
+        put = Status(
+            conversation_id=c,
+            user_id="alice",
+            delivered_seq=9,
+            read_seq=8,
+            cursor_seq=7,
+            ranges=ranges,
+            version=1,
+            since_seq=2,
+        )
+        assert await tables.put(put) == put
+        assert await tables.get("alice", [c]) == {c: put}
+        assert await tables.of_conversation(c) == [put]
+
+    async def test_get_answers_exactly_those_named(self, tables: Tables) -> None:
+        first, second, third = [await conversation(tables, "alice", "bob") for _ in range(3)]
+        for c in (first, second, third):
+            await tables.put(status(c, version=1))
+        await tables.put(status(first, "bob", version=1, cursor_seq=5))
+        assert set(await tables.get("alice", iter([first, fresh("c"), third, first]))) == {first, third}
+        assert await tables.get("bob", [first, second]) == {first: status(first, "bob", version=1, cursor_seq=5)}
+        assert await tables.get("alice", []) == {}
+
+    async def test_of_conversation_answers_everyone_by_user_id(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice", "bob")
+        for user_id in ("bob", "alice"):
+            await tables.put(status(c, user_id, version=1))
+        assert [found.user_id for found in await tables.of_conversation(c)] == ["alice", "bob"]
+        assert await tables.of_conversation(fresh("c")) == []
+
+    async def test_a_status_made_from_another_version_is_a_conflict(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        for version in (0, 2):
+            with pytest.raises(Conflict):
+                await tables.put(status(c, version=version))
+        stored = await tables.put(status(c, version=1, cursor_seq=3))
+        for version in (1, 3):
+            with pytest.raises(Conflict):
+                await tables.put(status(c, version=version, cursor_seq=9))
+        assert await tables.get("alice", [c]) == {c: stored}
+        assert (await tables.put(status(c, version=2, cursor_seq=1))).cursor_seq == 1
+
+    async def test_of_many_puts_of_one_version_one_wins(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        calls = [tables.put(status(c, version=1, cursor_seq=number)) for number in range(10)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        stored = [answer for answer in answers if isinstance(answer, Status)]
+        assert len(stored) == 1 and sum(isinstance(answer, Conflict) for answer in answers) == 9
+        assert await tables.get("alice", [c]) == {c: stored[0]}
+
+    async def test_ticks_never_go_back_while_the_cursor_may(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        await tables.put(status(c, version=1, delivered_seq=9, read_seq=5, cursor_seq=5))
+        answer = await tables.put(status(c, version=2, delivered_seq=4, read_seq=7, cursor_seq=2))
+        assert answer == status(c, version=2, delivered_seq=9, read_seq=7, cursor_seq=2)
+        assert await tables.get("alice", [c]) == {c: answer}
+
+    async def test_deliver_goes_forward_only_and_leaves_the_rest(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        put = Status(
+            conversation_id=c, user_id="alice", version=1, read_seq=2, cursor_seq=3, ranges=((5, 6),), since_seq=1
+        )
+        await tables.put(put)
+        for delivered_seq in (8, 4):
+            await tables.deliver([(c, "alice", delivered_seq)])
+        [found] = await tables.of_conversation(c)
+        assert found == msgspec.structs.replace(put, delivered_seq=8)
+
+    async def test_deliver_to_a_member_without_a_status_begins_one_at_version_zero(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice", "bob")
+        await tables.deliver([(c, "alice", 3), (c, "bob", 4), (c, "alice", 2)])
+        assert await tables.of_conversation(c) == [status(c, delivered_seq=3), status(c, "bob", delivered_seq=4)]
+        assert await tables.put(status(c, version=1)) == status(c, version=1, delivered_seq=3)
+
+    async def test_deliver_makes_no_status_of_someone_who_is_no_member(self, tables: Tables) -> None:
+        c, gone = await conversation(tables, "alice", "bob"), fresh("c")
+        await tables.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])
+        await tables.deliver([(c, "bob", 1), (c, "stranger", 1), (gone, "alice", 1), (c, "alice", 1)])
+        assert await tables.of_conversation(c) == [status(c, delivered_seq=1)]
+        assert await tables.of_conversation(gone) == []
+
+    async def test_many_marks_at_once_each_reach_their_status(self, tables: Tables) -> None:
+        user_ids = [f"user{number:03}" for number in range(150)]
+        c = await conversation(tables, *user_ids)
+        await tables.deliver([(c, user_id, number) for number, user_id in enumerate(user_ids)])
+        assert [found.delivered_seq for found in await tables.of_conversation(c)] == list(range(150))
+        await tables.deliver([])

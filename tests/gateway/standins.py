@@ -1,0 +1,299 @@
+"""In-memory stand-ins of the use cases: the gateway's own seam, so that its tests can hold, fail or watch a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tidings.errors import Close, NotFound, Problem, RateLimited
+from tidings.messaging.drafts import Draft
+from tidings.model import (
+    ApiKey,
+    ConversationRemoved,
+    Entry,
+    Event,
+    Head,
+    HistoryPage,
+    InboxItem,
+    InboxPage,
+    Member,
+    ReadState,
+    Row,
+    Sent,
+    Totals,
+    User,
+)
+from tidings.routing.hub import Hub
+
+
+class Accounts:
+    def __init__(self) -> None:
+        self.users: dict[str, User] = {}
+        self.keys: dict[str, ApiKey] = {}
+        self.user_reads = 0
+        self.error: Exception | None = None
+
+    async def user(self, user_id: str) -> User | None:
+        self.user_reads += 1
+        if self.error is not None:
+            raise self.error
+        return self.users.get(user_id)
+
+    async def put_user(self, user: User) -> None:
+        known = self.users.get(user.user_id)
+        after = max(user.tokens_valid_after, known.tokens_valid_after if known else 0)
+        self.users[user.user_id] = msgspec.structs.replace(user, tokens_valid_after=after)
+
+    async def api_key(self, key_hash: str) -> ApiKey | None:
+        return self.keys.get(key_hash)
+
+    async def put_api_key(self, key: ApiKey) -> None:
+        self.keys[key.key_hash] = key
+
+    async def store_epoch(self) -> str:
+        return "epoch-1"
+
+
+class Budget(msgspec.Struct, frozen=True):
+    limit: int
+    remaining: int
+    reset_ms: int
+
+
+class Limiter:
+    """Admits everything, except the classes in `refused`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.refused: set[str] = set()
+
+    async def admit(self, class_name: str, user_id: str) -> Budget:
+        self.asked.append((class_name, user_id))
+        if class_name in self.refused:
+            raise RateLimited(retry_after_ms=1200, limit=7, class_name=class_name)
+        return Budget(7, 6, 1000)
+
+    async def budgets(self, user_id: str) -> dict[str, Budget]:
+        return {"send": Budget(100, 99, 60_000)}
+
+
+class Log:
+    """Sends, history, marks and receipts over one dict of lists. A conversation `c…` has everyone as its member."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.entries: dict[str, list[Entry]] = {}
+        self.submitted: list[Draft] = []
+        self.held: list[Draft] | None = None  # a list: drafts wait here until the test answers them
+        self.error: Exception | None = None
+        self.calls: list[tuple[Any, ...]] = []
+        self.gate: asyncio.Event | None = None  # pages wait for it
+
+    # Sends
+
+    def submit(self, draft: Draft) -> None:
+        self.submitted.append(draft)
+        if self.held is not None:
+            self.held.append(draft)
+        else:
+            self.answer(draft)
+
+    def answer(self, draft: Draft) -> None:
+        assert draft.text is not None
+        draft.reply(self.store(draft.sender_id, draft.conversation_id, draft.message_id, draft.text, draft.timestamp))
+
+    def store(self, sender_id: str, conversation_id: str, message_id: str, text: str, ts: int | None) -> Sent | Problem:
+        if not conversation_id.startswith("c"):
+            return NotFound()
+        log = self.entries.setdefault(conversation_id, [])
+        for entry in log:
+            if (entry.sender_id, entry.message_id) == (sender_id, message_id):
+                return Sent(entry, True)
+        seq_no = len(log) + 1
+        log.append(
+            Entry(
+                conversation_id=conversation_id,
+                seq_no=seq_no,
+                kind="message",
+                sent_ms=1_000_000 + seq_no,
+                message_id=message_id,
+                sender_id=sender_id,
+                text=text,
+                timestamp=ts,
+            )
+        )
+        return Sent(log[-1], False)
+
+    async def send(self, sender_id: str, conversation_id: str, message_id: str, text: str, timestamp: int | None) -> Sent:
+        self._fail()
+        result = self.store(sender_id, conversation_id, message_id, text, timestamp)
+        if isinstance(result, Problem):
+            raise result
+        return result
+
+    async def edit(
+        self, user_id: str, conversation_id: str, seq_no: int, text: str, message_id: str | None = None
+    ) -> Sent:
+        self.calls.append(("edit", user_id, conversation_id, seq_no, text, message_id))
+        return Sent(self._entry(conversation_id, seq_no), False)
+
+    async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent:
+        self.calls.append(("delete", user_id, conversation_id, seq_no, message_id))
+        return Sent(self._entry(conversation_id, seq_no), False)
+
+    def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
+        self.calls.append(("abandon", conversation_id, message_id))
+
+    def forget(self, origin: str) -> None:
+        self.calls.append(("forget", origin))
+
+    def _entry(self, conversation_id: str, seq_no: int) -> Entry:
+        log = self.entries.get(conversation_id, [])
+        if not 0 < seq_no <= len(log):
+            raise NotFound()
+        return log[seq_no - 1]
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    # History
+
+    async def page(self, user_id: str, conversation_id: str, **places: Any) -> HistoryPage:
+        self.calls.append(("history", conversation_id, places))
+        if self.gate is not None:
+            await self.gate.wait()
+        self._fail()
+        if not conversation_id.startswith("c"):
+            raise NotFound()
+        log = self.entries.get(conversation_id, [])
+        return HistoryPage(log[::-1][: places["limit"]], None, None, 1, len(log), 2, 1)
+
+    # Receipts
+
+    def delivered(self, user_id: str, acks: dict[str, int], origin: str) -> None:
+        self.calls.append(("delivered", user_id, acks))
+
+    async def of_message(
+        self, user_id: str, conversation_id: str, seq_no: int
+    ) -> tuple[list[str], list[str], list[str]]:
+        self._entry(conversation_id, seq_no)
+        return ["bob"], ["carol"], ["dan"]
+
+
+class Marks:
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.error: Exception | None = None
+        self.gate: asyncio.Event | None = None
+
+    async def mark_read(self, user_id: str, conversation_id: str, **marks: Any) -> ReadState:
+        if self.gate is not None:
+            await self.gate.wait()
+        self.calls.append(("read", conversation_id, marks))
+        return ReadState(conversation_id=conversation_id, read_seq=42, unread_count=0, total_unread=9)
+
+    async def mark_unread(
+        self, user_id: str, conversation_id: str, *, from_seq: int, origin: str | None = None
+    ) -> ReadState:
+        self.calls.append(("unread", conversation_id, from_seq))
+        return ReadState(conversation_id=conversation_id, read_seq=from_seq - 1, unread_count=3, total_unread=12)
+
+    async def totals(self, user_id: str) -> Totals:
+        if self.error is not None:
+            raise self.error
+        return Totals(12, 3)
+
+
+class InboxOf:
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage:
+        self.calls.append((user_id, limit, cursor))
+        return InboxPage([item_of(user_id, "c1")], "next", Totals(12, 3))
+
+    async def flag(self, user_id: str, conversation_id: str, **flags: bool | None) -> InboxItem:
+        self.calls.append((user_id, conversation_id, flags))
+        return item_of(user_id, conversation_id)
+
+
+def item_of(user_id: str, conversation_id: str) -> InboxItem:
+    row = Row(user_id=user_id, conversation_id=conversation_id, kind="group", name="Crew", last_seq=7)
+    return InboxItem(row, ReadState(conversation_id=conversation_id, read_seq=4, unread_count=3, first_unread_seq=5))
+
+
+class View(msgspec.Struct, frozen=True):
+    head: Head
+    members: tuple[Member, ...]
+
+
+class Directory:
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.is_new = True
+
+    def _view(self, user_id: str, conversation_id: str = "c1") -> View:
+        if not conversation_id.startswith("c"):
+            raise NotFound()
+        head = Head(conversation_id=conversation_id, kind="group", created_ms=5, name="Crew")
+        return View(head, (Member(conversation_id=conversation_id, user_id=user_id, role="owner"),))
+
+    async def create(self, user_id: str, **asked: Any) -> tuple[View, bool]:
+        self.calls.append(("create", user_id, asked))
+        return self._view(user_id), self.is_new
+
+    async def view(self, user_id: str, conversation_id: str) -> View:
+        return self._view(user_id, conversation_id)
+
+    async def rename(self, user_id: str, conversation_id: str, **changes: Any) -> View:
+        self.calls.append(("rename", conversation_id, changes))
+        return self._view(user_id, conversation_id)
+
+    async def delete(self, user_id: str, conversation_id: str) -> None:
+        self.calls.append(("delete", conversation_id))
+        self._view(user_id, conversation_id)
+
+    async def add(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> View:
+        self.calls.append(("add", conversation_id, list(user_ids)))
+        return self._view(user_id, conversation_id)
+
+    async def remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
+        self.calls.append(("remove", conversation_id, other_id))
+
+    async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: str) -> View:
+        self.calls.append(("role", conversation_id, other_id, role))
+        return self._view(user_id, conversation_id)
+
+
+class Resume:
+    def __init__(self) -> None:
+        self.calls: list[tuple[dict[str, int], int | None]] = []
+        self.error: Exception | None = None
+
+    async def catch_up(self, outbound: Any, resume: dict[str, int], since: int | None) -> None:
+        self.calls.append((resume, since))
+        if self.error is not None:
+            raise self.error
+        for conversation_id in resume:
+            outbound.push(ConversationRemoved(conversation_id))
+
+
+class Recorder:
+    """An Outbound that keeps what it is given."""
+
+    def __init__(self, user_id: str = "alice", device: str | None = None) -> None:
+        self.user_id = user_id
+        self.connection_id = "r1"
+        self.device = device
+        self.events: list[Event] = []
+        self.closed: Close | None = None
+
+    def push(self, event: Event) -> None:
+        self.events.append(event)
+
+    def close(self, code: Close, reason: str = "") -> None:
+        self.closed = code

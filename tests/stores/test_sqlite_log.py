@@ -1,0 +1,122 @@
+"""What the contract of Messages cannot see: the two ways to store a group, and that every read goes by a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts import START_MS, group, message, void
+from tidings.clock import Clock
+from tidings.model import Head
+from tidings.stores import sqlite_file, sqlite_log, sqlite_rows
+from tidings.stores.ports import Refused
+from tidings.stores.sqlite_engine import Hop
+
+
+@pytest.fixture
+def hop(tmp_path: Path) -> Iterator[Hop]:
+    path = tmp_path / "tidings.db"
+    sqlite_file.prepare(path, Clock())
+    made = Hop(sqlite_file.connect(path))
+    for c in ("a", "b", "c"):
+        sqlite_rows.create(Head(conversation_id=c, kind="group", created_ms=START_MS), [], [], made)
+    made.take_tally()
+    yield made
+    made.connection.close()
+
+
+@pytest.fixture
+def statements(hop: Hop) -> list[str]:
+    """The first word of each statement that runs."""
+    seen: list[str] = []
+
+    def note(cursor: Any, sql: str, bindings: Any) -> bool:
+        seen.append(sql.split()[0])
+        return True
+
+    hop.connection.exec_trace = note
+    return seen
+
+
+def dump(hop: Hop) -> list[Any]:
+    return hop.execute("SELECT * FROM messages").fetchall() + hop.execute("SELECT * FROM conversation_heads").fetchall()
+
+
+def test_new_messages_cost_two_statements_however_many_conversations(hop: Hop, statements: list[str]) -> None:
+    assert sqlite_log.append([group(message(c, 1)) for c in "abc"], hop) == [None] * 3
+    assert statements == ["INSERT", "UPDATE"]
+
+
+def test_a_conflict_late_in_a_large_append_takes_back_what_was_stored_before_it(hop: Hop) -> None:
+    sqlite_log.append([group(message("c", 90))], hop)
+    before = dump(hop)
+    many = group(*(message("a", seq_no) for seq_no in range(1, 81)), message("a", 81, message_id="m1"))
+    gone = group(message("nowhere", 1))
+    taken = group(message("c", 90, "other", message_id="other"))
+    first, second, third = sqlite_log.append([many, gone, taken], hop)
+    assert second == Refused({}, frozenset(), is_gone=True)
+    assert third == Refused({}, frozenset({90}))
+    assert isinstance(first, Refused) or first is None
+    assert [row for row in dump(hop) if row[0] != "a"] == [row for row in before if row[0] != "a"]
+
+
+def test_a_conversation_that_is_gone_leaves_its_neighbours_stored_once(hop: Hop) -> None:
+    groups = [group(message("a", 1), message("a", 2)), group(message("nowhere", 1)), group(message("b", 1))]
+    verdicts = sqlite_log.append(groups, hop)
+    assert [verdict is None for verdict in verdicts] == [True, False, True]
+    found = hop.execute("SELECT conversation_id, seq_no FROM messages").fetchall()
+    assert found == [("a", 1), ("a", 2), ("b", 1)]
+    assert hop.writes["messages"] == 3
+
+
+def test_plain_and_careful_groups_of_one_append_are_answered_in_order(hop: Hop) -> None:
+    sqlite_log.append([group(message("b", 1))], hop)
+    verdicts = sqlite_log.append(
+        [group(message("a", 1)), group(void("b", 1), void("b", 2)), group(message("c", 1)), group(void("nowhere", 1))],
+        hop,
+    )
+    assert verdicts == [None, None, None, Refused({}, frozenset(), is_gone=True)]
+
+
+def test_a_rewrite_brings_an_archived_row_back(hop: Hop) -> None:
+    sqlite_log.append([group(message("a", 1, s3_ref="segment"))], hop)
+    target = sqlite_log.page("a", 0, 9, 9, False, hop)[0]
+    assert target.s3_ref == "segment"
+    sqlite_log._rewrite(hop, "a", _rewrite_of_first("new"))
+    [row] = sqlite_log.page("a", 0, 9, 9, False, hop)
+    assert (row.s3_ref, row.rev, row.text) == (None, 1, "new")
+
+
+def _rewrite_of_first(text: str) -> Any:
+    from tidings.stores.ports import Rewrite
+
+    return Rewrite(
+        target_seq=1, expected_rev=0, text=text, is_deleted=False, edited_ms=START_MS, edit_seq=2, wipe_seq=None
+    )
+
+
+@pytest.mark.parametrize("module", [sqlite_log, sqlite_rows])
+def test_no_statement_scans_a_table(hop: Hop, module: Any) -> None:
+    texts = [
+        value for name, value in vars(module).items() if name.isupper() and isinstance(value, str) and "?" in value
+    ]
+    bulks = [bulk._texts[2] for bulk in vars(module).values() if hasattr(bulk, "_texts")]
+    assert len(texts) > 5 and bulks
+    for sql in texts + bulks:
+        numbered = max((int(mark) for mark in sql.replace(",", " ").split() if mark.isdigit()), default=0)
+        count = 3 if "?3" in sql else 2 if "?2" in sql else 1 if "?1" in sql else sql.count("?")
+        assert numbered < 10**6
+        plan = [row[3] for row in hop.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * count).fetchall()]
+        scans = [line for line in plan if line.startswith("SCAN") and "VALUES" not in line]
+        assert all(line.split()[1] in ("named", "found") for line in scans), (sql, plan)
+
+
+def test_seq_at_reads_few_rows_of_a_long_log(hop: Hop) -> None:
+    for start in range(1, 4001, 40):
+        sqlite_log.append([group(*(message("a", seq_no) for seq_no in range(start, start + 40)))], hop)
+    hop.take_tally()
+    assert sqlite_log.seq_at("a", START_MS + 1234, hop) == 1234
+    assert hop.reads["messages"] <= 14

@@ -1,0 +1,103 @@
+"""The table of errors is whole, and docs/errors.md says the same. Run this file to write the page anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidings import errors
+from tidings.errors import CLOSE_MEANING, TABLE, Close, Problem, RateLimited
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
+OPENING = """# Errors
+
+Written from `src/tidings/errors.py`; a test compares the two.
+
+An error answers a request as `{"type":"error","id":…,"code":…,"temporary":…,"retry_after_ms":…,"message":…}` on the
+WebSocket, and as `{"error":{"code","message","temporary","retry_after_ms"}}` with the status below over REST. What is
+temporary may be sent again, unchanged, with the same `message_id`: it is stored once at most. 429 carries `Retry-After`
+and `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+
+| code | status | temporary | meaning |
+|---|---|---|---|
+"""
+CLOSES = """
+## Why a socket is closed
+
+40xx and 1009: the client may come back. 45xx: it should stop, another try will end the same way.
+
+| code | name | then | meaning |
+|---|---|---|---|
+"""
+
+
+def then(close: Close) -> str:
+    return "stop" if close >= 4500 else "come back"
+
+
+def page() -> str:
+    codes = "".join(
+        f"| `{code}` | {rule.status} | {'yes' if rule.is_temporary else 'no'} | {rule.meaning} |\n"
+        for code, rule in TABLE.items()
+    )
+    closes = "".join(
+        f"| {close.value} | {close.name.lower()} | {then(close)} | {CLOSE_MEANING[close]} |\n" for close in Close
+    )
+    return OPENING + codes + CLOSES + closes
+
+
+def test_the_page_is_the_table() -> None:
+    assert PAGE.read_text("utf-8") == page()
+
+
+def problems() -> list[type[Problem]]:
+    found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Problem)]
+    return [problem for problem in found if problem is not Problem]
+
+
+def test_every_code_has_exactly_one_problem() -> None:
+    assert sorted(problem.code for problem in problems()) == sorted(TABLE)
+
+
+@pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem.code)
+def test_a_problem_answers_as_its_row_says(problem: type[Problem]) -> None:
+    refusal = problem(retry_after_ms=5)
+    assert (refusal.status, refusal.is_temporary) == TABLE[problem.code][:2]
+    assert str(refusal)
+    assert refusal.retry_after_ms == 5
+
+
+def test_the_temporary_codes_are_those_of_the_protocol() -> None:
+    assert {code for code, rule in TABLE.items() if rule.is_temporary} == {
+        "rate_limited",
+        "held",
+        "unavailable",
+        "internal",
+    }
+
+
+def test_a_refusal_by_the_limiter_says_which_budget() -> None:
+    refusal = RateLimited(retry_after_ms=1200, limit=100, class_name="read")
+    assert "read" in str(refusal) and refusal.limit == 100 and refusal.retry_after_ms == 1200
+
+
+def test_every_close_has_a_meaning_and_its_range_says_what_to_do() -> None:
+    assert set(CLOSE_MEANING) == set(Close)
+    assert {close for close in Close if close >= 4500} == {
+        Close.BAD_TOKEN,
+        Close.BAD_FRAMES,
+        Close.NO_CONNECT,
+        Close.REVOKED,
+        Close.TOO_MANY_CONNECTIONS,
+        Close.REPLACED,
+    }
+
+
+def test_an_unavailable_store_says_whether_it_may_have_acted() -> None:
+    assert errors.Unavailable("gone", is_ambiguous=True).is_ambiguous
+    assert not errors.Unavailable("gone").is_ambiguous
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
