@@ -14,10 +14,11 @@ import pytest
 
 from tests.client import Client, token_for
 from tests.valkey import ValkeyProcess, start_valkey
+from tidings import node as nodes
 from tidings import wiring
 from tidings.config import Auth, Limits, Settings
 from tidings.config_values import Limit
-from tidings.wiring import Node
+from tidings.node import Node
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 _prefixes = itertools.count(1)
@@ -55,7 +56,7 @@ async def core(settings: Settings) -> AsyncIterator[wiring.Core]:
 @pytest.fixture
 async def node(settings: Settings) -> AsyncIterator[Node]:
     """A whole node, listening on a free port."""
-    async with wiring.open_node(settings) as node:
+    async with nodes.open_node(settings) as node:
         yield node
 
 

@@ -90,7 +90,7 @@ def test_a_setting_may_not_be_abbreviated(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_command_starts_without_loading_the_server(tmp_path: Path) -> None:
-    heavy = ("asyncio", "uvicorn", "starlette", "apsw", "joserfc", "structlog", "tidings.wiring", "tidings.gateway")
+    heavy = ("asyncio", "uvicorn", "starlette", "apsw", "joserfc", "structlog", "tidings.node", "tidings.wiring", "tidings.gateway")
     code = f"import sys; from tidings.cli import main; main(['--help']); assert not set({heavy}) & set(sys.modules)"
     environ = {**os.environ, "PYTHONPATH": str(Path(tidings.__file__).parent.parent)}
     run = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
@@ -178,10 +178,10 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """Puts functions in the place of wiring's, so that the frame is tested without a node."""
 
     def put(**functions: Callable[..., object]) -> None:
-        stand_in = types.ModuleType("tidings.wiring")
+        stand_in = types.ModuleType("tidings.node")
         vars(stand_in).update(functions)
-        monkeypatch.setitem(sys.modules, "tidings.wiring", stand_in)
-        monkeypatch.setattr(tidings, "wiring", stand_in, raising=False)
+        monkeypatch.setitem(sys.modules, "tidings.node", stand_in)
+        monkeypatch.setattr(tidings, "node", stand_in, raising=False)
 
     return put
 

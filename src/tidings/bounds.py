@@ -66,6 +66,23 @@ ROW_WRITE_BIG_S = 10.0  # the same for conversations above ROW_WRITE_BIG_MEMBERS
 ROW_WRITE_BIG_MEMBERS = 50  # a channel must not cost a row per member and message
 CONVERSATIONS_CACHED_MAX = 50_000  # member lists kept in a node's memory
 
+# --- presence and typing: true for a moment, dropped first ----------------------------------------------
+WATCHED_MAX = 50  # conversations one connection watches: what is on screen, not the whole inbox
+WATCH_S = 60  # a node is known to have watchers for this long after it last said so
+WATCH_RENEW_S = 20.0  # how often it says so: two may be lost
+TYPING_S = 7.0  # a typist who says nothing for this long has stopped; clients renew every few seconds
+TYPING_AGAIN_S = 2.0  # the same typist is told about once in this time
+TYPISTS_MAX = 10_000  # people typing at the same time through one node; more are not told about
+AWAY_S = 3.0  # whoever is back within this time was never gone: a reload, a change of network
+PRESENCE_MEMBERS_MAX = 50  # above it, members are not listed to whoever begins to watch
+PRESENCE_BURST_MAX = 200  # people told about in answer to one watch
+PRESENCE_CONVERSATIONS_MAX = 50  # of a user who comes or goes, the latest ones: who watches an older one is not told
+PRESENCE_BATCH = 20  # users whose coming and going is told in one round trip
+PRESENCE_PACE_S = 0.05  # pause between two such batches: a storm of reconnects must not feel it
+PRESENCE_WAITING_MAX = 10_000  # users waiting to be told about; the rest is found by the next comparison
+PRESENCE_COMPARED_MAX = 1_000  # people compared with their leases per WATCH_RENEW_S: finds what was lost
+SIGNALS_MAX = 1_000  # signals being told at the same time; more are dropped
+
 # --- keyspace and tables --------------------------------------------------------------------------
 KEYSPACE_COMMAND_S = 5.0  # a command unanswered this long: the link is cut and taken up again
 KEYSPACE_CONNECT_S = 3.0  # one attempt to connect, AUTH and load included
@@ -87,4 +104,16 @@ SQLITE_DELETE_CHUNK = 2_000  # entries of a deleted conversation removed in one 
 NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and its work is finished by another
 NODE_RENEW_S = 2.0  # how often a node says that it lives
 READY_S = 2.0  # a store that does not answer /readyz in this time counts as down
+LEASE_S = 45.0  # a connection that was not renewed for this long is not live: three renewals may be missed
+LEASE_RENEW_S = 15.0  # how often a node renews the leases of its connections
+BUS_BYTES_MAX = 4 * 1024 * 1024  # one publish to another node; well below the 8 MB at which servers cut subscribers
+BUS_PROBE_S = 1.0  # a subscription says PING this often, and must hear something within KEYSPACE_COMMAND_S
+JOIN_WAIT_S = 0.3  # a node that joins others waits this long after telling them, so that they route to it
+GAP_WAIT_S = 0.05  # design: an entry that is not the next waits this long before the gap is read from the log
+GAP_AGAIN_S = 0.2  # an open slot in the gap is looked at this often until it is filled or voided
+RECEIPT_WRITE_S = 0.2  # receipts of a burst become one write per member and conversation
+RECEIPTS_WAITING_MAX = 50_000  # receipts waiting to be written; a lost one is sent again with the next
+RESUME_ENTRIES_MAX = 500  # entries replayed per conversation; the rest is read as history
+RESUME_HELD_MAX = 5_000  # live events that wait for a resume to end; past it the reader is slow
+CONNECTS_MAX = 32  # connects and resumes carried out at the same time: a storm must not starve the connected
 DRAIN_S = 30.0  # design: from SIGTERM to exit 0, at most

@@ -179,10 +179,10 @@ def _plain(value: Any) -> str:
 
 def _serve(arguments: argparse.Namespace) -> int:
     settings = to_serve(_load(arguments).settings)
-    from tidings import telemetry, wiring
+    from tidings import node, telemetry
 
     telemetry.configure_logs(settings.log.format, settings.log.level)
-    return wiring.serve(settings, lambda port: print(banner(settings, port), flush=True))
+    return node.serve(settings, lambda port: print(banner(settings, port), flush=True))
 
 
 def banner(settings: Settings, port: int) -> str:
@@ -255,9 +255,9 @@ def _checked(flag: str, parse: Callable[[str], Any], value: str) -> Any:
 
 
 def _key_create(arguments: argparse.Namespace) -> int:
-    from tidings import wiring
+    from tidings import node
 
-    key = wiring.create_key(_load(arguments).settings, arguments.name, arguments.role)
+    key = node.create_key(_load(arguments).settings, arguments.name, arguments.role)
     if arguments.json:
         _print_json({"key": key, "name": arguments.name, "role": arguments.role})
     else:
@@ -267,18 +267,18 @@ def _key_create(arguments: argparse.Namespace) -> int:
 
 
 def _unread(arguments: argparse.Namespace, *, repair: bool) -> int:
-    from tidings import wiring
+    from tidings import node
 
     user_id = None if arguments.user is None else _checked("--user", safe_id, arguments.user)
-    report = wiring.verify_unread(_load(arguments).settings, user_id, repair)
+    report = node.verify_unread(_load(arguments).settings, user_id, repair)
     _print_report(report, arguments.json)
     return 0 if repair or not report.wrong else 1
 
 
 def _tables(arguments: argparse.Namespace, *, create: bool) -> int:
-    from tidings import wiring
+    from tidings import node
 
-    _print_report(wiring.check_tables(_load(arguments).settings, create), arguments.json)
+    _print_report(node.check_tables(_load(arguments).settings, create), arguments.json)
     return 0
 
 

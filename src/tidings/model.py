@@ -181,18 +181,18 @@ class HistoryPage(msgspec.Struct, frozen=True):
 # --- events: what is pushed to a connected device; gateway/protocol.py gives them their wire form ---
 
 
-class MessageNew(msgspec.Struct, frozen=True, gc=False):
+class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     entry: Entry
     unread_count: int | None
     unread_capped: bool
     total_unread: int | None
 
 
-class ReadSynced(msgspec.Struct, frozen=True, gc=False):
+class ReadSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
     state: ReadState
 
 
-class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag=True):
     """How a conversation named in `resume` stands. Not complete: go on with history after to_seq."""
 
     conversation_id: str
@@ -206,34 +206,34 @@ class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     read_all_seq: int
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):
+class Receipt(msgspec.Struct, frozen=True, gc=False, tag=True):
     conversation_id: str
     user_id: str
     delivered_seq: int
     read_seq: int
 
 
-class Typing(msgspec.Struct, frozen=True, gc=False):
+class Typing(msgspec.Struct, frozen=True, gc=False, tag=True):
     conversation_id: str
     user_id: str
     typing: bool
 
 
-class Presence(msgspec.Struct, frozen=True, gc=False):
+class Presence(msgspec.Struct, frozen=True, gc=False, tag=True):
     user_id: str
     online: bool
     last_seen: int | None
 
 
-class ConversationAdded(msgspec.Struct, frozen=True, gc=False):
+class ConversationAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
     item: InboxItem
 
 
-class ConversationUpdated(msgspec.Struct, frozen=True, gc=False):
+class ConversationUpdated(msgspec.Struct, frozen=True, gc=False, tag=True):
     item: InboxItem
 
 
-class ConversationRemoved(msgspec.Struct, frozen=True, gc=False):
+class ConversationRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
     conversation_id: str
 
 

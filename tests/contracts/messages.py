@@ -103,10 +103,23 @@ class MessagesContract:
         assert [member.user_id for member in await tables.members(c)] == ["alice", "bob"]
         assert await tables.rows("bob", [c]) and not await tables.rows("carol", [c])
 
+    async def test_new_messages_before_a_known_or_taken_one_are_not_stored(self, tables: Tables) -> None:
+        c, other = await conversation(tables, "alice"), await conversation(tables, "alice")
+        await tables.append([group(message(c, 1)), group(message(other, 9))])
+        new = [message(c, seq_no, message_id=f"new{seq_no}") for seq_no in range(2, 40)]
+        known = group(*new, message(c, 40, message_id="m1"))
+        assert await tables.append([known]) == [Refused({38: Known(1, digest_of("hello"))}, frozenset())]
+        taken = group(message(other, 7), message(other, 8), message(other, 9, message_id="new"))
+        assert await tables.append([taken]) == [Refused({}, frozenset({9}))]
+        assert await log(tables, c) == [message(c, 1)]
+        assert await log(tables, other) == [message(other, 9)]
+        assert (await head_of(tables, c)).head == 1
+
     async def test_a_refused_group_does_not_touch_its_neighbours(self, tables: Tables) -> None:
         cs = [await conversation(tables, "alice") for _ in range(40)]
         await tables.append([group(message(c, 1, "first")) for c in cs[::10]])
-        verdicts = await tables.append([group(message(c, 1, message_id="new"), message(c, 2)) for c in cs])
+        verdicts = await tables.append([group(message(c, 1, message_id="new"), message(c, 2)) for c in reversed(cs)])
+        verdicts.reverse()
         assert [verdict is None for verdict in verdicts] == [number % 10 != 0 for number in range(40)]
         for number, c in enumerate(cs):
             assert [entry.seq_no for entry in await log(tables, c)] == ([1] if number % 10 == 0 else [1, 2])

@@ -77,6 +77,8 @@ class StatusesContract:
         answer = await tables.put(status(c, version=2, delivered_seq=4, read_seq=7, cursor_seq=2))
         assert answer == status(c, version=2, delivered_seq=9, read_seq=7, cursor_seq=2)
         assert await tables.get("alice", [c]) == {c: answer}
+        answer = await tables.put(status(c, version=3, delivered_seq=10, read_seq=1, cursor_seq=8))
+        assert answer == status(c, version=3, delivered_seq=10, read_seq=7, cursor_seq=8)
 
     async def test_deliver_goes_forward_only_and_leaves_the_rest(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.standins import Accounts, Directory, InboxOf, Limiter, Log, Marks, Resume
+from tests.gateway.standins import Accounts, Directory, InboxOf, Limiter, Log, Marks, Registry, Resume, Router
 from tests.gateway.wire import Wire, http
 from tidings.clock import Clock
 from tidings.gateway.auth import AuthSettings, hash_api_key, mint_token
@@ -41,6 +41,7 @@ class Gateway:
     def __init__(self, settings: GatewaySettings) -> None:
         self.clock = TestClock()
         self.hub = Hub()
+        self.registry = Registry()
         self.log = Log(self.hub)
         self.accounts = Accounts()
         self.limiter = Limiter()
@@ -54,7 +55,7 @@ class Gateway:
         self.server = build_gateway(
             settings,
             self.cases(),
-            self.accounts,  # type: ignore[arg-type]
+            self.accounts,
             self.clock,
             readiness=self._readiness,
             metrics_page=lambda: (b"tidings_connections 1\n", "text/plain; version=0.0.4"),
@@ -65,6 +66,8 @@ class Gateway:
         behind: Any = self
         return UseCases(
             hub=self.hub,
+            registry=behind.registry,
+            router=Router(self.hub),
             sends=behind.log,
             directory=behind.directory,
             unread=behind.marks,

@@ -26,7 +26,7 @@ from tidings.model import (
     Totals,
     User,
 )
-from tidings.routing.hub import Hub
+from tidings.routing.hub import Hub, Outbound
 
 
 class Accounts:
@@ -89,7 +89,7 @@ class Log:
         self.submitted: list[Draft] = []
         self.held: list[Draft] | None = None  # a list: drafts wait here until the test answers them
         self.error: Exception | None = None
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Any] = []
         self.gate: asyncio.Event | None = None  # pages wait for it
 
     # Sends
@@ -127,7 +127,9 @@ class Log:
         )
         return Sent(log[-1], False)
 
-    async def send(self, sender_id: str, conversation_id: str, message_id: str, text: str, timestamp: int | None) -> Sent:
+    async def send(
+        self, sender_id: str, conversation_id: str, message_id: str, text: str, timestamp: int | None
+    ) -> Sent:
         self._fail()
         result = self.store(sender_id, conversation_id, message_id, text, timestamp)
         if isinstance(result, Problem):
@@ -186,7 +188,7 @@ class Log:
 
 class Marks:
     def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Any] = []
         self.error: Exception | None = None
         self.gate: asyncio.Event | None = None
 
@@ -210,7 +212,7 @@ class Marks:
 
 class InboxOf:
     def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Any] = []
 
     async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage:
         self.calls.append((user_id, limit, cursor))
@@ -233,7 +235,7 @@ class View(msgspec.Struct, frozen=True):
 
 class Directory:
     def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Any] = []
         self.is_new = True
 
     def _view(self, user_id: str, conversation_id: str = "c1") -> View:
@@ -279,7 +281,7 @@ class Resume:
         if self.error is not None:
             raise self.error
         for conversation_id in resume:
-            outbound.push(ConversationRemoved(conversation_id))
+            outbound.push_now(ConversationRemoved(conversation_id))
 
 
 class Recorder:
@@ -289,11 +291,41 @@ class Recorder:
         self.user_id = user_id
         self.connection_id = "r1"
         self.device = device
+        self.resumed: dict[str, int] = {}
         self.events: list[Event] = []
         self.closed: Close | None = None
 
     def push(self, event: Event) -> None:
         self.events.append(event)
 
+    push_now = push
+
     def close(self, code: Close, reason: str = "") -> None:
         self.closed = code
+
+    async def drained(self) -> None:
+        pass
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.leases: list[str] = []
+        self.error: Exception | None = None
+
+    async def claim(self, outbound: Outbound) -> None:
+        if self.error is not None:
+            raise self.error
+        self.leases.append(outbound.user_id)
+
+    def release(self, outbound: Outbound) -> None:
+        if outbound.user_id in self.leases:
+            self.leases.remove(outbound.user_id)
+
+
+class Router:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def close(self, user_id: str, code: Close) -> None:
+        for outbound in self._hub.of_user(user_id):
+            outbound.close(code)

@@ -123,5 +123,5 @@ async def http(
     head, _, rest = answer.partition(b"\r\n\r\n")
     status, *fields = head.decode("latin-1").split("\r\n")
     found = {name.lower(): value for name, _, value in (line.partition(": ") for line in fields)}
-    is_json = found.get("content-type", "").startswith("application/json")
+    is_json = rest and found.get("content-type", "").startswith("application/json")
     return int(status.split(" ")[1]), found, json.loads(rest) if is_json else rest.decode()

@@ -189,7 +189,7 @@ async def test_a_waiter_that_is_cancelled_leaves_the_others_alone(tables: Tables
     calls[3].cancel()
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [answer for number, answer in enumerate(answers) if number != 3] == [[None]] * 9
-    assert (await tables.ping()) is None
+    await tables.ping()
 
 
 async def test_two_stores_on_one_file_see_each_other_and_share_the_slots(path: Path, counts: Counts) -> None:

@@ -152,7 +152,7 @@ class Auth:
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ")
         if not _REFUSED_HEADERS.isdisjoint(header) or (kid is not None and not _KID.match(kid)):
             raise ValueError("refused header")
-        if (kind.lower() if kind is not None else None) not in _TYPES:
+        if (str(kind).lower() if kind is not None else None) not in _TYPES:
             raise ValueError("not a token for this use")
         key: Any = None
         if not isinstance(algorithm, str):

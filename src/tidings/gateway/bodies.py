@@ -6,13 +6,15 @@ The same answers travel over the WebSocket inside `ok`. MESSAGE has all its keys
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import MEMBERS_MAX, NAME_CHARS_MAX, URL_CHARS_MAX
 from tidings.gateway.protocol import Anchor, Cursor, Id, Limit, MessageId, Millis, Seq, Seqs
+from tidings.gateway.usecases import Budget
 from tidings.model import (
     ConversationKind,
     Entry,
@@ -358,5 +360,5 @@ def totals_of(totals: Totals) -> TotalsBody:
     return TotalsBody(totals.total_unread, totals.unread_conversations)
 
 
-def rate_limits_of(budgets: dict[str, Any]) -> RateLimitsBody:
+def rate_limits_of(budgets: Mapping[str, Budget]) -> RateLimitsBody:
     return RateLimitsBody({name: BudgetBody(one.limit, one.remaining, one.reset_ms) for name, one in budgets.items()})

@@ -21,6 +21,7 @@ from tidings.bounds import (
     IDLE_S,
     IN_FLIGHT_PER_SOCKET_MAX,
     PING_INTERVAL_S,
+    RESUME_HELD_MAX,
 )
 from tidings.clock import Clock
 from tidings.errors import CLOSE_MEANING, BadRequest, Close, Problem, Unauthorized
@@ -29,8 +30,9 @@ from tidings.gateway.auth import Identity
 from tidings.gateway.dispatch import Dispatch, problem_of
 from tidings.gateway.frames import EventEncoder, Pong, encode_error, encode_frame, encode_ok, is_droppable
 from tidings.gateway.sockets import Socket, Window
-from tidings.model import Event
+from tidings.model import Event, MessageNew
 
+WAITING_FRAMES_MAX = 16  # frames read during a connect; more wait unread
 _MARKS = (protocol.Read, protocol.Unread, protocol.Typing, protocol.Watch)
 
 
@@ -67,6 +69,7 @@ class Connection:
         "is_welcome",
         "pinged_s",
         "quiet_since_s",
+        "resumed",
         "socket",
         "user_id",
     )
@@ -86,7 +89,8 @@ class Connection:
         self._opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
         self._in_flight = 0
         self._waiting: deque[protocol.ClientFrame] | None = None  # frames read while no more may be taken
-        self._held: list[bytes] | None = None  # events that came between attach and hello
+        self._held: list[Event] | None = None  # events since attach, until what was missed has been said
+        self.resumed: dict[str, int] = {}  # conversation -> up to where a resume has brought it
         self._marks: deque[protocol.ClientFrame] | None = None  # None: nothing runs them
         self._acks: dict[str, int] | None = None  # None: nothing carries them out
         self._acks_answer_ids: list[int] = []
@@ -96,20 +100,41 @@ class Connection:
     # --- Outbound: what the hub and the use cases see ---
 
     def push(self, event: Event) -> None:
-        frame = self._encoder.encode(event)
+        """A live event. It waits while a resume is under way, and is left out if that brought it already."""
         if self._held is not None:
-            self._held.append(frame)
-        elif self.socket is not None:
+            self._hold(event)
+        elif not self.resumed or not self._was_resumed(event):
+            self.push_now(event)
+
+    def push_now(self, event: Event) -> None:
+        if self.socket is not None:
+            frame = self._encoder.encode(event)
             if is_droppable(event):
                 self.socket.send_if_quick(frame)
             else:
                 self.socket.send(frame)
 
+    def _hold(self, event: Event) -> None:
+        assert self._held is not None
+        if not is_droppable(event):
+            self._held.append(event)
+            if len(self._held) > RESUME_HELD_MAX:
+                self.close(Close.SLOW)
+
+    def _was_resumed(self, event: Event) -> bool:
+        """Entries come in their order, so the first one above the mark ends its use."""
+        if type(event) is not MessageNew:
+            return False
+        conversation_id = event.entry.conversation_id
+        if event.entry.seq_no <= self.resumed.get(conversation_id, 0):
+            return True
+        self.resumed.pop(conversation_id, None)
+        return False
+
     def close(self, code: Close, reason: str = "") -> None:
         """No event is pushed to it and no frame of it is taken from now on."""
-        if self.socket is not None and not self.socket.is_closing:
+        if self.socket is not None:
             self.socket.close(code, reason or CLOSE_MEANING[code])
-        self._leave()
 
     async def drained(self) -> None:
         """Returns when the reader keeps up: for whoever pushes a lot, such as resume."""
@@ -129,9 +154,13 @@ class Connection:
             self._refuse(protocol.id_of(text), problem)
             return
         if self._waiting is not None:
-            self._waiting.append(frame)
+            self._wait(frame)
         else:
             self._take(frame)
+
+    def closing(self) -> None:
+        """The close frame is on its way: for everyone else the device is gone."""
+        self._leave()
 
     def lost(self) -> None:
         self._leave()
@@ -178,7 +207,7 @@ class Connection:
         if type(frame) is not protocol.Connect:
             self._refuse(frame.id, Unauthorized("the first frame is connect"))
             return
-        self._hold_input()
+        self._waiting = deque()
         self._owner.run(self._owner.welcome(self, frame), "connect")
 
     def _refuse(self, frame_id: int | None, problem: Problem) -> None:
@@ -273,6 +302,13 @@ class Connection:
         if self.socket is not None:
             self.socket.pause_reading()
 
+    def _wait(self, frame: protocol.ClientFrame) -> None:
+        """During a connect the socket is read on, or its end would go unseen; but not for long."""
+        assert self._waiting is not None
+        self._waiting.append(frame)
+        if len(self._waiting) >= WAITING_FRAMES_MAX and self.socket is not None:
+            self.socket.pause_reading()
+
     def _release_input(self) -> None:
         """Takes what waits, in order, as far as there is room."""
         waiting = self._waiting or deque()
@@ -297,24 +333,27 @@ class Connection:
     # --- the steps of a connect; welcome.py takes them ---
 
     def become(self, identity: Identity, device: str | None) -> None:
-        """From here on it is this user's; events are held until hello."""
+        """From here on it is this user's; events are held until what was missed has been said."""
         self.user_id = identity.user_id
         self.device = device
         self.expires_ms = identity.expires_ms
         self._held = []
 
-    def greet(self, hello: bytes) -> None:
-        held, self._held = self._held, None
+    def greet(self, hello: bytes, catch_up: Coroutine[Any, Any, None] | None) -> None:
+        """Says hello, then what was missed, then goes live. What the client said meanwhile is taken now."""
         self.is_welcome = True
         self._send(hello)
-        for frame in held or ():
-            self._send(frame)
-
-    def catch_up(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs beside live events; ends with the connection. What the client said meanwhile is taken now."""
-        self._catching_up = self._owner.run(work, "resume")
+        if catch_up is None:
+            self.go_live()
+        else:
+            self._catching_up = self._owner.run(catch_up, "resume")
         if self._waiting is not None:
             self._release_input()
+
+    def go_live(self) -> None:
+        held, self._held = self._held or (), None
+        for event in held:
+            self.push(event)
 
     def turn_away(self, frame_id: int | None, problem: Problem, code: Close) -> None:
         self._held = None

@@ -69,6 +69,8 @@ class Connections:
 
     def leave(self, connection: Connection) -> None:
         self._cases.hub.detach(connection)
+        if self._cases.registry is not None:
+            self._cases.registry.release(connection)
         self._cases.sends.forget(connection.connection_id)
 
     async def welcome(self, connection: Connection, frame: protocol.Connect) -> None:
@@ -89,8 +91,11 @@ class Connections:
     # --- what the node asks ---
 
     def revoke(self, user_id: str) -> None:
-        """Every token of the user made before now is refused: so is what they opened."""
+        """Every token of the user made before now is refused: so is what they opened, on every node."""
         self._auth.forget_user(user_id)
+        if self._cases.router is not None:
+            self._cases.router.close(user_id, Close.REVOKED)
+            return
         for outbound in list(self._cases.hub.of_user(user_id)):
             outbound.close(Close.REVOKED)
 

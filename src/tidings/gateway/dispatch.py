@@ -21,9 +21,10 @@ from tidings.errors import Internal, Problem, StoreError, StoreUnavailable
 from tidings.gateway import protocol
 from tidings.gateway.bodies import history_of, inbox_of, read_state_of, sent_of
 from tidings.gateway.frames import encode_error, encode_ok
-from tidings.gateway.usecases import Outbound, UseCases
+from tidings.gateway.usecases import UseCases
 from tidings.messaging.drafts import Draft
 from tidings.model import Sent
+from tidings.routing.hub import Outbound
 
 Body = msgspec.Struct | None
 Answer = Callable[[bytes | None], None]

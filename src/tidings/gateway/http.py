@@ -166,16 +166,17 @@ async def read_body(headers: Headers, receive: Receive) -> bytes:
     for name, value in headers:
         if name == b"content-length" and (len(value) > 12 or int(value) > HTTP_BODY_BYTES_MAX):
             raise TooLarge(f"a body has {HTTP_BODY_BYTES_MAX} bytes at most")
-    message = await receive()
-    raw: bytes = message.get("body", b"")
-    while message.get("more_body", False):
+    raw = bytearray()
+    while True:
         message = await receive()
         raw += message.get("body", b"")
         if len(raw) > HTTP_BODY_BYTES_MAX:
             raise TooLarge(f"a body has {HTTP_BODY_BYTES_MAX} bytes at most")
+        if not message.get("more_body", False):
+            break
     if message["type"] == "http.disconnect":
         raise BadRequest("the client left")
-    return raw
+    return bytes(raw)
 
 
 def reply_of(problem: Problem) -> Reply:

@@ -105,7 +105,7 @@ class GatewayServer:
         await self._auth.close()
 
     def revoke(self, user_id: str) -> None:
-        """Closes the user's sockets on this node with 4503; their tokens are looked at anew."""
+        """Closes the user's sockets with 4503, on every node; their tokens are looked at anew."""
         self._connections.revoke(user_id)
 
     def _new_front_door(self) -> FrontDoor:

@@ -36,6 +36,7 @@ class Peer(Protocol):
 
     def opened(self, socket: Socket) -> None: ...
     def receive(self, text: str) -> None: ...
+    def closing(self) -> None: ...
     def lost(self) -> None: ...
 
 
@@ -288,12 +289,14 @@ class Socket(WSListener):
         self._transport.send_close(cast(WSCloseCode, code), reason.encode()[:120])  # any number works
         self.resume_reading()  # the peer's own close frame is awaited
         asyncio.get_running_loop().call_later(CLOSE_LINGER_S, self.cut)
+        self.peer.closing()
 
     def refused(self) -> None:
         """picows found a frame that RFC 6455 forbids and said so itself: nothing more is read or written."""
         self.is_closing = True
         self._pieces = None
         self._out.clear()
+        self.peer.closing()
 
     def cut(self) -> None:
         if self._transport is not None:

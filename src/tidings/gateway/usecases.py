@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -14,7 +14,6 @@ from msgspec import UnsetType
 from tidings.errors import Close
 from tidings.model import (
     ConversationKind,
-    Event,
     Head,
     HistoryPage,
     HistoryRule,
@@ -26,26 +25,29 @@ from tidings.model import (
     Sent,
     Totals,
 )
+from tidings.routing.hub import Outbound
 
 if TYPE_CHECKING:
     from tidings.messaging.drafts import Draft
-
-
-class Outbound(Protocol):
-    """A connected device, as others see it."""
-
-    user_id: str
-    connection_id: str
-    device: str | None
-
-    def push(self, event: Event) -> None: ...
-    def close(self, code: Close, reason: str = "") -> None: ...
 
 
 class Hub(Protocol):
     def attach(self, outbound: Outbound) -> bool: ...
     def detach(self, outbound: Outbound) -> None: ...
     def of_user(self, user_id: str) -> Sequence[Outbound]: ...
+
+
+class Registry(Protocol):
+    """Tells the other nodes which connections live here."""
+
+    async def claim(self, outbound: Outbound) -> None: ...
+    def release(self, outbound: Outbound) -> None: ...
+
+
+class Router(Protocol):
+    """Reaches the devices of a user on every node."""
+
+    def close(self, user_id: str, code: Close) -> None: ...
 
 
 class Sends(Protocol):
@@ -156,7 +158,7 @@ class Budget(Protocol):
 
 class Limiter(Protocol):
     async def admit(self, class_name: str, user_id: str) -> Budget: ...
-    async def budgets(self, user_id: str) -> dict[str, Budget]: ...
+    async def budgets(self, user_id: str) -> Mapping[str, Budget]: ...
 
 
 class Resume(Protocol):
@@ -181,4 +183,6 @@ class UseCases:
     receipts: Receipts
     limiter: Limiter
     resume: Resume
+    registry: Registry | None = None  # without it no other node knows of the connections here
+    router: Router | None = None  # without it a revocation closes sockets of this node only
     signals: Signals | None = None  # without it typing and watch are taken and nobody hears of them

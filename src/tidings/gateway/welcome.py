@@ -1,8 +1,8 @@
 """Carries a `connect` out: verify, admit, attach, count, hello, then what was missed.
 
 A connect is answered whole or not at all: whatever fails before hello closes the socket, with 4004 when trying again
-may help. The connection is attached before its totals are read, so no event falls between the two. connections.py
-is the caller.
+may help. The connection is attached and announced before anything is read for it, and its live events wait until what
+was missed has been said: none falls between the two. connections.py is the caller.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from tidings import __version__
-from tidings.bounds import HANDSHAKE_S, PING_INTERVAL_S
+from tidings.bounds import CONNECTS_MAX, HANDSHAKE_S, PING_INTERVAL_S
 from tidings.clock import Clock
 from tidings.errors import Close, Problem, RateLimited, StoreUnavailable, TooLarge, Unauthorized
 from tidings.gateway import protocol
@@ -32,23 +32,26 @@ class Welcome:
         self._accounts = accounts
         self._clock = clock
         self._store_epoch: str | None = None
+        self._turns = asyncio.Semaphore(CONNECTS_MAX)
 
     async def carry_out(self, connection: Connection, frame: protocol.Connect) -> None:
         try:
-            async with asyncio.timeout(HANDSHAKE_S):
-                hello = await self._prepare(connection, frame)
+            identity = await self._auth.identify(frame.token)
+            async with self._turns, asyncio.timeout(HANDSHAKE_S):
+                hello = await self._prepare(connection, frame, identity)
         except Exception as error:
             problem = StoreUnavailable() if isinstance(error, TimeoutError) else problem_of(error, self._clock)
             connection.turn_away(frame.id, problem, _close_code(problem))
             return
         if connection.is_attached:  # else the client left meanwhile
-            connection.greet(hello)
-            connection.catch_up(self._catch_up(connection, frame))
+            is_resuming = bool(frame.resume) or frame.since is not None
+            connection.greet(hello, self._catch_up(connection, frame) if is_resuming else None)
 
-    async def _prepare(self, connection: Connection, frame: protocol.Connect) -> bytes:
-        identity = await self._auth.identify(frame.token)
+    async def _prepare(self, connection: Connection, frame: protocol.Connect, identity: Identity) -> bytes:
         await self._cases.limiter.admit("connect", identity.user_id)
         self._attach(connection, identity, frame.device)
+        if self._cases.registry is not None:
+            await self._cases.registry.claim(connection)
         hello = await self._hello(connection, frame)
         await self._auth.identify(frame.token)  # a revocation since then is seen, for the hub knows us now
         return hello
@@ -84,11 +87,14 @@ class Welcome:
     async def _catch_up(self, connection: Connection, frame: protocol.Connect) -> None:
         """A resume that fails ends the connection: a gap is never left unsaid."""
         try:
-            await self._cases.resume.catch_up(connection, frame.resume, frame.since)
+            async with self._turns:
+                await self._cases.resume.catch_up(connection, frame.resume, frame.since)
         except Exception as error:
             problem_of(error, self._clock)
             log.warning("resume_failed", error=type(error).__name__)
             connection.close(Close.SERVER_ERROR)
+        else:
+            connection.go_live()
 
 
 def _close_code(problem: Problem) -> Close:

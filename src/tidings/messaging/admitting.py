@@ -1,13 +1,15 @@
 """Stage: admit. Who may send now: the limiter is asked once per sender and batch, holds keep refused sends in order.
 
-A resend of a stored message is free: before an id is refused it is looked for among those noted lately, and an admitted
-one that turns out to be a duplicate gives its slot back.
+A resend of a stored message is free: before an id is refused it is looked for among those stored or numbered lately,
+and an admitted one that turns out to be a duplicate gives its slot back. While a user is refused from memory, the look
+is in memory too, so that a flood costs the keyspace nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
 from tidings.errors import Held, RateLimited
 from tidings.messaging.drafts import BatchGroup, Draft
@@ -15,9 +17,28 @@ from tidings.messaging.holds import Holds
 from tidings.messaging.limiter import Admission, Limiter
 from tidings.stores.calls import Keyspace, plain
 from tidings.stores.keys import Keys
-from tidings.bounds import SENT_GENERATION_S
 
 _CLASS = "send"
+_LATELY_MAX = 100_000  # ids stored by this node that it remembers, in each of two generations; 4 MB a generation
+Asked = Sequence[tuple[BatchGroup, Draft]]
+
+
+class Lately:
+    """The ids stored last, as hashes: an id that is taken for another's passes for free, and that is all."""
+
+    def __init__(self, size_max: int = _LATELY_MAX) -> None:
+        self._size_max = size_max
+        self._now: set[int] = set()
+        self._before: set[int] = set()
+
+    def add(self, draft: Draft) -> None:
+        if len(self._now) >= self._size_max:
+            self._now, self._before = set(), self._now
+        self._now.add(_hash(draft))
+
+    def __contains__(self, draft: Draft) -> bool:
+        key = _hash(draft)
+        return key in self._now or key in self._before
 
 
 class Admitting:
@@ -27,6 +48,7 @@ class Admitting:
         self._keyspace = keyspace
         self._keys = keys
         self._clock = clock
+        self._lately = Lately()
 
     async def admit(self, groups: Sequence[BatchGroup]) -> None:
         """Refuse what may not pass now. Raises Unavailable."""
@@ -41,37 +63,57 @@ class Admitting:
                 self._holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
                 asking.setdefault(draft.sender_id, []).append((group, draft))
         wanted = [(user_id, len(drafts)) for user_id, drafts in asking.items()]
-        answers = await self._limiter.admit_many(_CLASS, wanted)
-        for drafts, answer in zip(asking.values(), answers, strict=True):
-            for position, (_, draft) in enumerate(drafts[: answer.admitted]):
-                draft.slot = (answer.token, position) if answer.token else None
+        over: list[tuple[Asked, Admission]] = []
+        for drafts, answer in zip(asking.values(), await self._limiter.admit_many(_CLASS, wanted), strict=True):
+            if answer.token:
+                for position, (_, draft) in enumerate(drafts[: answer.admitted]):
+                    draft.slot = (answer.token, position)
             if len(drafts) > answer.admitted:
-                await self._refuse(drafts[answer.admitted :], answer)
+                over.append((drafts[answer.admitted :], answer))
+        if over:
+            await self._refuse(over)
 
-    async def give_back(self, groups: Sequence[BatchGroup]) -> None:
-        """Slots of duplicates."""
+    async def settle(self, groups: Sequence[BatchGroup]) -> None:
+        """After the batch: what it stored is remembered, duplicates give their slots back. Raises Unavailable."""
+        free: dict[str, list[str]] = {}
         for group in groups:
             for draft in group.done:
-                if draft.is_duplicate and draft.slot is not None:
+                if draft.slot is not None or draft.is_duplicate:
+                    self._lately.add(draft)
+                if draft.slot is not None and draft.is_duplicate:
                     token, position = draft.slot
-                    await self._limiter.give_back(_CLASS, draft.sender_id, token, [position])
+                    free.setdefault(draft.sender_id, []).append(f"{token}:{position + 1}")
+        if free:
+            await self._limiter.give_back(_CLASS, free)
 
-    async def _refuse(self, drafts: Sequence[tuple[BatchGroup, Draft]], answer: Admission) -> None:
-        refused_in: set[tuple[str | None, str]] = set()
-        for group, draft in drafts:
-            if not answer.is_local and await self._is_noted(draft):
-                continue  # stored before, or about to be: it costs nothing
-            key = (draft.origin, draft.conversation_id)
-            if key in refused_in and draft.origin is not None:
-                group.refuse(draft, Held())
-                self._holds.is_held(*key, draft.message_id)
-                continue
-            refused_in.add(key)
-            group.refuse(draft, RateLimited(retry_after_ms=-(-answer.retry_after_us // 1000)))
-            self._holds.refuse(draft.origin, draft.conversation_id, [draft.message_id])
+    async def _refuse(self, over: Sequence[tuple[Asked, Admission]]) -> None:
+        """All of these are over the limit, unless they were stored before, or are about to be."""
+        asked = [draft for drafts, answer in over if not answer.is_local for _, draft in drafts]
+        free = await self._noted(asked)
+        limit = self._limiter.count_max(_CLASS)
+        refused_in: set[tuple[str, str]] = set()
+        for drafts, answer in over:
+            for group, draft in drafts:
+                if draft in self._lately or draft in free:
+                    continue
+                if draft.origin is not None and (draft.origin, draft.conversation_id) in refused_in:
+                    group.refuse(draft, Held())
+                    continue
+                if draft.origin is not None:
+                    refused_in.add((draft.origin, draft.conversation_id))
+                retry_after_ms = -(-answer.retry_after_us // 1000)
+                group.refuse(draft, RateLimited(retry_after_ms=retry_after_ms, limit=limit, class_name=_CLASS))
 
-    async def _is_noted(self, draft: Draft) -> bool:
+    async def _noted(self, drafts: Sequence[Draft]) -> set[Draft]:
+        """Those whose ids the keyspace has noted."""
+        if not drafts:
+            return set()
         generation = self._clock.now_ms() // (SENT_GENERATION_S * 1000)
-        keys = [self._keys.sent(draft.conversation_id, generation - back) for back in (0, 1)]
-        notes = await self._keyspace.run([plain(key, b"HEXISTS", key, draft.note) for key in keys])
-        return any(notes)
+        sent = self._keys.sent
+        names = [(sent(draft.conversation_id, generation - back), draft.note) for draft in drafts for back in (0, 1)]
+        found = await self._keyspace.run([plain(key, b"HEXISTS", key, note) for key, note in names])
+        return {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}
+
+
+def _hash(draft: Draft) -> int:
+    return hash((draft.conversation_id, draft.sender_id, draft.message_id))

@@ -33,7 +33,7 @@ from tidings.model import (
     direct_id,
     is_id,
 )
-from tidings.routing.hub import Hub
+from tidings.routing.router import Router
 from tidings.stores.calls import Keyspace, plain
 from tidings.stores.ports import Accounts, Conversations
 from tidings.stores.scripts import Scripts
@@ -53,7 +53,7 @@ class Directory:
         accounts: Accounts,
         sends: Sends,
         inbox: Inbox,
-        hub: Hub,
+        router: Router,
         keyspace: Keyspace,
         scripts: Scripts,
         clock: Clock,
@@ -64,7 +64,7 @@ class Directory:
         self._accounts = accounts
         self._sends = sends
         self._inbox = inbox
-        self._hub = hub
+        self._router = router
         self._keyspace = keyspace
         self._scripts = scripts
         self._clock = clock
@@ -119,9 +119,9 @@ class Directory:
             raise NotFound("no such conversation") from None
         await self._access.load(conversation_id)
         for member_id in roster.members:
-            if self._hub.of_user(member_id):
+            if self._router.may_reach(member_id):
                 item = await self._inbox.item(member_id, conversation_id)
-                self._hub.push(member_id, ConversationUpdated(item))
+                self._router.push(member_id, ConversationUpdated(item))
         return await self.view(user_id, conversation_id)
 
     async def delete(self, user_id: str, conversation_id: str) -> None:
@@ -133,7 +133,7 @@ class Directory:
         await self._keyspace.one(plain(conv, b"UNLINK", conv))
         await self._keyspace.run([self._scripts.inbox_leave(member, conversation_id) for member in roster.members])
         for member_id in roster.members:
-            self._hub.push(member_id, ConversationRemoved(conversation_id))
+            self._router.push(member_id, ConversationRemoved(conversation_id))
 
     async def add(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> View:
         """Who is a member already is passed over."""
@@ -239,9 +239,9 @@ class Directory:
         try:
             await self._keyspace.run(calls)
             for row in rows:
-                if row.user_id != but and self._hub.of_user(row.user_id):
+                if row.user_id != but and self._router.may_reach(row.user_id):
                     item = await self._inbox.item(row.user_id, row.conversation_id)
-                    self._hub.push(row.user_id, ConversationAdded(item))
+                    self._router.push(row.user_id, ConversationAdded(item))
         except (StoreError, Problem):
             pass  # the rows are committed; an epoch without them is COLD
 

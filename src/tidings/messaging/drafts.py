@@ -1,23 +1,31 @@
-"""What is on its way through a batch: a `Draft` is one thing to be numbered, a `Batch group` all drafts of one conversation.
+"""What is on its way through a batch: a `Draft` is one thing to be numbered, a `BatchGroup` those of one conversation.
 
-A draft leaves its group in one of three ways: stored (it has an entry), duplicate (its entry was stored before), refused
-(it has a problem). A number given to a draft that is not stored under it is given up, and closed by a void in the same
-commit as the rest of the group.
+A draft leaves its group in one of three ways: stored (it has an entry), duplicate (its entry was stored before),
+refused (it has a problem). A number given to a draft that is not stored under it is given up, and closed by a void in
+the same commit as the rest of the group. send.py gathers drafts into batches here; the stages move them on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tidings.errors import IdConflict, Problem
-from tidings.messaging.access import Roster
-from tidings.model import Entry, EntryKind, Member, MemberChange, Row, Sent
+from tidings.bounds import BATCH_ENTRIES_MAX, BATCH_FANOUT_MAX, GROUP_ENTRIES_MAX
+from tidings.errors import IdConflict, NotFound, Problem
+from tidings.messaging.access import Access, Action, Roster, check
+from tidings.model import Entry, EntryKind, Member, MemberAction, MemberChange, Row, Sent
 from tidings.stores.ports import Group, Rewrite
 
+_LATER_MAX = 2 * BATCH_ENTRIES_MAX  # drafts passed over while a batch is gathered: a flood must not be walked each time
+_NO_REV = -1  # no row has it: a rewrite that expects it is looked at again before anything is stored
 
-class Draft(msgspec.Struct, kw_only=True):
+# What somebody must be allowed to for each member change.
+_NEEDS: dict[MemberAction, Action] = {"added": "add", "removed": "remove", "left": "read", "role": "role"}
+
+
+class Draft(msgspec.Struct, kw_only=True, eq=False):
     """One send, edit, delete or member change. `reply` is called exactly once, on the event loop."""
 
     sender_id: str
@@ -33,6 +41,7 @@ class Draft(msgspec.Struct, kw_only=True):
     digest: bytes = b""
     # filled in on the way
     arrived_s: float = 0.0
+    place: int = 0  # in its batch: the order in which drafts came
     seq_no: int = 0
     sent_ms: int = 0
     is_known: bool = False  # the keyspace has noted a number for its id before
@@ -63,7 +72,18 @@ class Draft(msgspec.Struct, kw_only=True):
 class BatchGroup:
     """The drafts of one conversation in one batch."""
 
-    __slots__ = ("conversation_id", "done", "drafts", "is_unfinished", "refused", "renumbered", "roster", "voids")
+    __slots__ = (
+        "conversation_id",
+        "done",
+        "drafts",
+        "is_answered",
+        "is_gone",
+        "refused",
+        "renumbered",
+        "roster",
+        "undecided",
+        "voids",
+    )
 
     def __init__(self, conversation_id: str) -> None:
         self.conversation_id = conversation_id
@@ -73,7 +93,9 @@ class BatchGroup:
         self.refused: list[Draft] = []
         self.voids: list[tuple[int, int]] = []  # (seq_no, sent_ms) given up
         self.renumbered = 0
-        self.is_unfinished = False  # numbers were handed out and nobody knows yet what became of them
+        self.is_answered = False
+        self.is_gone = False  # the conversation does not exist any more
+        self.undecided: tuple[int, int] | None = None  # lowest and highest number that may lack its row, or its index
 
     @property
     def is_member_change(self) -> bool:
@@ -85,7 +107,7 @@ class BatchGroup:
         self.refused.append(draft)
 
     def refuse_all(self, problem: Problem) -> None:
-        """The store does not answer: no number is voided, since nobody knows what became of it."""
+        """No number is voided: the same id gets it again if it comes back soon."""
         self.refused += self.drafts
         for draft in self.drafts:
             draft.problem = problem
@@ -111,6 +133,14 @@ class BatchGroup:
             self.voids.append((draft.seq_no, draft.sent_ms))
         draft.seq_no, draft.is_known = 0, False
 
+    def leave_undecided(self) -> None:
+        """The batch ends here, and nobody knows what became of its numbers: repair.py finds out."""
+        numbers = [draft.seq_no for draft in (*self.drafts, *self.done) if draft.seq_no]
+        numbers += [seq_no for seq_no, _ in self.voids]
+        if numbers:
+            low, high = self.undecided or (numbers[0], numbers[0])
+            self.undecided = (min(low, *numbers), max(high, *numbers))
+
     def entries(self) -> list[Entry]:
         """What this batch put into the log, or found there, in order."""
         entries = [draft.entry for draft in self.done if draft.entry is not None]
@@ -119,6 +149,79 @@ class BatchGroup:
     def _leave(self, draft: Draft) -> None:
         self.give_up(draft)
         self.drafts.remove(draft)
+
+
+def gather(waiting: deque[Draft], access: Access) -> list[Draft]:
+    """The next batch: in order, bounded in entries, in entries of one conversation, and in fan-out."""
+    if len(waiting) == 1:
+        return [waiting.popleft()]
+    batch: list[Draft] = []
+    later: list[Draft] = []
+    counts: dict[str, int] = {}
+    closed: set[str] = set()
+    rewritten: set[tuple[str, int]] = set()
+    fan_out = 0
+    while waiting and len(batch) < BATCH_ENTRIES_MAX and fan_out < BATCH_FANOUT_MAX and len(later) < _LATER_MAX:
+        draft = waiting.popleft()
+        id_ = draft.conversation_id
+        if id_ in closed or (id_ in counts and not _may_join(draft, rewritten)):
+            closed.add(id_)
+            later.append(draft)
+            continue
+        if id_ not in counts:
+            roster = access.cached(id_)
+            fan_out += len(roster.members) if roster is not None else 1
+        counts[id_] = counts.get(id_, 0) + 1
+        batch.append(draft)
+        if draft.target is not None:
+            rewritten.add((id_, draft.target.seq_no))
+        if counts[id_] >= GROUP_ENTRIES_MAX or draft.kind == "member":
+            closed.add(id_)  # a member change is alone in its commit
+    waiting.extendleft(reversed(later))
+    return batch
+
+
+def _may_join(draft: Draft, rewritten: set[tuple[str, int]]) -> bool:
+    """A member change begins a group of its own; a message is rewritten once in a commit, so the next one sees it."""
+    if draft.target is not None:
+        return (draft.conversation_id, draft.target.seq_no) not in rewritten
+    return draft.kind != "member"
+
+
+def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
+    """By conversation; an id that comes twice in one batch follows its first draft."""
+    groups: dict[str, BatchGroup] = {}
+    first: dict[tuple[str, str, str], Draft] = {}
+    for place, draft in enumerate(drafts):
+        draft.place = place
+        key = (draft.conversation_id, draft.sender_id, draft.message_id)
+        leader = first.setdefault(key, draft)
+        if leader is not draft:
+            leader.followers = [*(leader.followers or ()), draft]
+            continue
+        group = groups.get(draft.conversation_id)
+        if group is None:
+            group = groups[draft.conversation_id] = BatchGroup(draft.conversation_id)
+        group.drafts.append(draft)
+    return list(groups.values())
+
+
+def check_change(group: BatchGroup) -> None:
+    """May it still be done, and is there something to do? Members may have come and gone since the caller looked."""
+    draft = group.drafts[0]
+    assert draft.change is not None
+    action, user_ids = draft.change.action, draft.change.user_ids
+    try:
+        check(group.roster, draft.sender_id, _NEEDS[action])
+    except Problem as problem:
+        group.refuse(draft, problem)
+        return
+    assert group.roster is not None
+    left = tuple(user_id for user_id in user_ids if (user_id in group.roster.members) != (action == "added"))
+    if left:
+        draft.change = MemberChange(action, left, draft.change.role)
+    else:
+        group.refuse(draft, NotFound("no such member"))
 
 
 def to_group(group: BatchGroup) -> tuple[Group, list[Draft | None]]:
@@ -169,7 +272,8 @@ def _rewrite(draft: Draft) -> Rewrite:
     is_deleted = draft.kind == "delete"
     return Rewrite(
         target_seq=target.seq_no,
-        expected_rev=target.rev,
+        # Deleted is for ever: only the dedupe verdict is wanted then, and it comes before the rev's.
+        expected_rev=_NO_REV if target.is_deleted else target.rev,
         text=None if is_deleted else draft.text,
         is_deleted=is_deleted,
         edited_ms=target.edited_ms if is_deleted else draft.sent_ms,
@@ -192,9 +296,7 @@ def _member_group(group: BatchGroup, entries: tuple[Entry, ...]) -> Group:
         changed = tuple(msgspec.structs.replace(member, role=change.role) for member in present)
         return Group(conversation_id=group.conversation_id, entries=entries, members=changed)
     gone = tuple(msgspec.structs.replace(member, left_seq=draft.seq_no) for member in present)
-    return Group(
-        conversation_id=group.conversation_id, entries=entries, members=gone, rows_removed=change.user_ids
-    )
+    return Group(conversation_id=group.conversation_id, entries=entries, members=gone, rows_removed=change.user_ids)
 
 
 def _joined(draft: Draft, user_id: str) -> Member:

@@ -2,7 +2,7 @@
 
 A send refused as temporary starts a hold for its connection and conversation; later sends join it in order and are
 answered `held`. Only the first of a hold may pass. It ends when it is empty: sent again and stored, abandoned, or the
-connection is gone. REST sends have no origin and are never held.
+connection is gone. REST sends have no origin and are never held. admitting.py asks it, send.py says what was refused.
 """
 
 from __future__ import annotations
@@ -31,14 +31,21 @@ class Holds:
             del hold[message_id]
             self._tidy(origin, conversation_id)
 
+    def join(self, origin: str | None, conversation_id: str, message_id: str) -> None:
+        """Refused before it was looked at: it comes after everything that waits, and everything later after it."""
+        if origin is not None:
+            hold = self._held.setdefault(origin, {}).setdefault(conversation_id, {})
+            if len(hold) < HOLD_MESSAGES_MAX:
+                hold.setdefault(message_id)
+
     def refuse(self, origin: str | None, conversation_id: str, message_ids: list[str]) -> None:
-        """These were refused, in this order: they come before everything that waits already."""
+        """These were refused, in the order they came. Those that do not wait yet passed before all that do."""
         if origin is None or not message_ids:
             return
         conversations = self._held.setdefault(origin, {})
-        hold = dict.fromkeys(message_ids)
-        hold.update(conversations.get(conversation_id, {}))
-        conversations[conversation_id] = hold
+        waiting = conversations.get(conversation_id, {})
+        hold = dict.fromkeys(id_ for id_ in message_ids if id_ not in waiting)
+        conversations[conversation_id] = hold | waiting
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
         hold = self._of(origin, conversation_id)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from tidings.bounds import PAGE_MAX, REBUILD_CHUNK
+from tidings.bounds import PAGE_MAX, REBUILD_CHUNK, RESUME_CONVERSATIONS_MAX
 from tidings.errors import BadCursor, Missing, NotFound, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.rebuild import Rebuilds, Tables
 from tidings.messaging.unread import Unread
 from tidings.model import InboxItem, InboxPage, ReadState, Row, Totals, is_id
-from tidings.stores.calls import Keyspace
+from tidings.stores.calls import Keyspace, plain
 from tidings.stores.ports import Touch
 from tidings.stores.scripts import Listed, Page, Scripts
 
@@ -95,6 +95,14 @@ class Inbox:
             raise NotFound("no such conversation")
         repaired = await self._repair(rows, [conversation_id])
         return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
+
+    async def changed(self, user_id: str, since_ms: int) -> list[str]:
+        """Conversations with a message or a join since then, newest first, RESUME_CONVERSATIONS_MAX at most."""
+        await self._unread.totals(user_id)  # warm, so that the order is complete
+        key = self._scripts.keys.inbox(user_id)
+        limit = RESUME_CONVERSATIONS_MAX
+        call = plain(key, b"ZRANGE", key, b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit)
+        return [conversation_id.decode() for conversation_id in await self._keyspace.one(call)]
 
     async def _page(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
         for _ in range(_TRIES_MAX):

@@ -1,57 +1,94 @@
 """Stage: index. Every member's inbox and unread show a batch before anybody hears that it was sent.
 
 One call per member, conversation and batch. It is idempotent: a duplicate, a repeated batch or the work of a dead node
-is simply indexed again. A call that meets something COLD counts nothing and raises `:gen`, so whoever looks next rebuilds
-from tables that already hold the entries (rebuild.py). Used by send.py and repair.py.
+is simply indexed again. A call that meets something COLD counts nothing and raises `:gen`, so whoever looks next
+rebuilds from tables that already hold the entries (rebuild.py). Somebody who left while a batch was on its way is made
+COLD, so that it shows nothing to them. Used by send.py and repair.py.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from tidings.errors import Unavailable
 from tidings.messaging.access import Roster
-from tidings.model import Entry
-from tidings.stores.calls import Arg, Call, Keyspace
-from tidings.stores.ports import Statuses
+from tidings.model import Entry, MemberChange
+from tidings.stores.calls import Arg, Call, Keyspace, plain
+from tidings.stores.ports import Conversations, Statuses
 from tidings.stores.scripts import Indexed, Scripts
 
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
 
 
+class Tables(Statuses, Conversations, Protocol):
+    """What an index reads."""
+
+
 class Indexing:
     def __init__(
-        self, keyspace: Keyspace, scripts: Scripts, statuses: Statuses, epoch_changes: Callable[[], int]
+        self,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        tables: Tables,
+        epoch_changes: Callable[[], int],
+        lease_time_ms: Callable[[], int],
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
-        self._statuses = statuses
+        self._tables = tables
         self._epoch_changes = epoch_changes
+        self._lease_time_ms = lease_time_ms  # 0: leases are not wanted
 
     async def index(self, works: Sequence[tuple[Roster, Sequence[Entry]]], *, since: int) -> list[dict[str, Indexed]]:
         """What each member sees now. `since`: epoch_changes() when the batch began.
 
         A failover meanwhile may have lost what was counted before it, so the batch is indexed again.
         """
-        answers: list[dict[str, Indexed]] = []
         for _ in range(_TRIES_MAX):
             answers = await self._index_once(works)
             if self._epoch_changes() == since:
-                break
+                return answers
             since = self._epoch_changes()
-        return answers
+        raise Unavailable("the keyspace begins one life after another")
 
     async def _index_once(self, works: Sequence[tuple[Roster, Sequence[Entry]]]) -> list[dict[str, Indexed]]:
-        calls: list[Call[Indexed]] = []
+        calls: list[Call[Any]] = []
         users: list[list[str]] = []
+        changing: list[Roster] = []
         for roster, entries in works:
             for entry in entries:
                 if entry.member is not None:
-                    await self._apply_members(roster, entry)
+                    await self._apply_members(roster, entry.member, entry)
             mine = self._calls(roster, entries)
             users.append([user_id for user_id, _ in mine])
             calls += [call for _, call in mine]
-        replies = iter(await self._keyspace.run(calls))
-        return [{user_id: next(replies) for user_id in group} for group in users]
+            if roster.head.kind != "direct":
+                changing.append(roster)
+        # Asked after the index calls: who leaves later than this is taken out of the inbox by the change itself.
+        keys = [self._scripts.keys.conv(roster.head.conversation_id) for roster in changing]
+        calls += [plain(key, b"HGET", key, b"members_seq") for key in keys]
+        replies = iter(await self._keyspace.run(calls) if calls else ())
+        answers = [{user_id: next(replies) for user_id in group} for group in users]
+        for roster, members_seq in zip(changing, replies, strict=True):
+            if int(members_seq or 0) > roster.members_seq:
+                await self._hide_from_left(roster)
+        return answers
+
+    async def _hide_from_left(self, roster: Roster) -> None:
+        """The member list changed while the batch was on its way: to those who left, it may now show again."""
+        present = {member.user_id for member in await self._tables.members(roster.head.conversation_id)}
+        calls: list[Call[Any]] = []
+        for user_id in roster.members.keys() - present:
+            mark = self._scripts.keys.mark(user_id)
+            calls += [
+                plain(mark, b"HDEL", mark, b"*"),
+                plain(mark, b"HINCRBY", mark, b":gen", 1),
+                plain(mark, b"EXPIRE", mark, self._scripts.ttl_s),
+            ]
+        if calls:
+            await self._keyspace.run(calls)
 
     def _calls(self, roster: Roster, entries: Sequence[Entry]) -> list[tuple[str, Call[Indexed]]]:
         conversation_id = roster.head.conversation_id
@@ -61,7 +98,7 @@ class Indexing:
         removed = [entry.target_seq or 0 for entry in entries if entry.kind == "delete"]
         everything = _flat(counted)
         senders = {entry.sender_id for entry in counted}
-        index = self._scripts.inbox_index
+        index, now_ms = self._scripts.inbox_index, self._lease_time_ms()
         return [
             (
                 user_id,
@@ -71,30 +108,33 @@ class Indexing:
                     score_ms=score_ms,
                     added=everything if user_id not in senders else _flat(counted, but=user_id),
                     removed=removed,
-                    now_ms=0,
+                    now_ms=now_ms,
                 ),
             )
             for user_id in roster.members
         ]
 
-    async def _apply_members(self, roster: Roster, entry: Entry) -> None:
+    async def _apply_members(self, roster: Roster, change: MemberChange, entry: Entry) -> None:
         """A conversation enters or leaves inboxes, as the member list now says."""
-        change, conversation_id = entry.member, roster.head.conversation_id
-        assert change is not None
-        calls: list[Call[bool]] = []
-        for user_id in change.user_ids:
-            member = roster.members.get(user_id)
-            if member is None:
-                calls.append(self._scripts.inbox_leave(user_id, conversation_id))
-            elif change.action == "added" and member.joined_seq == entry.seq_no:
-                statuses = await self._statuses.get(user_id, [conversation_id])
-                version = statuses[conversation_id].version if conversation_id in statuses else 0
-                calls.append(
-                    self._scripts.inbox_join(
-                        user_id, conversation_id, score_ms=entry.sent_ms, version=version, cursor=entry.seq_no
-                    )
-                )
-        await self._keyspace.run(calls)
+        conversation_id, members = roster.head.conversation_id, roster.members
+        left = [user_id for user_id in change.user_ids if user_id not in members]
+        calls = [self._scripts.inbox_leave(user_id, conversation_id) for user_id in left]
+        if change.action == "added":
+            present = [user_id for user_id in change.user_ids if user_id in members]
+            joined = [user_id for user_id in present if members[user_id].joined_seq == entry.seq_no]
+            calls += await asyncio.gather(*(self._join(conversation_id, user_id, entry) for user_id in joined))
+        if calls:
+            await self._keyspace.run(calls)
+
+    async def _join(self, conversation_id: str, user_id: str, entry: Entry) -> Call[bool]:
+        status = (await self._tables.get(user_id, [conversation_id])).get(conversation_id)
+        return self._scripts.inbox_join(
+            user_id,
+            conversation_id,
+            score_ms=entry.sent_ms,
+            version=status.version if status else 0,
+            cursor=entry.seq_no,
+        )
 
 
 def _flat(entries: Sequence[Entry], but: str | None = None) -> tuple[Arg, ...]:

@@ -2,11 +2,13 @@
 
 The window lives in the keyspace and uses its clock, so all nodes see one. A user who is refused until t is refused from
 memory until t: exact, because no slot frees earlier, and it makes a flood free for the keyspace. While the keyspace is
-down, classes other than `send` are counted on this node alone.
+down, classes other than `send` are counted on this node alone. Asked by admitting.py for sends, by the gateway for the
+rest.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -49,9 +51,14 @@ class Limiter:
         self._limits = limits
         self._count_refused = count_refused
         self._refused_until_s: dict[tuple[str, str], float] = {}
-        self._local: dict[tuple[str, str], list[float]] = {}
+        self._local: dict[tuple[str, str], deque[float]] = {}
         self._token = clock.random_id(6)
         self._calls = 0
+
+    def count_max(self, class_name: str) -> int:
+        """Requests in a window; 0: the class is off."""
+        limit = self._limits[class_name]
+        return limit.count if limit else 0
 
     async def admit(self, class_name: str, user_id: str) -> Budget:
         """One request. Raises RateLimited."""
@@ -59,11 +66,10 @@ class Limiter:
             (answer,) = await self.admit_many(class_name, [(user_id, 1)])
         except Unavailable:
             answer = self._admit_locally(class_name, user_id)
-        limit = self._limits[class_name]
+        limit = self.count_max(class_name)
         if not answer.admitted:
-            assert limit is not None
-            raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=limit.count, class_name=class_name)
-        return Budget(limit.count if limit else 0, answer.remaining, _ms(answer.reset_us))
+            raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=limit, class_name=class_name)
+        return Budget(limit, answer.remaining, _ms(answer.reset_us))
 
     async def admit_many(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[Admission]:
         """(user_id, how many) each, in one round trip. Raises Unavailable."""
@@ -84,7 +90,8 @@ class Limiter:
             )
             for i, token in zip(asked, tokens, strict=True)
         ]
-        for i, token, reply in zip(asked, tokens, await self._keyspace.run(calls), strict=True):
+        replies = await self._keyspace.run(calls) if calls else []
+        for i, token, reply in zip(asked, tokens, replies, strict=True):
             answers[i] = self._remember(class_name, wanted[i][0], wanted[i][1], reply, token)
         complete = [answer for answer in answers if answer is not None]
         refused = sum(count - answer.admitted for (_, count), answer in zip(wanted, complete, strict=True))
@@ -92,11 +99,15 @@ class Limiter:
             self._count_refused(class_name, refused)
         return complete
 
-    async def give_back(self, class_name: str, user_id: str, token: str, positions: Sequence[int]) -> None:
-        """Slots that turned out to be for messages stored before: a resend is free."""
-        if token and positions:
+    async def give_back(self, class_name: str, slots: Mapping[str, Sequence[str]]) -> None:
+        """user_id -> slots that turned out to be for messages stored before: a resend is free."""
+        calls = []
+        for user_id, names in slots.items():
             key = self._scripts.keys.rate(user_id, class_name)
-            await self._keyspace.one(plain(key, b"ZREM", key, *(f"{token}:{i + 1}" for i in positions)))
+            calls.append(plain(key, b"ZREM", key, *names))
+        if calls:
+            await self._keyspace.run(calls)
+        for user_id in slots:
             self._refused_until_s.pop((class_name, user_id), None)
 
     async def budgets(self, user_id: str) -> dict[str, Budget]:
@@ -142,12 +153,15 @@ class Limiter:
         now_s = self._clock.monotonic_s()
         if len(self._local) >= _LOCAL_USERS_MAX:
             self._local.clear()
-        recent = [at for at in self._local.get((class_name, user_id), ()) if at > now_s - limit.window_s]
+        recent = self._local.setdefault((class_name, user_id), deque())
+        while recent and recent[0] <= now_s - limit.window_s:
+            recent.popleft()
         if len(recent) >= limit.count:
             self._count_refused(class_name, 1)
-            return Admission(0, 0, int((recent[0] + limit.window_s - now_s) * 1e6) + 1, 0, "")
-        self._local[class_name, user_id] = [*recent, now_s]
-        return Admission(1, limit.count - len(recent) - 1, 0, limit.window_s * 1_000_000, "")
+            oldest_s = recent[0] if recent else now_s
+            return Admission(0, 0, int((oldest_s + limit.window_s - now_s) * 1e6) + 1, 0, "")
+        recent.append(now_s)
+        return Admission(1, limit.count - len(recent), 0, limit.window_s * 1_000_000, "")
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -157,8 +171,8 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     remaining: int
     retry_after_us: int
     reset_us: int
-    token: str  # names the slots, for give_back
-    is_local: bool = False
+    token: str  # the slots are token:1, token:2, …, for give_back; empty: there are none
+    is_local: bool = False  # refused from memory
 
 
 def _ms(us: int) -> int:

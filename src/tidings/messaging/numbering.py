@@ -8,15 +8,17 @@ number n can neither send nor receive above n, whichever node handles it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from tidings.bounds import MEMBERS_WAIT_S, RENUMBER_MAX
+from tidings.bounds import CONVERSATIONS_CACHED_MAX, MEMBERS_WAIT_S, OPEN_SLOT_S, RENUMBER_MAX
 from tidings.clock import Clock
-from tidings.errors import Problem, StoreUnavailable, Unavailable
+from tidings.errors import NotFound, Problem, StoreUnavailable, Unavailable
 from tidings.messaging.access import Access, Roster, check
-from tidings.messaging.drafts import BatchGroup, Draft
+from tidings.messaging.drafts import BatchGroup, Draft, check_change
+from tidings.model import Entry
 from tidings.stores.calls import Call, Keyspace
-from tidings.stores.ports import Messages
+from tidings.stores.ports import Group, Messages
 from tidings.stores.scripts import Numbered, Scripts
 
 _MEMBERS_POLL_S = 0.05  # how often a member change under way on another node is looked for
@@ -32,23 +34,29 @@ class Numbering:
         self._access = access
         self._clock = clock
         self._node_id = node_id
+        self._vain: dict[str, int] = {}  # conversation -> a members_seq that was handed out and never used
 
-    async def number(self, groups: Sequence[BatchGroup], open_from: Callable[[str], int]) -> None:
-        """Every draft without a number gets one. Raises Unavailable."""
+    async def number(
+        self, groups: Sequence[BatchGroup], open_from: Callable[[str], int], first: Sequence[Call[Any]] = ()
+    ) -> None:
+        """Every draft without a number gets one; `first` goes ahead in the same round trip. Raises Unavailable."""
         waiting = list(groups)
         for _ in range(RENUMBER_MAX):
-            replies = await self._keyspace.run([self._call(group, open_from) for group in waiting])
+            calls = [*first, *(self._call(group, open_from) for group in waiting)]
+            replies: list[Numbered | None] = (await self._keyspace.run(calls))[len(first) :]
             cold = []
             for group, numbered in zip(waiting, replies, strict=True):
                 if numbered is None:
                     cold.append(group)
                 else:
                     _assign(group, numbered)
-                    await self._check_members(group, numbered.members_seq)
+            for group, numbered in zip(waiting, replies, strict=True):
+                if numbered is not None:
+                    await self._check_members(group, numbered)
             if not cold:
                 return
             await asyncio.gather(*(self.seed(group.conversation_id) for group in cold))
-            waiting = cold
+            waiting, first = cold, ()
         raise Unavailable("the counters cannot be seeded")
 
     async def seed(self, conversation_id: str) -> None:
@@ -60,11 +68,18 @@ class Numbering:
             )
         )
 
-    async def forget(self, group: BatchGroup, drafts: Sequence[Draft]) -> None:
+    async def forget(self, group: BatchGroup, drafts: Iterable[Draft]) -> None:
         """Their ids are to get other numbers."""
-        notes = [(draft.note, draft.seq_no) for draft in drafts]
-        now_ms = self._clock.now_ms()
-        await self._keyspace.one(self._scripts.sent_forget(group.conversation_id, notes, now_ms=now_ms))
+        await self._renote(group, [(draft.note, draft.seq_no, None) for draft in drafts if draft.seq_no])
+
+    async def correct(self, group: BatchGroup, found: Iterable[tuple[Draft, Entry]]) -> None:
+        """Their ids have rows at other numbers: a resend shall be answered from there at once."""
+        await self._renote(group, [(draft.note, draft.seq_no, (row.seq_no, row.sent_ms)) for draft, row in found])
+
+    async def _renote(self, group: BatchGroup, notes: list[tuple[str, int, tuple[int, int] | None]]) -> None:
+        if notes:
+            call = self._scripts.sent_forget(group.conversation_id, notes, now_ms=self._clock.now_ms())
+            await self._keyspace.one(call)
 
     def _call(self, group: BatchGroup, open_from: Callable[[str], int]) -> Call[Numbered | None]:
         return self._scripts.conversation_number(
@@ -76,32 +91,60 @@ class Numbering:
             now_ms=self._clock.now_ms(),
         )
 
-    async def _check_members(self, group: BatchGroup, members_seq: int) -> None:
-        roster = group.roster
-        if roster is None or roster.members_seq >= members_seq:
+    async def _check_members(self, group: BatchGroup, numbered: Numbered) -> None:
+        """A list older than the numbers is read again, and the senders are looked up in it."""
+        roster, members_seq = group.roster, numbered.members_seq
+        if roster is None or roster.members_seq >= members_seq or self._vain.get(group.conversation_id) == members_seq:
             return
         try:
-            group.roster = await self._members_as_of(group.conversation_id, members_seq)
+            roster = await self._members_as_of(group.conversation_id, numbered)
         except Problem as problem:
             group.refuse_all(problem)
+            return
+        if roster is None:
+            group.refuse_all(NotFound("no such conversation"))
+            group.voids.clear()  # there is no log to close them in
+            return
+        group.roster = roster
         for draft in list(group.drafts):
             try:
                 check(group.roster, draft.sender_id, "write")
             except Problem as problem:
                 group.refuse(draft, problem)
+        if group.is_member_change:
+            check_change(group)
 
-    async def _members_as_of(self, conversation_id: str, members_seq: int) -> Roster | None:
+    async def _members_as_of(self, conversation_id: str, numbered: Numbered) -> Roster | None:
         """The list with the change at members_seq in it, or with that number closed by something else."""
-        deadline_s = self._clock.monotonic_s() + MEMBERS_WAIT_S
-        while self._clock.monotonic_s() < deadline_s:
+        members_seq = numbered.members_seq
+        began_s = self._clock.monotonic_s()
+        while (waited_s := self._clock.monotonic_s() - began_s) < MEMBERS_WAIT_S:
             roster = await self._access.load(conversation_id)
             if roster is None or roster.members_seq >= members_seq:
                 return roster
             if await self._is_decided(conversation_id, members_seq):
                 # Either a void, or a change that was committed after we read: once more tells.
-                return await self._access.load(conversation_id)
-            await asyncio.sleep(_MEMBERS_POLL_S)
+                return await self._settled(conversation_id, members_seq)
+            if waited_s > OPEN_SLOT_S:
+                # Whoever was to change the members is gone, and no reader closes a slot that nothing stands above.
+                await self._close(conversation_id, numbered)
+            else:
+                await asyncio.sleep(_MEMBERS_POLL_S)
         raise StoreUnavailable("a member change is under way")
+
+    async def _settled(self, conversation_id: str, members_seq: int) -> Roster | None:
+        roster = await self._access.load(conversation_id)
+        if roster is not None and roster.members_seq < members_seq:
+            if len(self._vain) >= CONVERSATIONS_CACHED_MAX:
+                self._vain.clear()  # only costs reading the list again
+            self._vain[conversation_id] = members_seq
+        return roster
+
+    async def _close(self, conversation_id: str, numbered: Numbered) -> None:
+        # Times grow by at least one with each number, so this lies between the entries on both sides.
+        sent_ms = numbered.first_at - (numbered.first_seq - numbered.members_seq)
+        void = Entry(conversation_id=conversation_id, seq_no=numbered.members_seq, kind="void", sent_ms=sent_ms)
+        await self._messages.append([Group(conversation_id=conversation_id, entries=(void,))])
 
     async def _is_decided(self, conversation_id: str, seq_no: int) -> bool:
         found = await self._messages.page(

@@ -2,28 +2,39 @@
 
 The number script writes `open:<node>` into the conversation in the very moment the numbers exist, and the node adds the
 conversation to its own open set in the same round trip; both are cleared a little after the batch was routed. A dead
-node's set therefore names every conversation in which something may be stored but not indexed. Indexing it again is
-idempotent, so a node that was only slow does no harm and takes none.
+node's set therefore names every conversation in which something may be stored but not indexed. What it stored is
+indexed again, which is idempotent; what it did not is closed by voids, so a node that was only slow loses the slot and
+takes another. Told by send.py of each batch, and run by tending.py.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from tidings.bounds import CLEAR_OPEN_S, NODE_LEASE_S, NODE_RENEW_S, PAGE_MAX
+import msgspec
+
+from tidings.bounds import OPEN_SLOT_S, PAGE_MAX
 from tidings.clock import Clock
-from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access
 from tidings.messaging.deliver import Deliver
 from tidings.messaging.drafts import BatchGroup
 from tidings.messaging.indexing import Indexing
+from tidings.messaging.rows import Rows
 from tidings.messaging.slots import Slots
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
 
 log = logging.getLogger("tidings.repair")
+
+
+class Undecided(msgspec.Struct, frozen=True):
+    """Numbers of ours that nobody knows the fate of, and since when."""
+
+    first: int
+    last: int
+    since_s: float
 
 
 class Repair:
@@ -36,6 +47,7 @@ class Repair:
         slots: Slots,
         indexing: Indexing,
         deliver: Deliver,
+        rows: Rows,
         clock: Clock,
         node_id: str,
         epoch_changes: Callable[[], int],
@@ -47,41 +59,52 @@ class Repair:
         self._slots = slots
         self._indexing = indexing
         self._deliver = deliver
+        self._rows = rows
         self._clock = clock
         self._node_id = node_id
         self.epoch_changes = epoch_changes
         self._count_repair = count_repair
         self._announced: set[str] = set()  # conversations in our open set
+        self._announced_at = epoch_changes()  # the set may be lost with the keyspace's life it was written in
+        self._busy: set[str] = set()  # of these, with a batch under way
         self._idle: dict[str, float] = {}  # of these, finished, and when
-        self._unfinished: dict[str, int] = {}  # conversation -> lowest number nobody knows the fate of
-        self._task: asyncio.Task[None] | None = None
+        self._undecided: dict[str, Undecided] = {}
 
     # --- of our own batches -----------------------------------------------------------------------
 
     def open_from(self, conversation_id: str) -> int:
-        return self._unfinished.get(conversation_id, 0)
+        undecided = self._undecided.get(conversation_id)
+        return undecided.first if undecided else 0
 
-    async def announce(self, groups: Sequence[BatchGroup]) -> None:
-        """Put the conversations of a batch on our open set, if they are not there yet."""
-        fresh = [group.conversation_id for group in groups if group.conversation_id not in self._announced]
-        for group in groups:
-            self._idle.pop(group.conversation_id, None)
-        if fresh:
-            key = self._keys.open(self._node_id)
-            await self._keyspace.one(plain(key, b"SADD", key, *fresh))
-            self._announced.update(fresh)
+    def announcement(self, groups: Sequence[BatchGroup]) -> list[Call[Any]]:
+        """Puts the conversations of a batch on our open set, where they are not on it yet; goes with the numbers."""
+        if self._announced_at != self.epoch_changes():
+            self._announced_at = self.epoch_changes()
+            self._announced.clear()
+        ids = [group.conversation_id for group in groups]
+        self._busy.update(ids)
+        for id_ in ids:
+            self._idle.pop(id_, None)
+        fresh = [id_ for id_ in ids if id_ not in self._announced]
+        key = self._keys.open(self._node_id)
+        return [plain(key, b"SADD", key, *fresh)] if fresh else []
+
+    def announced(self, groups: Sequence[BatchGroup]) -> None:
+        """The keyspace has it."""
+        self._announced.update(group.conversation_id for group in groups)
 
     def finished(self, groups: Sequence[BatchGroup]) -> None:
         """Routed, or given up: taken off the open set a little later, many at a time."""
         now_s = self._clock.monotonic_s()
         for group in groups:
-            if group.is_unfinished:
-                numbers = [d.seq_no for d in (*group.refused, *group.done) if d.seq_no]
-                lowest = min(numbers, default=1)
-                known = self._unfinished.get(group.conversation_id, lowest)
-                self._unfinished[group.conversation_id] = min(known, lowest)
-            elif group.conversation_id not in self._unfinished:
-                self._idle[group.conversation_id] = now_s
+            id_ = group.conversation_id
+            self._busy.discard(id_)
+            if group.undecided is not None:
+                first, last = group.undecided
+                before = self._undecided.get(id_, Undecided(first, last, now_s))
+                self._undecided[id_] = Undecided(min(first, before.first), max(last, before.last), before.since_s)
+            if id_ not in self._undecided:
+                self._idle[id_] = now_s
 
     async def clear_finished(self, older_than_s: float = 0.0) -> None:
         before_s = self._clock.monotonic_s() - older_than_s
@@ -97,24 +120,6 @@ class Repair:
         await self._keyspace.run([*calls, plain(key, b"SREM", key, *ids)])
 
     # --- of nodes that died -----------------------------------------------------------------------
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._tend(), name="repair")
-
-    async def stop(self) -> None:
-        """Leave the list of nodes in order."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        try:
-            await self._keyspace.one(plain(self._keys.nodes, b"ZREM", self._keys.nodes, self._node_id))
-        except StoreError:
-            pass  # the lease runs out by itself
-
-    async def renew(self) -> None:
-        """Say that we live."""
-        key, until_ms = self._keys.nodes, self._clock.now_ms() + int(NODE_LEASE_S * 1000)
-        await self._keyspace.one(plain(key, b"ZADD", key, until_ms, self._node_id))
 
     async def finish_dead(self) -> int:
         """Finish the work of every node whose lease ran out; how many conversations that were."""
@@ -133,40 +138,47 @@ class Repair:
 
     async def finish_own(self) -> None:
         """Batches of ours that failed half-way, once the stores answer again."""
-        for conversation_id, lowest in list(self._unfinished.items()):
-            await self._index_from(conversation_id, lowest)
-            if self._unfinished.get(conversation_id) == lowest:
-                del self._unfinished[conversation_id]
-                self._idle[conversation_id] = self._clock.monotonic_s()
+        await self._check_announced()
+        now_s = self._clock.monotonic_s()
+        for conversation_id, undecided in list(self._undecided.items()):
+            if now_s - undecided.since_s > OPEN_SLOT_S:
+                await self._slots.close(conversation_id, undecided.first, undecided.last)
+            reached = await self._index_from(conversation_id, undecided.first)
+            if reached >= undecided.last and self._undecided.get(conversation_id) == undecided:
+                del self._undecided[conversation_id]
+                if conversation_id not in self._busy:
+                    self._idle[conversation_id] = now_s
+
+    async def _check_announced(self) -> None:
+        """Another node that took us for dead has finished our work and deleted the set."""
+        key, before = self._keys.open(self._node_id), set(self._announced)
+        if before:
+            there = await self._keyspace.one(plain(key, b"SMEMBERS", key))
+            self._announced -= before - {name.decode() for name in there}
 
     async def _finish(self, conversation_id: str, node_id: str) -> None:
         key, field = self._keys.conv(conversation_id), f"open:{node_id}"
         numbers = await self._keyspace.one(plain(key, b"HGET", key, field))
         if numbers is not None:
-            await self._index_from(conversation_id, int(numbers.split(b"-")[0]))
+            first, last = map(int, numbers.split(b"-"))
+            await self._slots.close(conversation_id, first, last)
+            await self._index_from(conversation_id, first)
             await self._keyspace.one(plain(key, b"HDEL", key, field))
         self._count_repair("open", 1)
         log.info("finished work of a dead node in one conversation")
 
-    async def _index_from(self, conversation_id: str, seq_no: int) -> None:
-        roster = await self._access.load(conversation_id)
+    async def _index_from(self, conversation_id: str, seq_no: int) -> int:
+        """Index and route again what is stored from seq_no on; the number up to which everything is decided."""
         after = seq_no - 1
-        while roster is not None and (entries := await self._slots.after(conversation_id, after, PAGE_MAX)):
+        while entries := await self._slots.after(conversation_id, after, PAGE_MAX):
+            roster = await self._access.load(conversation_id)
+            if roster is None:
+                break
             (counts,) = await self._indexing.index([(roster, entries)], since=self.epoch_changes())
+            if roster.head.last_seq in {entry.target_seq for entry in entries}:
+                await self._rows.write_now(roster, roster.head)  # a rewritten text must not stay in the inbox
             await self._deliver.route(roster, entries, counts, {})
             after = entries[-1].seq_no
             if len(entries) < PAGE_MAX:
-                return
-
-    async def _tend(self) -> None:
-        while True:
-            try:
-                await self.renew()
-                await self.finish_dead()
-                await self.finish_own()
-                for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
-                    await asyncio.sleep(CLEAR_OPEN_S)
-                    await self.clear_finished(CLEAR_OPEN_S)
-            except (StoreError, Problem) as error:
-                log.info("repair waits for the stores: %s", error)
-                await asyncio.sleep(NODE_RENEW_S)
+                break
+        return after

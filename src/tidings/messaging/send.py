@@ -1,6 +1,6 @@
 """The way of a message: a pipeline of batches.
 
-    frame -> decode -> member? -> [admit -> number -> store -> index -> acknowledge -> route]      one lane = hash(conversation)
+    frame -> decode -> member? -> [admit -> number -> store -> index -> acknowledge -> route]  lane = hash(conversation)
 
 While one batch of a lane is under way the next one gathers, and each stage handles the whole batch with one keyspace
 round trip or one durable commit: alone, a message waits for nobody; under load, costs are shared. All entries of a
@@ -19,23 +19,23 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
-from tidings.bounds import BATCH_ENTRIES_MAX, BATCH_FANOUT_MAX, GROUP_ENTRIES_MAX, LANE_QUEUE_MAX, LANES
+from tidings.bounds import LANE_QUEUE_MAX, LANES
 from tidings.clock import Clock
 from tidings.errors import Forbidden, Internal, NotFound, Problem, StoreError, StoreUnavailable
-from tidings.messaging.access import Access, check
+from tidings.messaging.access import Access, Roster, check
 from tidings.messaging.admitting import Admitting
 from tidings.messaging.deliver import Deliver
-from tidings.messaging.drafts import BatchGroup, Draft
+from tidings.messaging.drafts import BatchGroup, Draft, check_change, gather, grouped
 from tidings.messaging.holds import Holds
 from tidings.messaging.indexing import Indexing
 from tidings.messaging.numbering import Numbering
 from tidings.messaging.repair import Repair
 from tidings.messaging.rows import Rows
 from tidings.messaging.storing import Storing
-from tidings.model import Entry, MemberChange, Sent, digest_of
-from tidings.stores.ports import Conversations, Messages
+from tidings.model import Entry, EntryKind, MemberChange, Sent, digest_of
+from tidings.stores.ports import Conversations, Messages, preview_of
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.send")
@@ -114,7 +114,8 @@ class Sends:
         """Queue a draft in its lane. Never blocks; the draft's reply is called once."""
         lane = self._lanes[zlib.crc32(draft.conversation_id.encode()) % LANES]
         if self._is_draining or len(lane.waiting) >= LANE_QUEUE_MAX:
-            draft.reply(StoreUnavailable("the node is draining" if self._is_draining else "too much is waiting"))
+            why = "the node is draining" if self._is_draining else "too much is waiting"
+            self._refuse([draft], StoreUnavailable(why))
             return
         draft.arrived_s = self._clock.monotonic_s()
         if not draft.digest:
@@ -127,13 +128,8 @@ class Sends:
         self, sender_id: str, conversation_id: str, message_id: str, text: str, timestamp: int | None = None
     ) -> Sent:
         """A send without a socket. Raises Problem."""
-        return await self._numbered(
-            sender_id=sender_id,
-            conversation_id=conversation_id,
-            message_id=message_id,
-            text=text,
-            timestamp=timestamp,
-        )
+        ids = {"sender_id": sender_id, "conversation_id": conversation_id, "message_id": message_id}
+        return await self._numbered(**ids, text=text, timestamp=timestamp)
 
     async def edit(
         self, user_id: str, conversation_id: str, seq_no: int, text: str, message_id: str | None = None
@@ -144,9 +140,7 @@ class Sends:
             raise Forbidden("only its sender may edit a message")
         return await self._rewrite("edit", user_id, target, text, message_id)
 
-    async def delete(
-        self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None
-    ) -> Sent:
+    async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent:
         """The sender, or a leader of the conversation, takes a message away."""
         target = await self._target(user_id, conversation_id, seq_no)
         if target.sender_id != user_id:
@@ -169,26 +163,41 @@ class Sends:
     def forget(self, origin: str) -> None:
         self._holds.forget(origin)
 
+    def drop_queued(self) -> int:
+        """Refuse what waits: this node was stopped, and others may have gone on without it."""
+        dropped = [draft for lane in self._lanes for draft in lane.waiting]
+        for lane in self._lanes:
+            lane.waiting.clear()
+        self._refuse(dropped, StoreUnavailable("the node was stopped"))
+        return len(dropped)
+
     async def drain(self) -> None:
         """Finish what is queued, take nothing more."""
         self._is_draining = True
         tasks = [lane.task for lane in self._lanes if lane.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._repair.clear_finished()
         await self._rows.flush()
+        await self._repair.clear_finished()
+
+    def _refuse(self, drafts: Sequence[Draft], problem: Problem) -> None:
+        """Before anything was done. What the same device sends later must not overtake it."""
+        for draft in drafts:
+            if draft.kind == "message":
+                self._holds.join(draft.origin, draft.conversation_id, draft.message_id)
+            draft.reply(problem)
 
     # --- the pipeline -----------------------------------------------------------------------------
 
     async def _run(self, lane: Lane) -> None:
         try:
             while lane.waiting:
-                await self._batch(_gather(lane.waiting, self._access))
+                await self._batch(gather(lane.waiting, self._access))
         finally:
             lane.task = None
 
     async def _batch(self, drafts: list[Draft]) -> None:
         """One batch, from admit to route. Whatever happens, each draft is answered once."""
-        groups = _grouped(drafts)
+        groups = grouped(drafts)
         self._measures.batch_size.observe(len(drafts))
         try:
             await self._stages(groups)
@@ -207,25 +216,37 @@ class Sends:
             await self._rosters(groups)
             await self._admitting.admit(groups)
         live = [group for group in groups if group.drafts]
-        with stage("number"):
-            await self._repair.announce(live)
-            await self._numbering.number(live, open_from)
-        with stage("store"):
-            await self._storing.store(live, open_from)
+        if live:
+            with stage("number"):
+                await self._numbering.number(live, open_from, first=self._repair.announcement(live))
+                self._repair.announced(live)
+            with stage("store"):
+                await self._storing.store(live, open_from)
+                self._access.forget(group.conversation_id for group in live if group.is_gone)
         done = [group for group in live if group.done]
-        with stage("index"):
-            await self._reload_changed(done)
-            works = [(group.roster, group.entries()) for group in done if group.roster is not None]
-            indexed = await self._indexing.index(works, since=epoch_changes)
-            await self._rows_of_rewritten(done)
-        for group in groups:
-            self._acknowledge(group)
-        with stage("route"):
-            for (roster, entries), counts, group in zip(works, indexed, done, strict=True):
-                self._note_row(group, entries, counts)
-                await self._deliver.route(roster, entries, counts, _origins(group))
+        works = []
+        if done:
+            with stage("index"):
+                await self._reload_changed(done)
+                works = [(_roster_of(group), group.entries()) for group in done]
+                indexed = await self._indexing.index(works, since=epoch_changes)
+                await self._rows_of_rewritten(done)
+        with stage("acknowledge"):
+            for group in groups:
+                self._acknowledge(group)
+        if done:
+            with stage("route"):
+                for (roster, entries), counts, group in zip(works, indexed, done, strict=True):
+                    self._note_row(roster, entries, counts)
+                    await self._deliver.route(roster, entries, counts, _origins(group))
         self._repair.finished(live)
-        await self._admitting.give_back(done)
+        await self._settle(done)
+
+    async def _settle(self, groups: Sequence[BatchGroup]) -> None:
+        try:
+            await self._admitting.settle(groups)
+        except StoreError as error:
+            log.info("slots of duplicates were not given back: %s", error)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -245,20 +266,20 @@ class Sends:
             for group, roster in zip(unknown, loaded, strict=True):
                 group.roster = roster
         for group in groups:
-            for draft in list(group.drafts):
-                if group.roster is None or draft.sender_id not in group.roster.members:
-                    await self._look_again(group, draft)
-        for group in groups:
+            members = group.roster.members if group.roster is not None else {}
+            if any(draft.sender_id not in members for draft in group.drafts):
+                await self._look_again(group)
             if group.is_member_change:
-                _check_change(group)
+                check_change(group)
 
-    async def _look_again(self, group: BatchGroup, draft: Draft) -> None:
-        """Not in the list we have: it may be older than the membership."""
+    async def _look_again(self, group: BatchGroup) -> None:
+        """A sender is not in the list we have: it may be older than the membership."""
         group.roster = await self._access.fresh(group.conversation_id)
-        try:
-            check(group.roster, draft.sender_id, "write")
-        except Problem as problem:
-            group.refuse(draft, problem)
+        for draft in list(group.drafts):
+            try:
+                check(group.roster, draft.sender_id, "write")
+            except Problem as problem:
+                group.refuse(draft, problem)
 
     async def _reload_changed(self, groups: Sequence[BatchGroup]) -> None:
         """After a member change is stored, the members are those of the tables."""
@@ -278,54 +299,57 @@ class Sends:
 
     def _acknowledge(self, group: BatchGroup) -> None:
         now_s = self._clock.monotonic_s()
-        self._hold_refused(group)
+        group.is_answered = True
+        if group.refused:
+            self._hold_refused(group)
+        stored = 0
         for draft in group.done:
             self._reply(draft)
             if not draft.is_duplicate:
+                stored += 1
                 self._measures.send_seconds.observe(now_s - draft.arrived_s)
-        self._measures.messages.inc(sum(not draft.is_duplicate for draft in group.done))
+        self._measures.messages.inc(stored)
         for draft in group.refused:
             self._reply(draft)
-        group.refused = []
 
     def _reply(self, draft: Draft) -> None:
-        draft.reply(draft.answer())
-        for follower in draft.followers or ():
-            follower.reply(draft.answer_follower(follower))
+        try:
+            draft.reply(draft.answer())
+            for follower in draft.followers or ():
+                follower.reply(draft.answer_follower(follower))
+        except Exception:
+            log.exception("an answer was not taken")  # the other drafts of the batch must have theirs
 
     def _hold_refused(self, group: BatchGroup) -> None:
+        """In the order they came; with each, the same id that came again over another connection."""
         by_origin: dict[str, list[str]] = {}
-        for draft in group.refused:
-            problem = draft.problem
-            is_first_refusal = problem is not None and problem.is_temporary and problem.code != "held"
-            if is_first_refusal and draft.kind == "message" and draft.origin is not None:
-                by_origin.setdefault(draft.origin, []).append(draft.message_id)
+        for draft in sorted(group.refused, key=lambda draft: draft.place):
+            is_held = draft.problem is not None and draft.problem.is_temporary and draft.kind == "message"
+            for one in (draft, *(draft.followers or ())) if is_held else ():
+                if one.origin is not None:
+                    by_origin.setdefault(one.origin, []).append(one.message_id)
         for origin, message_ids in by_origin.items():
             self._holds.refuse(origin, group.conversation_id, message_ids)
 
     def _abandon(self, groups: Sequence[BatchGroup], problem: Problem) -> None:
         """The batch cannot go on: who was not answered is told to try again."""
         for group in groups:
-            group.is_unfinished = group.is_unfinished or any(draft.seq_no for draft in [*group.drafts, *group.done])
+            group.leave_undecided()
+            if group.is_answered:
+                continue
             group.refuse_all(problem)
             for draft in group.done:
                 draft.problem = problem
             group.refused += group.done
-            group.refused.sort(key=lambda draft: draft.arrived_s)
             group.done = []
             self._acknowledge(group)
         self._repair.finished(groups)
 
-    def _note_row(self, group: BatchGroup, entries: Sequence[Entry], counts: dict[str, Indexed]) -> None:
+    def _note_row(self, roster: Roster, entries: Sequence[Entry], counts: dict[str, Indexed]) -> None:
         last = next((entry for entry in reversed(entries) if entry.kind == "message"), None)
-        if last is not None and group.roster is not None and not last.is_deleted:
-            self._rows.note(
-                group.roster,
-                last_seq=last.seq_no,
-                last_ms=last.sent_ms,
-                preview=preview_of(last.text),
-                indexed=counts,
-            )
+        if last is not None and not last.is_deleted:
+            preview = preview_of(last.text)
+            self._rows.note(roster, last_seq=last.seq_no, last_ms=last.sent_ms, preview=preview, indexed=counts)
 
     # --- edits, deletes, member changes -----------------------------------------------------------
 
@@ -340,88 +364,33 @@ class Sends:
         return found[0]
 
     async def _rewrite(
-        self, kind: str, user_id: str, target: Entry, text: str | None, message_id: str | None
+        self, kind: EntryKind, user_id: str, target: Entry, text: str | None, message_id: str | None
     ) -> Sent:
         if target.is_deleted and message_id is None:
-            raise NotFound("no such message")
+            raise NotFound("no such message")  # with an id it may be a resend, which storing.py recognises
         return await self._numbered(
             sender_id=user_id,
             conversation_id=target.conversation_id,
             message_id=message_id or self._clock.random_id(),
-            kind="edit" if kind == "edit" else "delete",
+            kind=kind,
             text=text,
             target=target,
+            digest=digest_of(f"{kind} {target.seq_no}\0{text or ''}"),  # the same id for another message: a conflict
         )
 
-    async def _numbered(self, **fields: object) -> Sent:
+    async def _numbered(self, **fields: Any) -> Sent:
         answer: asyncio.Future[Sent | Problem] = asyncio.get_running_loop().create_future()
-        draft = Draft(reply=lambda result: None if answer.done() else answer.set_result(result), **fields)  # type: ignore[arg-type]
-        self.submit(draft)
+        self.submit(Draft(reply=lambda result: None if answer.done() else answer.set_result(result), **fields))
         result = await answer
         if isinstance(result, Problem):
             raise result
         return result
 
 
-def _gather(waiting: deque[Draft], access: Access) -> list[Draft]:
-    """The next batch: in order, bounded in entries, in entries of one conversation, and in fan-out."""
-    if len(waiting) == 1:
-        return [waiting.popleft()]
-    batch: list[Draft] = []
-    later: list[Draft] = []
-    counts: dict[str, int] = {}
-    closed: set[str] = set()
-    fan_out = 0
-    while waiting and len(batch) < BATCH_ENTRIES_MAX and fan_out < BATCH_FANOUT_MAX:
-        draft = waiting.popleft()
-        id_ = draft.conversation_id
-        if id_ in closed or (draft.kind == "member" and id_ in counts):
-            closed.add(id_)
-            later.append(draft)
-            continue
-        if id_ not in counts:
-            roster = access.cached(id_)
-            fan_out += len(roster.members) if roster is not None else 1
-        counts[id_] = counts.get(id_, 0) + 1
-        batch.append(draft)
-        if counts[id_] >= GROUP_ENTRIES_MAX or draft.kind == "member":
-            closed.add(id_)  # a member change is alone in its commit
-    waiting.extendleft(reversed(later))
-    return batch
-
-
-def _grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
-    """By conversation; an id that comes twice in one batch follows its first draft."""
-    groups: dict[str, BatchGroup] = {}
-    first: dict[tuple[str, str, str], Draft] = {}
-    for draft in drafts:
-        key = (draft.conversation_id, draft.sender_id, draft.message_id)
-        leader = first.setdefault(key, draft)
-        if leader is not draft:
-            leader.followers = [*(leader.followers or ()), draft]
-            continue
-        group = groups.get(draft.conversation_id)
-        if group is None:
-            group = groups[draft.conversation_id] = BatchGroup(draft.conversation_id)
-        group.drafts.append(draft)
-    return list(groups.values())
-
-
-def _check_change(group: BatchGroup) -> None:
-    """Is there still something to change? Members may have come and gone since the caller looked."""
-    draft, roster = group.drafts[0], group.roster
-    assert roster is not None and draft.change is not None
-    is_adding = draft.change.action == "added"
-    left = tuple(user_id for user_id in draft.change.user_ids if (user_id in roster.members) != is_adding)
-    if not left:
-        group.refuse(draft, NotFound("no such member"))
-        return
-    draft.change = MemberChange(draft.change.action, left, draft.change.role)
+def _roster_of(group: BatchGroup) -> Roster:
+    assert group.roster is not None  # else all of it was refused
+    return group.roster
 
 
 def _origins(group: BatchGroup) -> dict[int, str | None]:
     return {draft.entry.seq_no: draft.origin for draft in group.done if draft.entry is not None}
-
-
-def preview_of(text: str | None) -> str | None:
-    return None if text is None else text[:120].replace("\n", " ")

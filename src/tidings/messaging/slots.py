@@ -3,17 +3,23 @@
 A number is handed out before its row is committed, so a later number may be seen first. Nobody reads past an open slot:
 what comes after it would be skipped for ever. It is somebody's commit under way, or the mark of a crash; past
 OPEN_SLOT_S, counted from the lowest entry above it, the reader closes it with a void and goes on. The void's put is
-conditional, so a writer who was only slow loses the slot and takes another.
+conditional, so a writer who was only slow loses the slot and takes another. Read through by history, resume, deliver
+and repair.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from tidings.bounds import OPEN_SLOT_S
 from tidings.clock import Clock
 from tidings.model import Entry
 from tidings.stores.ports import Group, Messages
+
+NEWEST = 1 << 53  # a place above every number
+_VOIDS_MAX = 1_000  # written in one commit; a counter that ran far ahead leaves more, which are closed in turns
+_WAIT_S = 0.05  # a page that begins at an open slot waits for it, and looks this often
 
 
 def first_open(entries: Sequence[Entry], after: int) -> int | None:
@@ -35,48 +41,93 @@ class Slots:
     async def after(self, conversation_id: str, after: int, limit: int) -> list[Entry]:
         """Ascending, gapless from after + 1; ends below the first open slot."""
         while True:
-            entries = await self._messages.page(
-                conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False
-            )
+            entries = await self._rising(conversation_id, after, limit)
             gap = first_open(entries, after)
             if gap is None:
                 return entries
-            if not await self._close(conversation_id, entries, after):
+            if not await self._close_old(conversation_id, entries, after):
                 return [entry for entry in entries if entry.seq_no < gap]
 
     async def before(self, conversation_id: str, before: int, limit: int) -> list[Entry]:
-        """Newest first, gapless; entries above an open slot are held back."""
-        while True:
-            entries = await self._messages.page(
-                conversation_id, after=0, before=before, limit=limit, newest_first=True
-            )
-            if not entries:
-                return []
-            rising = entries[::-1]
-            gap = first_open(rising, rising[0].seq_no - 1)
-            # A full page ends anywhere; a short one must reach down to 1.
-            if gap is None and (len(entries) == limit or rising[0].seq_no == 1):
-                return entries
-            lowest = rising[0].seq_no - 1 if gap is not None else 0
-            if not await self._close(conversation_id, rising, lowest):
-                before = gap if gap is not None else 1
+        """Newest first, gapless. The newest page begins below an open slot: what is above it is held back.
 
-    async def _close(self, conversation_id: str, rising: Sequence[Entry], after: int) -> bool:
+        Who pages down from an entry has what is above already: the page begins with the next number and ends above an
+        open slot. Where the next number is itself open, the page waits for it, OPEN_SLOT_S at most.
+        """
+        began_s = self._clock.monotonic_s()
+        is_newest = before >= NEWEST
+        while True:
+            entries = await self._messages.page(conversation_id, after=0, before=before, limit=limit, newest_first=True)
+            run = entries[::-1]
+            lowest = run[0].seq_no - 1 if len(run) == limit else 0  # a short page must reach down to 1
+            if not is_newest and (run[-1].seq_no if run else 0) < before - 1:
+                above = await self._rising(conversation_id, before - 1, 1)
+                is_newest = not above
+                run += above
+            gap = first_open(run, lowest)
+            if gap is None:
+                return entries
+            is_due = self._clock.monotonic_s() - began_s > OPEN_SLOT_S
+            if await self._close_old(conversation_id, run, lowest, is_due=is_due):
+                continue
+            if is_newest:
+                before = gap
+            elif next_ones := _run_below(entries, before):
+                return next_ones
+            else:
+                await asyncio.sleep(_WAIT_S)
+
+    async def close(self, conversation_id: str, first: int, last: int) -> None:
+        """Void what is open from first to last, whatever its age: nobody is going to fill it."""
+        last = min(last, first + _VOIDS_MAX - 1)
+        earlier = await self._messages.page(conversation_id, after=0, before=first, limit=1, newest_first=True)
+        there = await self._messages.page(
+            conversation_id, after=first - 1, before=last + 1, limit=_VOIDS_MAX, newest_first=False
+        )
+        before_ms = earlier[0].sent_ms if earlier else 0
+        at_ms = {entry.seq_no: entry.sent_ms for entry in there}
+        voids = []
+        for seq_no in range(first, last + 1):
+            before_ms = at_ms.get(seq_no, before_ms + 1)
+            if seq_no not in at_ms:
+                voids.append(_void(conversation_id, seq_no, before_ms))
+        await self._write(conversation_id, voids)
+
+    async def _rising(self, conversation_id: str, after: int, limit: int) -> list[Entry]:
+        return await self._messages.page(conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False)
+
+    async def _close_old(
+        self, conversation_id: str, rising: Sequence[Entry], after: int, *, is_due: bool = False
+    ) -> bool:
         """Void the open slots of a run that are old enough. True: some were, read again."""
         voids: list[Entry] = []
         before_seq, before_ms = after, 0
         now_ms = self._clock.now_ms()
         for entry in rising:
-            is_old = now_ms - entry.sent_ms > OPEN_SLOT_S * 1000
+            is_old = is_due or now_ms - entry.sent_ms > OPEN_SLOT_S * 1000
             if entry.seq_no > before_seq + 1 and not is_old:
                 break
-            for seq_no in range(before_seq + 1, entry.seq_no):
+            for seq_no in range(before_seq + 1, min(entry.seq_no, before_seq + 1 + _VOIDS_MAX - len(voids))):
+                # Times grow by at least one with each number, so both ways lead between the neighbours' times.
                 sent_ms = before_ms + (seq_no - before_seq) if before_ms else entry.sent_ms - (entry.seq_no - seq_no)
-                voids.append(
-                    Entry(conversation_id=conversation_id, seq_no=seq_no, kind="void", sent_ms=sent_ms)
-                )
+                voids.append(_void(conversation_id, seq_no, sent_ms))
             before_seq, before_ms = entry.seq_no, entry.sent_ms
-        if voids:
-            await self._messages.append([Group(conversation_id=conversation_id, entries=tuple(voids))])
+        return await self._write(conversation_id, voids)
+
+    async def _write(self, conversation_id: str, voids: Sequence[Entry]) -> bool:
+        """False: there was nothing to write, or the conversation is gone."""
+        if not voids:
+            return False
+        (refused,) = await self._messages.append([Group(conversation_id=conversation_id, entries=tuple(voids))])
+        if refused is None:
             self._count_repair("void", len(voids))
-        return bool(voids)
+        return refused is None
+
+
+def _run_below(entries: Sequence[Entry], before: int) -> list[Entry]:
+    """Of entries newest first, those that follow `before` without a gap."""
+    return [entry for below, entry in enumerate(entries, start=1) if entry.seq_no == before - below]
+
+
+def _void(conversation_id: str, seq_no: int, sent_ms: int) -> Entry:
+    return Entry(conversation_id=conversation_id, seq_no=seq_no, kind="void", sent_ms=sent_ms)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tidings.bounds import RENUMBER_MAX, STORE_DEADLINE_S
 from tidings.clock import Clock
-from tidings.errors import NotFound, StoreUnavailable, Throttled, Unavailable
+from tidings.errors import IdConflict, NotFound, StoreUnavailable, Throttled, Unavailable
 from tidings.messaging.drafts import BatchGroup, Draft, to_group
 from tidings.messaging.numbering import Numbering
 from tidings.model import Entry
@@ -29,7 +29,7 @@ class Storing:
         self._clock = clock
 
     async def store(self, groups: Sequence[BatchGroup], open_from: Callable[[str], int]) -> None:
-        """Every draft ends as done or refused. Raises Unavailable only for the keyspace."""
+        """Every draft ends as done or refused. Raises Unavailable when nothing can be asked."""
         for group in groups:
             if any(draft.is_known for draft in group.drafts):
                 await self._settle_known(group, open_from)
@@ -48,35 +48,40 @@ class Storing:
             for group, (sent, positions), refused in zip(waiting, pairs, verdicts, strict=True):
                 if refused is None:
                     _all_stored(group, sent.entries, positions)
-                elif await self._resolve(group, sent.entries, positions, refused, open_from):
+                elif await self._resolve(group, positions, refused, open_from):
                     again.append(group)
             waiting = again
 
     async def _settle_known(self, group: BatchGroup, open_from: Callable[[str], int]) -> None:
         """Ids with a number noted before: is the row there?"""
+        known = [draft for draft in group.drafts if draft.is_known]
+        rows = await asyncio.gather(*(self._row(group.conversation_id, draft.seq_no) for draft in known))
         lost: list[Draft] = []
-        for draft in [draft for draft in group.drafts if draft.is_known]:
-            row = await self._row(group.conversation_id, draft.seq_no)
+        for draft, row in zip(known, rows, strict=True):
             if row is not None and (row.sender_id, row.message_id) == (draft.sender_id, draft.message_id):
                 group.found(draft, row)
             elif row is not None:
-                lost.append(draft)  # the slot was voided or is another's
+                lost.append(draft)  # the slot was voided, or is another's
             # No row: whoever had the number did not get to store it. We do, under that number.
         if lost:
-            await self._renumber(group, lost, open_from)
+            # What came after the first of them must get a higher number than it will.
+            late = group.drafts[group.drafts.index(lost[0]) :]
+            await self._renumber(group, late, frozenset(draft.seq_no for draft in lost), open_from)
 
     async def _renumber(
-        self, group: BatchGroup, drafts: Sequence[Draft], open_from: Callable[[str], int]
+        self, group: BatchGroup, drafts: Sequence[Draft], taken: frozenset[int], open_from: Callable[[str], int]
     ) -> None:
+        """Other numbers for these, in their order. The old ones are closed in the next commit, where they are free."""
         await self._numbering.forget(group, drafts)
         for draft in drafts:
+            if draft.seq_no not in taken:
+                group.voids.append((draft.seq_no, draft.sent_ms))
             draft.seq_no, draft.is_known = 0, False
         await self._numbering.number([group], open_from)
 
     async def _resolve(
         self,
         group: BatchGroup,
-        entries: Sequence[Entry],
         positions: Sequence[Draft | None],
         refused: Refused,
         open_from: Callable[[str], int],
@@ -84,37 +89,40 @@ class Storing:
         """Take in why a group was not stored. True: there is something left to store."""
         group.renumbered += 1
         if refused.is_gone:
+            group.is_gone = True
             group.refuse_all(NotFound("no such conversation"))
             group.voids.clear()
         elif group.renumbered > RENUMBER_MAX:
             group.refuse_all(StoreUnavailable("no free numbers were found"))
             group.voids.clear()
         elif refused.known:
-            await self._take_known(group, entries, positions, refused)
+            await self._take_known(group, positions, refused)
         elif refused.taken:
-            # What was given up and is free is closed in the next commit; the rest has its owner.
-            group.voids += [(d.seq_no, d.sent_ms) for d in group.drafts if d.seq_no not in refused.taken and not d.is_known]
             await self._numbering.seed(group.conversation_id)
-            await self._renumber(group, list(group.drafts), open_from)
+            await self._renumber(group, list(group.drafts), refused.taken, open_from)
         elif refused.is_stale:
             await self._read_targets(group)
         return bool(group.drafts or group.voids)
 
-    async def _take_known(
-        self,
-        group: BatchGroup,
-        entries: Sequence[Entry],
-        positions: Sequence[Draft | None],
-        refused: Refused,
-    ) -> None:
-        for position, known in refused.known.items():
+    async def _take_known(self, group: BatchGroup, positions: Sequence[Draft | None], refused: Refused) -> None:
+        """Stored before. At the very number we have: by an earlier try of ours, or by who had the number first."""
+        seq_nos = [known.seq_no for known in refused.known.values()]
+        rows = await asyncio.gather(*(self._row(group.conversation_id, seq_no) for seq_no in seq_nos))
+        elsewhere: list[tuple[Draft, Entry]] = []
+        for position, row in zip(refused.known, rows, strict=True):
             draft = positions[position]
             assert draft is not None
-            if known.seq_no == draft.seq_no:
-                group.stored(draft, entries[position])  # an earlier try of ours, whose answer was lost
-                continue
-            row = await self._row(group.conversation_id, known.seq_no)
-            assert row is not None
+            if row is None:
+                continue  # the conversation is being deleted: the next try says so
+            if row.seq_no != draft.seq_no:
+                elsewhere.append((draft, row))
+            elif row.digest == draft.digest:
+                group.stored(draft, row)
+            else:
+                draft.is_known = True  # the slot is not ours to close
+                group.refuse(draft, IdConflict())
+        await self._numbering.correct(group, elsewhere)
+        for draft, row in elsewhere:
             group.found(draft, row)
 
     async def _read_targets(self, group: BatchGroup) -> None:
@@ -152,6 +160,6 @@ def _all_stored(group: BatchGroup, entries: Sequence[Entry], positions: Sequence
 
 def _give_up(groups: Sequence[BatchGroup]) -> None:
     for group in groups:
-        group.is_unfinished = True
+        group.leave_undecided()
         group.refuse_all(StoreUnavailable())
         group.voids = []

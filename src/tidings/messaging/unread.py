@@ -7,7 +7,7 @@ once leave the count exact. Called by the gateway; ticks are receipts.py's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from tidings.errors import BadRequest, Conflict, TooLarge, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.rebuild import Rebuilds, Tables, effective, is_in
 from tidings.model import Ranges, ReadState, ReadSynced, Row, Status, Totals
-from tidings.routing.hub import Hub
+from tidings.routing.router import Router
 from tidings.stores.calls import Keyspace
 from tidings.stores.scripts import Mark, Scripts
 
@@ -67,7 +67,7 @@ class Unread:
         keyspace: Keyspace,
         scripts: Scripts,
         rebuilds: Rebuilds,
-        hub: Hub,
+        router: Router,
         *,
         is_delivered_seen: bool,
     ) -> None:
@@ -76,7 +76,8 @@ class Unread:
         self._keyspace = keyspace
         self._scripts = scripts
         self._rebuilds = rebuilds
-        self._hub = hub
+        self._router = router
+        self.on_read: Callable[[str, str, int], None] = lambda user_id, conversation_id, seq_no: None  # receipts.py
         self._is_delivered_seen = is_delivered_seen
 
     async def mark_read(
@@ -104,6 +105,8 @@ class Unread:
             if (after.cursor_seq, after.ranges) == (before.cursor_seq, before.ranges):
                 return await self.state(user_id, conversation_id)
             if (stored := await self._put(after, tick=up_to)) is not None:
+                if up_to > 0:
+                    self.on_read(user_id, conversation_id, up_to)
                 return await self._follow(stored, wanted, origin)
         raise Unavailable("the read mark changes too fast")
 
@@ -257,5 +260,5 @@ class Unread:
         """Tell the user's other devices."""
         totals = await self.totals(user_id)
         state = await self.describe(user_id, conversation_id, mark, totals.total_unread)
-        self._hub.push(user_id, ReadSynced(state), but=origin)
+        self._router.push(user_id, ReadSynced(state), but=origin)
         return state

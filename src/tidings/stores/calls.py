@@ -47,6 +47,19 @@ class Keyspace(Protocol):
 
     def is_up(self) -> bool: ...
 
+    async def subscribe(
+        self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> Subscription:
+        """Listen to a sharded channel. `on_subscribed` is called after every (re)subscribe."""
+        ...
+
+
+class Subscription(Protocol):
+    @property
+    def is_up(self) -> bool: ...
+
+    async def close(self) -> None: ...
+
 
 def plain(key: str, *words: Arg, parse: Callable[[Any], Any] = lambda reply: reply) -> Call[Any]:
     """An ordinary command on one key."""

@@ -21,6 +21,10 @@ class Keys:
         self._rate = prefix + "rate:{"
         self._conv = prefix + "conv:{"
         self._sent = prefix + "sent:{"
+        self._delivered = prefix + "delivered:{"
+        self._readby = prefix + "readby:{"
+        self._session = prefix + "session:{"
+        self._watch = prefix + "watch:{"
 
     # one user: one slot
     def inbox(self, user_id: str) -> str:
@@ -39,6 +43,10 @@ class Keys:
         """zset: node:connection -> lease expiry ms."""
         return self._ws + user_id + "}"
 
+    def session(self, user_id: str) -> str:
+        """hash: device -> the lease it last had and when it was last seen; `*`: when any was. TTL INDEX_TTL_S."""
+        return self._session + user_id + "}"
+
     def rate(self, user_id: str, class_name: str) -> str:
         """zset: unique per request -> arrival us. TTL = the window."""
         return f"{self._rate}{user_id}}}:{class_name}"
@@ -52,7 +60,23 @@ class Keys:
         """hash: sender:message_id -> seq:at. One generation of SENT_GENERATION_S; TTL two generations."""
         return f"{self._sent}{conversation_id}}}:{generation}"
 
+    def delivered(self, conversation_id: str) -> str:
+        """zset: user_id -> delivered_seq. TTL INDEX_TTL_S."""
+        return self._delivered + conversation_id + "}"
+
+    def readby(self, conversation_id: str) -> str:
+        """zset: user_id -> read_seq. TTL INDEX_TTL_S."""
+        return self._readby + conversation_id + "}"
+
+    def watch(self, conversation_id: str) -> str:
+        """zset: node with connections that watch it -> until when, ms. TTL WATCH_S."""
+        return self._watch + conversation_id + "}"
+
     # one node
+    def bus(self, node_id: str) -> str:
+        """channel (not a key): what other nodes have for this one."""
+        return f"{self.prefix}bus:{{{node_id}}}"
+
     def open(self, node_id: str) -> str:
         """set of conversations in which the node has numbers under way."""
         return f"{self.prefix}open:{{{node_id}}}"

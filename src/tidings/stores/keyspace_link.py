@@ -62,9 +62,9 @@ class Link:
 
     def __init__(self, address: Address, scripts: Iterable[str], clock: Clock, count: Callable[[int], None]) -> None:
         self.is_cluster = False
-        self._address = address
+        self.address = address
         self._scripts = tuple(scripts)
-        self._clock = clock
+        self.clock = clock
         self._count = count
         self._listeners: list[EpochListener] = []
         self._wire: Wire | None = None
@@ -77,7 +77,7 @@ class Link:
 
     @property
     def label(self) -> str:
-        return self._address.label
+        return self.address.label
 
     @property
     def is_up(self) -> bool:
@@ -137,7 +137,7 @@ class Link:
 
     async def _wait_up(self) -> Wire:
         """A link that just went down is usually back in a moment; one that is down for longer refuses at once."""
-        left_s = self._down_since_s + KEYSPACE_WAIT_S - self._clock.monotonic_s()
+        left_s = self._down_since_s + KEYSPACE_WAIT_S - self.clock.monotonic_s()
         if left_s > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
@@ -155,7 +155,7 @@ class Link:
         wire = Wire(self.label, self._count, self._lose)
         try:
             async with asyncio.timeout(KEYSPACE_CONNECT_S):
-                await dial(self._address, wire)
+                await dial(self.address, wire)
                 await self._greet(wire)
         except TimeoutError:
             wire.cut("no answer")
@@ -181,7 +181,7 @@ class Link:
         await self._load(wire)
 
     async def _sign_in(self, wire: Wire) -> None:
-        address = self._address
+        address = self.address
         words: list[tuple[str, ...]] = [("CLIENT", "SETNAME", "tidings"), ("PING",)]
         if address.db:
             words.insert(0, ("SELECT", str(address.db)))
@@ -220,7 +220,7 @@ class Link:
             return  # a greeting that failed: whoever connects reports it
         self._wire = None
         self._up.clear()
-        self._down_since_s = self._clock.monotonic_s()
+        self._down_since_s = self.clock.monotonic_s()
         self._down_reason = reason
         self._nudge.set()
         log.warning("keyspace lost address=%s reason=%r", self.label, reason)
@@ -253,7 +253,7 @@ class Link:
 
     async def _reconnect(self) -> None:
         """One attempt. The pause comes first, always: a server that takes and drops connections must not spin us."""
-        await asyncio.sleep(KEYSPACE_RETRY_S * (0.5 + self._clock.random_fraction()))
+        await asyncio.sleep(KEYSPACE_RETRY_S * (0.5 + self.clock.random_fraction()))
         try:
             self._adopt(await self._connect())
         except Unavailable as error:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.calls import Call
+from tidings.stores.keyspace_feed import Feed
 from tidings.stores.keyspace_link import EpochListener, Link
 from tidings.stores.keyspace_wire import ErrorReply, parse_address
 
@@ -52,6 +53,14 @@ class SingleKeyspace:
     def on_epoch(self, listener: EpochListener) -> None:
         """`listener(old, new)` whenever another life of the server is met."""
         self._link.on_epoch(listener)
+
+    async def subscribe(
+        self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> Feed:
+        """Listen to a sharded channel, on a connection of its own; raises Unavailable."""
+        feed = Feed(self._link.address, channel, self._link.clock, on_message, on_subscribed)
+        await feed.open()
+        return feed
 
     async def close(self) -> None:
         await self._link.close()

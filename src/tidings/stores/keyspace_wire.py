@@ -202,15 +202,20 @@ class Wire(asyncio.Protocol):
 
 async def dial(address: Address, wire: Wire) -> None:
     """Connect the wire. Raises Unavailable with the reason in one line."""
-    loop = asyncio.get_running_loop()
     try:
-        if address.path:
-            await loop.create_unix_connection(lambda: wire, address.path)
-        else:
-            tls = ssl.create_default_context() if address.is_tls else None
-            await loop.create_connection(lambda: wire, address.host, address.port, ssl=tls)
+        await connect_to(address, lambda: wire)
     except OSError as error:
         raise Unavailable(f"{address.label}: {_reason(error)}") from error
+
+
+async def connect_to(address: Address, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+    """TCP, TLS or a unix socket, as the address says. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if address.path:
+        await loop.create_unix_connection(protocol, address.path)
+    else:
+        tls = ssl.create_default_context() if address.is_tls else None
+        await loop.create_connection(protocol, address.host, address.port, ssl=tls)
 
 
 def _reason(error: OSError) -> str:

@@ -1,16 +1,15 @@
 """One typed stub per Lua file: it builds the `Call`, and knows how to read the answer.
 
-The stubs are the seam between the use cases and the keyspace: they say what is asked in Python's words, and a simulation
-may stand in for them. A mark is packed as `version cursor seen count first floor day ranges`; only `Mark` and the Lua
-files know that. The user's own fields in the mark hash begin with ':' or are '*', which no conversation id can be.
+The stubs are the seam between the use cases and the keyspace: they say what is asked in Python's words, and a
+simulation may stand in for them. A mark is packed as `version cursor seen count first floor day ranges`; only `Mark`
+and the Lua files know that. The user's own fields in the mark hash begin with ':' or are '*', which no conversation id
+can be.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from importlib.resources import files
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -18,8 +17,7 @@ from tidings.bounds import INDEX_TTL_S, SENT_GENERATION_S
 from tidings.model import Ranges
 from tidings.stores.calls import Arg, Call
 from tidings.stores.keys import Keys
-
-R = TypeVar("R")
+from tidings.stores.library import Library
 
 NAMES = (
     "limiter_admit",
@@ -35,8 +33,9 @@ NAMES = (
     "unread_chill",
     "unread_install",
 )
-SOURCES = {name: files("tidings.stores").joinpath("lua", f"{name}.lua").read_text("utf-8") for name in NAMES}
-_SHA = {name: hashlib.sha1(source.encode()).hexdigest().encode() for name, source in SOURCES.items()}
+_library = Library(NAMES)
+_call = _library.call
+SOURCES = _library.sources
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -96,7 +95,8 @@ def pack_ranges(ranges: Ranges) -> str:
 
 def unpack_mark(packed: bytes) -> Mark:
     version, cursor, seen, count, first, floor, day, ranges = packed.split(b" ")
-    pairs = tuple((int(low), int(high)) for low, _, high in (part.partition(b"-") for part in ranges.split(b",") if part))
+    parts = (part.partition(b"-") for part in ranges.split(b",") if part)
+    pairs = tuple((int(low), int(high)) for low, _, high in parts)
     return Mark(
         version=int(version),
         cursor=int(cursor),
@@ -177,13 +177,26 @@ class Scripts:
             "conversation_seed", (self.keys.conv(conversation_id),), (seq, at, members_seq, INDEX_TTL_S), int
         )
 
-    def sent_forget(self, conversation_id: str, notes: Iterable[tuple[str, int]], *, now_ms: int) -> Call[int]:
+    def sent_forget(
+        self, conversation_id: str, notes: Iterable[tuple[str, int, tuple[int, int] | None]], *, now_ms: int
+    ) -> Call[int]:
+        """(id, the number noted for it, the (seq_no, sent_ms) it really has or None): answers how many were changed."""
         generation = now_ms // (SENT_GENERATION_S * 1000)
-        keys = (self.keys.sent(conversation_id, generation), self.keys.sent(conversation_id, generation - 1))
+        keys = self.keys
         args: list[Arg] = []
-        for id_, seq in notes:
-            args += (id_, seq)
-        return _call("sent_forget", keys, tuple(args), int, has_epoch=False)
+        for id_, seq, row in notes:
+            args += (id_, seq, f"{row[0]}:{row[1]}" if row else "")
+        return _call(
+            "sent_forget",
+            (
+                keys.conv(conversation_id),
+                keys.sent(conversation_id, generation),
+                keys.sent(conversation_id, generation - 1),
+            ),
+            tuple(args),
+            int,
+            has_epoch=False,
+        )
 
     def inbox_index(
         self,
@@ -253,8 +266,8 @@ class Scripts:
         seqs: Sequence[int],
     ) -> Call[ReadAnswer]:
         keys = (self.keys.mark(user_id), self.keys.unread(user_id, conversation_id))
-        args = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s, *seqs)
-        return _call("unread_read", keys, args, _read)
+        head: tuple[Arg, ...] = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s)
+        return _call("unread_read", keys, (*head, *seqs), _read)
 
     def unread_chill(self, user_id: str, conversation_id: str) -> Call[tuple[int, bool]]:
         """(gen, is_warm)."""
@@ -285,14 +298,6 @@ class Scripts:
     def _user_keys(self, user_id: str, conversation_id: str) -> tuple[str, str, str]:
         keys = self.keys
         return keys.inbox(user_id), keys.mark(user_id), keys.unread(user_id, conversation_id)
-
-
-def _call(
-    name: str, keys: tuple[str, ...], args: tuple[Arg, ...], parse: Callable[[Any], R], has_epoch: bool = True
-) -> Call[R]:
-    # The epoch is the first of ARGV, inserted by the connection that writes the call.
-    words: tuple[Arg, ...] = (b"EVALSHA", _SHA[name], len(keys), *keys, *args)
-    return Call(keys[0], words, parse, 3 + len(keys) if has_epoch else None)
 
 
 def _known(total: int) -> int | None:

@@ -71,7 +71,7 @@ class Bulk:
         self._texts = {size: sql.format(values=",".join([row] * size)) for size in _BULK_SIZES}
 
     def write(self, hop: Hop, rows: Sequence[tuple[Any, ...]]) -> int:
-        """How many rows it changed. One statement each _BULK_SIZES rows; each is stored wholly or not at all."""
+        """How many rows it changed."""
         changed = start = 0
         while start < len(rows):
             size = _bulk_size(len(rows) - start)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tidings.errors import Unavailable
 
 SCHEMA_VERSION = 1
 
+_LOOK_S = 0.001  # between two looks at a lock; a commit takes about as long
 _PAUSE_S = 0.01  # between two attempts at a lock that SQLite does not wait for by itself
 _CACHE_KIB = 32 * 1024  # pages of one connection kept in memory
 
@@ -27,10 +29,7 @@ _CACHE_KIB = 32 * 1024  # pages of one connection kept in memory
 def connect(path: Path, *, is_reader: bool = False, busy_s: float = bounds.SQLITE_BUSY_S) -> apsw.Connection:
     """A connection to a file that `prepare` has seen."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=256)
-    connection.set_busy_timeout(int(busy_s * 1000))
-    if not is_reader:
-        # With this a waiting writer looks every millisecond; the busy timeout alone would sleep up to 100 ms at a time.
-        connection.setlk_timeout(int(busy_s * 1000), 0)
+    connection.set_busy_handler(_wait_up_to(busy_s))
     for pragma in (
         "trusted_schema=OFF",
         "synchronous=FULL",
@@ -42,6 +41,21 @@ def connect(path: Path, *, is_reader: bool = False, busy_s: float = bounds.SQLIT
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection
+
+
+def _wait_up_to(busy_s: float) -> Callable[[int], bool]:
+    """Looks for the lock every millisecond.
+
+    SQLite's own waiting sleeps up to 100 ms at a time, and a process that commits all the time has it again by then.
+    """
+    pause = threading.Event()
+    tries_max = busy_s / _LOOK_S
+
+    def wait(tries: int) -> bool:
+        pause.wait(_LOOK_S)
+        return tries < tries_max
+
+    return wait
 
 
 def prepare(path: Path, clock: Clock) -> str:

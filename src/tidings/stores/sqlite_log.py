@@ -36,6 +36,7 @@ _COLUMNS = (
     "conversation_id, seq_no, kind, sent_ms, sender_id, is_deleted, message_id, receiver_id, "
     "timestamp, digest, target_seq, edited_ms, edit_seq, rev, s3_ref, content"
 )
+# OR FAIL keeps the rows before the one that fails, and spares SQLite the copies of pages that undoing them would need.
 _PUT = Bulk("messages", f"INSERT OR FAIL INTO messages ({_COLUMNS}) VALUES {{values}}", columns=16)
 _RAISE = Bulk(
     "conversation_heads",
@@ -97,11 +98,11 @@ def _store_plain(hop: Hop, groups: Sequence[Group]) -> bool:
     """All of them, or False and none: a key was taken, or a conversation is gone or named twice."""
     rows = [_values(entry) for group in groups for entry in group.entries]
     before = dict(hop.writes)
+    changes_before = hop.connection.total_changes()
     try:
         _PUT.write(hop, rows)
     except apsw.ConstraintError:
-        # A statement that fails leaves nothing, so what was stored is what the statements before it counted.
-        _take_back(hop, rows[: hop.writes.get("messages", 0) - before.get("messages", 0)])
+        _take_back(hop, rows[: hop.connection.total_changes() - changes_before])
     else:
         if _RAISE.write(hop, [_raised(group.conversation_id, group.entries) for group in groups]) == len(groups):
             return True
@@ -190,7 +191,7 @@ def unread(conversation_id: str, user_id: str, after: int, limit: int, hop: Hop)
 
 
 def seq_at(conversation_id: str, sent_ms: int, hop: Hop) -> int:
-    """Halves the range until it is empty; a slot without a row is answered by the nearest entry below it."""
+    """Halves the range until it is empty. An open slot is answered by the entry below it, at worst by `best` again."""
 
     def at_or_below(seq_no: int) -> tuple[int, int]:
         found = hop.rows("messages", _AT_OR_BELOW, (conversation_id, seq_no))
@@ -200,9 +201,7 @@ def seq_at(conversation_id: str, sent_ms: int, hop: Hop) -> int:
     while low <= high:
         middle = (low + high) // 2
         seq_no, at_ms = at_or_below(middle)
-        if seq_no < low:
-            low = middle + 1
-        elif at_ms <= sent_ms:
+        if at_ms <= sent_ms:
             best, low = seq_no, middle + 1
         else:
             high = seq_no - 1

@@ -1,5 +1,5 @@
--- The tables on SQLite. Columns carry the names of the fields in model.py; content comes last in messages, because a long
--- one spills to overflow pages that a count or a lookup must not touch.
+-- The tables on SQLite. Columns carry the names of the fields in model.py. In messages content comes last, because a
+-- long one spills to overflow pages that a count or a lookup must not touch.
 
 CREATE TABLE meta (
   key   TEXT NOT NULL PRIMARY KEY,

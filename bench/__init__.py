@@ -1,0 +1,1 @@
+"""Benchmarks: one file per claim. See bench/README.md."""

@@ -1,0 +1,209 @@
+"""What every benchmark needs: the CPU a server used, tokens, percentiles, a result file and a table.
+
+CPU is utime+stime of every process of the server (the node and its Valkey), read as the kernel's process clocks: the
+same sum as in /proc/<pid>/stat, in nanoseconds instead of ticks. A result names the commit, the machine, the
+interpreter and the settings it is from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import hmac
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCAL = ROOT / "bench" / "results" / "local"
+SECRET = "only-for-benchmarks-on-loopback-0123456789"
+LIMIT = "9999999/60s"  # the limiter runs for every request, and refuses none
+LIMITS = {f"TIDINGS_LIMITS_{name}": LIMIT for name in ("SEND", "READ", "TYPING", "CONNECT", "HTTP")}
+
+Parts = dict[str, list[int]]  # "node" and "valkey" -> process ids
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of all values do not exceed; 0.0 of nothing."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    rank = -(-len(ordered) * round(share * 10_000) // 10_000)
+    return ordered[max(rank, 1) - 1]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """A figure against its target."""
+
+    what: str
+    value: float
+    sign: Literal["<=", ">=", "=="]
+    target: float
+    unit: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        comparisons = {"<=": self.value <= self.target, ">=": self.value >= self.target}
+        return comparisons.get(self.sign, self.value == self.target)
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a benchmark leaves behind. `report.py` turns it into rows of the README."""
+
+    name: str
+    claim: str
+    command: str
+    made_at: str
+    commit: str
+    machine: dict[str, Any]
+    python: str
+    settings: dict[str, Any]
+    figures: dict[str, Any]
+    checks: list[Check]
+
+
+def result(name: str, claim: str, settings: dict[str, Any], figures: dict[str, Any], checks: list[Check]) -> Result:
+    """Stamped with where and on what it was measured."""
+    return Result(
+        name=name,
+        claim=claim,
+        command=f"python -m bench {name}",
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        commit=commit(),
+        machine=machine(),
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        settings=settings,
+        figures=figures,
+        checks=checks,
+    )
+
+
+def write(found: Result, out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+
+
+def commit() -> str:
+    """The commit of the tree, with `+` when files differ from it; `unknown` without git."""
+    try:
+        head = _git("rev-parse", "--short=12", "HEAD")
+        return head + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "kernel": platform.release(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+# --- the command line and what it shows -----------------------------------------------------------
+
+
+def options(name: str, about: str | None, *, seconds: float) -> argparse.ArgumentParser:
+    """The options that all benchmarks have."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=(about or "").split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=seconds, help="length of each measurement (%(default)s)")
+    parser.add_argument("--out", type=Path, default=LOCAL / f"{name}.json", help="where the result goes")
+    return parser
+
+
+def show(found: Result, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """One table, then each check against its target."""
+    from rich.console import Console  # of the bench extra, which the tests of this module do without
+    from rich.table import Table
+
+    console = Console(width=max(Console().width, 110))
+    table = Table(title=f"{found.name}: {found.claim}", title_justify="left")
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="right" if at else "left")
+    for row in rows:
+        table.add_row(*(shown(value) for value in row))
+    console.print(table)
+    for check in found.checks:
+        verdict = "[green]met[/]" if check.is_met else "[red]missed[/]"
+        target = f"{check.sign} {shown(check.target)} {check.unit}".rstrip()
+        console.print(f"  {verdict}  {check.what}: {shown(check.value)} (target {target})", highlight=False)
+
+
+def shown(value: object) -> str:
+    """Three significant digits, thousands apart; text as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    size = abs(value)
+    if size >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+
+
+# --- tokens and CPU -------------------------------------------------------------------------------
+
+
+def token(user_id: str) -> str:
+    """A user token of one day, signed with SECRET."""
+    claims = {"sub": user_id, "iat": int(time.time()), "exp": int(time.time()) + 86_400}
+    text = f"{_base64({'alg': 'HS256', 'typ': 'JWT'})}.{_base64(claims)}"
+    signature = hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).digest()
+    return f"{text}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+def _base64(value: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def cpu_s(parts: Mapping[str, Sequence[int]]) -> dict[str, float]:
+    """Seconds of CPU that the processes of each part have used so far."""
+    return {name: sum(time.clock_gettime(_clock_of(pid)) for pid in pids) for name, pids in parts.items()}
+
+
+def _clock_of(pid: int) -> int:
+    """The clock that counts a process's CPU time, in the kernel's encoding (see clock_getcpuclockid)."""
+    return (~pid << 3) | 2
+
+
+def descendants(pid: int) -> list[int]:
+    """The process and all its children, and theirs."""
+    parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    found = [pid]
+    for one in found:
+        found.extend(child for child, parent in parents.items() if parent == one)
+    return found
+
+
+def _parent(entry: Path) -> int:
+    try:
+        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0  # it ended meanwhile
+
+
+def parts_of(pid: int) -> Parts:
+    parts: Parts = {"node": [], "valkey": []}
+    for one in descendants(pid):
+        name = Path(f"/proc/{one}/comm").read_text()
+        parts["valkey" if name.startswith("valkey") else "node"].append(one)
+    return parts

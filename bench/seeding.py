@@ -1,0 +1,83 @@
+"""Data that a benchmark finds there: written through the tables port into the file of a node that does not run yet.
+
+The node then rebuilds its keyspace from these tables when a user is first looked at, as after a lost keyspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tidings.bounds import GROUP_ENTRIES_MAX
+from tidings.clock import Clock
+from tidings.model import Entry, Head, Member, Row, digest_of
+from tidings.stores.ports import Group, Tables
+from tidings.stores.tables_sqlite import open_sqlite
+
+AT_ONCE = 1_000  # conversations created in one commit, more or less
+TEXT = "x" * 64
+
+
+@asynccontextmanager
+async def tables_in(data: Path) -> AsyncIterator[Tables]:
+    clock = Clock()
+    tables = await open_sqlite(
+        data / "tidings.db", count_read=lambda table, n: None, count_write=lambda table, n: None, clock=clock
+    )
+    try:
+        yield tables
+    finally:
+        await tables.close()
+
+
+async def group(tables: Tables, conversation_id: str, user_ids: Sequence[str], messages: int, last_ms: int) -> None:
+    """A group whose first member has sent `messages`, one a millisecond until `last_ms`; nobody has read any."""
+    began_ms = last_ms - messages
+    head = Head(conversation_id=conversation_id, kind="group", created_ms=began_ms, name=conversation_id)
+    members = [Member(conversation_id=conversation_id, user_id=user_id, joined_ms=began_ms) for user_id in user_ids]
+    rows = [
+        Row(
+            user_id=user_id,
+            conversation_id=conversation_id,
+            kind="group",
+            name=conversation_id,
+            last_message_preview=TEXT,
+            last_message_ts=last_ms,
+            last_seq=messages,
+            joined_ms=began_ms,
+        )
+        for user_id in user_ids
+    ]
+    assert await tables.create(head, members, rows)
+    refused = await tables.append(_log(conversation_id, user_ids[0], messages, began_ms))
+    assert not any(refused), refused
+
+
+async def groups(tables: Tables, ids: Sequence[str], user_ids: Sequence[str], last_ms: int) -> None:
+    """Many groups of the same members with one message each, the first of `ids` the oldest."""
+    for at in range(0, len(ids), AT_ONCE):
+        part = enumerate(ids[at : at + AT_ONCE], start=at)
+        await asyncio.gather(*(group(tables, id_, user_ids, 1, last_ms + 2 * number) for number, id_ in part))
+
+
+def _log(conversation_id: str, sender_id: str, messages: int, began_ms: int) -> list[Group]:
+    entries = [
+        Entry(
+            conversation_id=conversation_id,
+            seq_no=seq,
+            kind="message",
+            sent_ms=began_ms + seq,
+            timestamp=began_ms + seq,
+            message_id=f"m{seq}",
+            sender_id=sender_id,
+            text=TEXT,
+            digest=digest_of(TEXT),
+        )
+        for seq in range(1, messages + 1)
+    ]
+    return [
+        Group(conversation_id=conversation_id, entries=tuple(entries[at : at + GROUP_ENTRIES_MAX]))
+        for at in range(0, messages, GROUP_ENTRIES_MAX)
+    ]

@@ -1,0 +1,189 @@
+"""A node that listens: the gateway on top of the core, from the first byte to SIGTERM; and what CLI verbs do.
+
+`open_node` is an async context, so the command line, tests and benchmarks run the very same thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from tidings.bounds import DRAIN_S, READY_S
+from tidings.clock import Clock
+from tidings.config import Settings
+from tidings.config_values import SettingsError
+from tidings.errors import StoreError
+from tidings.gateway.auth import AuthSettings
+from tidings.gateway.build import GatewaySettings, build_gateway
+from tidings.gateway.server import GatewayServer, loop_factory
+from tidings.gateway.usecases import UseCases
+from tidings.messaging.verify import Report as UnreadReport
+from tidings.model import ApiKey
+from tidings.telemetry import Metrics
+from tidings.wiring import Core, open_core, open_tables, sqlite_path
+
+log = logging.getLogger("tidings.node")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that listens."""
+
+    core: Core
+    gateway: GatewayServer
+    port: int
+
+
+@asynccontextmanager
+async def open_node(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Node]:
+    """Starts, listens; leaving drains and stops it."""
+    async with open_core(settings, clock) as core:
+        gateway = _gateway(core)
+        await core.tending.start()
+        try:
+            port = await gateway.start(settings.host, settings.port)
+            yield Node(core, gateway, port)
+        finally:
+            await _leave(core, gateway)
+
+
+def _gateway(core: Core) -> GatewayServer:
+    settings = core.settings
+    auth = settings.auth
+    cases = UseCases(
+        hub=core.hub,
+        sends=core.sends,
+        directory=core.directory,
+        unread=core.unread,
+        inbox=core.inbox,
+        history=core.history,
+        receipts=core.receipts,
+        limiter=core.limiter,
+        resume=core.resume,
+        registry=core.registry,
+        router=core.router,
+    )
+    try:
+        return build_gateway(
+            GatewaySettings(
+                auth=AuthSettings(auth.secret, auth.jwks_url, auth.issuer, auth.audience),
+                allowed_origins=settings.allowed_origins,
+                is_dev=settings.dev,
+            ),
+            cases,
+            core.tables,
+            core.clock,
+            readiness=partial(_readiness, core),
+            metrics_page=lambda: (core.metrics.render(), CONTENT_TYPE_LATEST),
+            on_connections=core.metrics.connections.set,
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+async def _readiness(core: Core) -> dict[str, str]:
+    """Each store by name."""
+    try:
+        async with asyncio.timeout(READY_S):
+            await core.tables.ping()
+        tables = "up"
+    except (StoreError, TimeoutError):
+        tables = "down"
+    return {"tables": tables, "keyspace": "up" if core.keyspace.is_up() else "down"}
+
+
+async def _leave(core: Core, gateway: GatewayServer) -> None:
+    """Tell the clients, finish what is under way, write what waits, go; DRAIN_S at most."""
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            await gateway.drain()
+            await core.sends.drain()
+            await core.receipts.flush()
+    except (TimeoutError, StoreError) as error:
+        log.warning("left without finishing everything: %s", error or "out of time")
+    finally:
+        await gateway.stop()
+        await core.tending.stop()
+
+
+# --- what the command line calls ------------------------------------------------------------------
+
+
+def serve(settings: Settings, on_ready: Callable[[int], None]) -> int:
+    """Runs a node until SIGTERM or Ctrl-C. The exit code."""
+
+    async def run() -> int:
+        stopped = asyncio.Event()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(name, stopped.set)
+        async with open_node(settings) as node:
+            on_ready(node.port)
+            await stopped.wait()
+            log.info("draining")
+        return 0
+
+    return _run(run())
+
+
+def create_key(settings: Settings, name: str, role: Literal["admin", "readonly"]) -> str:
+    """Makes a server key. Only its hash is kept."""
+
+    async def run() -> str:
+        key = f"tk_{Clock().random_id(32)}"
+        tables = await open_tables(settings, Clock(), Metrics())
+        try:
+            key_hash = hashlib.sha256(key.encode()).hexdigest()
+            await tables.put_api_key(ApiKey(key_hash=key_hash, name=name, role=role, created_ms=Clock().now_ms()))
+        finally:
+            await tables.close()
+        return key
+
+    return _run(run())
+
+
+def verify_unread(settings: Settings, user_id: str | None, repair: bool) -> UnreadReport:
+    async def run() -> UnreadReport:
+        async with open_core(settings, is_guest=True) as core:
+            return await core.verify.run(user_id, repair=repair)
+
+    return _run(run())
+
+
+class TablesReport(msgspec.Struct, frozen=True):
+    """What `tidings tables` found."""
+
+    tables: str
+    store_epoch: str
+    is_ok: bool
+
+
+def check_tables(settings: Settings, create: bool) -> TablesReport:
+    """Opening creates what is missing; `check` refuses to."""
+
+    async def run() -> TablesReport:
+        if not create and not sqlite_path(settings).exists():
+            raise SettingsError(f"there are no tables at {sqlite_path(settings)}; `tidings tables create` makes them")
+        tables = await open_tables(settings, Clock(), Metrics())
+        try:
+            await tables.ping()
+            return TablesReport(str(sqlite_path(settings)), await tables.store_epoch(), is_ok=True)
+        finally:
+            await tables.close()
+
+    return _run(run())
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work)

@@ -1,0 +1,135 @@
+"""Node to node: each node listens to one sharded channel, and what others have for it comes in one publish per turn.
+
+Publishing is at most once. That is enough, because nothing depends on it: a missed entry shows as a gap and is read
+from the log, and after every (re)subscribe the node reads what changed for its users (`on_subscribed`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from tidings.bounds import BUS_BYTES_MAX
+from tidings.errors import StoreError
+from tidings.model import Entry, Event, Presence, Typing
+from tidings.stores.calls import Keyspace, Subscription, plain
+from tidings.stores.keys import Keys
+
+log = logging.getLogger("tidings.bus")
+
+Counts = tuple[int | None, bool, int | None]  # unread_count, unread_capped, total_unread
+
+
+class Delivery(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Entries of one conversation for whoever of its members is connected there."""
+
+    conversation_id: str
+    members_seq: int
+    entries: tuple[Entry, ...]
+    counts: dict[str, Counts]
+
+
+class Pushed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An event for one user's connections, except connection `but`."""
+
+    user_id: str
+    event: Event
+    but: str | None = None
+
+
+class Closing(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Close a connection, or every connection of a user."""
+
+    code: int
+    user_id: str
+    connection_id: str | None = None
+
+
+class Joined(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A node says that it exists."""
+
+    node_id: str
+
+
+class Signal(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """True for a moment: for whoever watches one of these conversations there."""
+
+    conversation_ids: tuple[str, ...]
+    event: Typing | Presence
+
+
+Item = Delivery | Pushed | Closing | Joined | Signal
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Item])
+
+
+class Bus:
+    def __init__(self, keyspace: Keyspace, keys: Keys, node_id: str) -> None:
+        self._keyspace = keyspace
+        self._keys = keys
+        self._node_id = node_id
+        self._waiting: dict[str, list[Item]] = {}
+        self._flushing: asyncio.Task[None] | None = None
+        self._feed: Subscription | None = None
+
+    async def open(self, on_item: Callable[[Item], None], on_subscribed: Callable[[], None]) -> None:
+        """Listen. Raises Unavailable."""
+
+        def take(data: bytes) -> None:
+            try:
+                items = _decoder.decode(data)
+            except msgspec.MsgspecError:
+                log.warning("a publish of another version was passed over")
+                return
+            for item in items:
+                on_item(item)
+
+        self._feed = await self._keyspace.subscribe(self._keys.bus(self._node_id), take, on_subscribed)
+
+    @property
+    def is_up(self) -> bool:
+        return self._feed is not None and self._feed.is_up
+
+    async def close(self) -> None:
+        if self._feed is not None:
+            await self._feed.close()
+
+    def post(self, node_id: str, item: Item) -> None:
+        """Queue for another node. Never blocks; everything of one turn leaves together."""
+        self._waiting.setdefault(node_id, []).append(item)
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._flush(), name="bus")
+
+    async def tell(self, node_id: str, item: Item) -> bool:
+        """At once; was anybody listening?"""
+        channel = self._keys.bus(node_id)
+        call = plain(channel, b"SPUBLISH", channel, _encoder.encode([item]))
+        return bool(await self._keyspace.one(call))
+
+    async def _flush(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, {}
+                calls = [
+                    plain(channel, b"SPUBLISH", channel, payload)
+                    for node_id, items in waiting.items()
+                    for channel in [self._keys.bus(node_id)]
+                    for payload in _payloads(items)
+                ]
+                await self._keyspace.run(calls)
+        except StoreError as error:
+            log.info("not published: %s", error)  # the receivers find the gap, or resubscribe
+        finally:
+            self._flushing = None
+
+
+def _payloads(items: list[Item]) -> list[bytes]:
+    """Usually one; halved until each is small enough."""
+    payload = _encoder.encode(items)
+    if len(payload) <= BUS_BYTES_MAX or len(items) == 1:
+        return [payload]
+    middle = len(items) // 2
+    return _payloads(items[:middle]) + _payloads(items[middle:])

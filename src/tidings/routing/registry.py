@@ -1,0 +1,171 @@
+"""Leases: which connection of a user is live on which node, and which nodes there are.
+
+A lease is one member of `ws:{user}` with its expiry; each connection writes and removes only its own, and a dead node's
+run out by themselves. A node that is alone asks for no leases at all: its hub knows every socket there is. It learns of
+a second node from that node's own word (routing/bus.py) before the newcomer listens, and from the list of nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from tidings.bounds import INDEX_TTL_S, JOIN_WAIT_S, LEASE_RENEW_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
+from tidings.clock import Clock
+from tidings.errors import Close, StoreError
+from tidings.routing.bus import Bus, Closing, Joined
+from tidings.routing.hub import Hub, Outbound
+from tidings.stores.calls import Call, Keyspace, plain
+from tidings.stores.keys import Keys
+
+log = logging.getLogger("tidings.registry")
+
+
+class Registry:
+    def __init__(self, keyspace: Keyspace, keys: Keys, hub: Hub, bus: Bus, clock: Clock, node_id: str) -> None:
+        self._keyspace = keyspace
+        self._keys = keys
+        self._hub = hub
+        self._bus = bus
+        self._clock = clock
+        self._node_id = node_id
+        self._others: frozenset[str] = frozenset()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    @property
+    def has_others(self) -> bool:
+        return bool(self._others)
+
+    @property
+    def others(self) -> frozenset[str]:
+        return self._others
+
+    def lease_time_ms(self) -> int:
+        """What to ask leases with: 0 while this node is alone."""
+        return self._clock.now_ms() if self._others else 0
+
+    def heard_of(self, node_id: str) -> None:
+        if node_id != self._node_id:
+            self._others |= {node_id}
+
+    async def join(self) -> None:
+        """Say that we live, and wait until the others know, before the first socket is taken."""
+        await self.renew_node()
+        told = [await self._bus.tell(node_id, Joined(self._node_id)) for node_id in self._others]
+        if told:
+            # Who does not listen now reads the list of nodes within NODE_RENEW_S.
+            await asyncio.sleep(JOIN_WAIT_S if all(told) else NODE_RENEW_S + JOIN_WAIT_S)
+
+    async def renew_node(self) -> None:
+        """Our own lease, and who else has one."""
+        key, now_ms = self._keys.nodes, self._clock.now_ms()
+        calls: list[Call[list[bytes]]] = [
+            plain(key, b"ZADD", key, now_ms + int(NODE_LEASE_S * 1000), self._node_id),
+            plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE"),
+        ]
+        _, names = await self._keyspace.run(calls)
+        self._others = frozenset(name.decode() for name in names) - {self._node_id}
+
+    async def leave(self) -> None:
+        await self._keyspace.one(plain(self._keys.nodes, b"ZREM", self._keys.nodes, self._node_id))
+
+    # --- connections ------------------------------------------------------------------------------
+
+    async def claim(self, outbound: Outbound) -> None:
+        """Announce a connection; where its device is live elsewhere, that one goes. Before `hello`."""
+        user_id, device = outbound.user_id, outbound.device
+        earlier = None
+        if device is not None:
+            session = self._keys.session(user_id)
+            earlier = await self._keyspace.one(plain(session, b"HGET", session, device))
+        await self._keyspace.run(self._announce(outbound))
+        if earlier is not None:
+            self._replace(user_id, earlier.decode().partition(" ")[0], outbound)
+
+    def release(self, outbound: Outbound) -> None:
+        """The connection is gone: take down its own lease, and only that."""
+        ws, session = self._keys.ws(outbound.user_id), self._keys.session(outbound.user_id)
+        calls: list[Call[object]] = [plain(ws, b"ZREM", ws, self._lease(outbound))]
+        if outbound.device is not None:
+            calls.append(plain(session, b"HSET", session, outbound.device, f"- {self._clock.now_ms()}"))
+        self._later(calls)
+
+    async def renew(self, on_lost: Callable[[str], None]) -> None:
+        """All our leases, in few round trips. `on_lost`: this user's lease was gone, so entries may have passed by."""
+        outbounds = list(self._hub)
+        for start in range(0, len(outbounds), 500):
+            chunk = outbounds[start : start + 500]
+            until_ms = self._clock.now_ms() + int(LEASE_S * 1000)
+            keys = [self._keys.ws(one.user_id) for one in chunk]
+            adds = [
+                plain(key, b"ZADD", key, until_ms, self._lease(one)) for key, one in zip(keys, chunk, strict=True)
+            ]
+            expires = [plain(key, b"EXPIRE", key, int(2 * LEASE_S)) for key in keys]
+            replies = await self._keyspace.run([*adds, *expires])
+            for one, was_gone in zip(chunk, replies, strict=False):
+                if was_gone and one in self._hub.of_user(one.user_id):
+                    on_lost(one.user_id)
+
+    async def nodes_of(self, user_ids: Iterable[str]) -> dict[str, set[str]]:
+        """Other nodes -> the users who are connected there."""
+        ids = list(user_ids)
+        if not self._others or not ids:
+            return {}
+        now_ms = self._clock.now_ms()
+        keys = [self._keys.ws(user_id) for user_id in ids]
+        replies = await self._keyspace.run([plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE") for key in keys])
+        nodes: dict[str, set[str]] = {}
+        for user_id, leases in zip(ids, replies, strict=True):
+            for lease in leases:
+                node_id = lease.decode().partition(":")[0]
+                if node_id != self._node_id:
+                    nodes.setdefault(node_id, set()).add(user_id)
+        return nodes
+
+    async def is_online(self, user_ids: Iterable[str]) -> dict[str, bool]:
+        """From live leases, wherever they are."""
+        ids, now_ms = list(user_ids), self._clock.now_ms()
+        keys = [self._keys.ws(user_id) for user_id in ids]
+        counts = await self._keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
+        return {user_id: bool(count or self._hub.of_user(user_id)) for user_id, count in zip(ids, counts, strict=True)}
+
+    def _announce(self, outbound: Outbound) -> list[Call[object]]:
+        now_ms = self._clock.now_ms()
+        ws, session = self._keys.ws(outbound.user_id), self._keys.session(outbound.user_id)
+        lease = self._lease(outbound)
+        calls: list[Call[object]] = [
+            plain(ws, b"ZADD", ws, now_ms + int(LEASE_S * 1000), lease),
+            plain(ws, b"ZREMRANGEBYSCORE", ws, b"-inf", now_ms),
+            plain(ws, b"EXPIRE", ws, int(2 * LEASE_S)),
+        ]
+        if outbound.device is not None:
+            calls.append(plain(session, b"HSET", session, outbound.device, f"{lease} {now_ms}"))
+            calls.append(plain(session, b"EXPIRE", session, INDEX_TTL_S))
+        return calls
+
+    def _replace(self, user_id: str, lease: str, outbound: Outbound) -> None:
+        node_id, _, connection_id = lease.partition(":")
+        if connection_id and node_id != self._node_id and connection_id != outbound.connection_id:
+            ws = self._keys.ws(user_id)
+            self._later([plain(ws, b"ZREM", ws, lease)])
+            self._bus.post(node_id, Closing(Close.REPLACED, user_id, connection_id))
+
+    def _lease(self, outbound: Outbound) -> str:
+        return f"{self._node_id}:{outbound.connection_id}"
+
+    def _later(self, calls: list[Call[object]]) -> None:
+        task = asyncio.get_running_loop().create_task(self._run_quietly(calls), name="lease")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_quietly(self, calls: list[Call[object]]) -> None:
+        try:
+            await self._keyspace.run(calls)
+        except StoreError as error:
+            log.info("a lease runs out by itself: %s", error)
+
+
+RENEW_EVERY = round(LEASE_RENEW_S / NODE_RENEW_S)  # leases are renewed with every so many renewals of the node

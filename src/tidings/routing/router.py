@@ -1,0 +1,72 @@
+"""An event to every device of a user, wherever it is connected: local sockets at once, other nodes through the bus.
+
+For everything but entries, whose nodes come with the index call (messaging/deliver.py). What is queued in one turn is
+looked up together. Lost events are harmless: each is either repeated by the next one or read again by the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from tidings.errors import Close, StoreError
+from tidings.model import Event
+from tidings.routing.bus import Bus, Closing, Item, Pushed
+from tidings.routing.hub import Hub
+from tidings.routing.registry import Registry
+
+log = logging.getLogger("tidings.router")
+
+
+class Router:
+    def __init__(self, hub: Hub, registry: Registry, bus: Bus) -> None:
+        self._hub = hub
+        self._registry = registry
+        self._bus = bus
+        self._waiting: list[tuple[str, Item]] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
+        """Never blocks. `but`: the connection that caused it."""
+        self._hub.push(user_id, event, but=but)
+        self._elsewhere(user_id, Pushed(user_id, event, but))
+
+    def may_reach(self, user_id: str) -> bool:
+        """Is it worth making an event? Not for a user who has no connection here while we are alone."""
+        return self._registry.has_others or bool(self._hub.of_user(user_id))
+
+    def close(self, user_id: str, code: Close) -> None:
+        """Every connection of a user, on every node."""
+        for outbound in list(self._hub.of_user(user_id)):
+            outbound.close(code)
+        self._elsewhere(user_id, Closing(code, user_id))
+
+    def take(self, item: Pushed | Closing) -> None:
+        """What another node has for ours."""
+        if isinstance(item, Pushed):
+            self._hub.push(item.user_id, item.event, but=item.but)
+            return
+        for outbound in list(self._hub.of_user(item.user_id)):
+            if item.connection_id in (None, outbound.connection_id):
+                outbound.close(Close(item.code))
+
+    def _elsewhere(self, user_id: str, item: Item) -> None:
+        if not self._registry.has_others:
+            return
+        self._waiting.append((user_id, item))
+        if self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._send(), name="router")
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                nodes = await self._registry.nodes_of({user_id for user_id, _ in waiting})
+                for node_id, user_ids in nodes.items():
+                    for user_id, item in waiting:
+                        if user_id in user_ids:
+                            self._bus.post(node_id, item)
+        except StoreError as error:
+            log.info("events not routed: %s", error)
+        finally:
+            self._sending = None

@@ -1,0 +1,146 @@
+"""One subscription: a connection that only listens, kept up until it is closed.
+
+What is published while it is down is lost, by the nature of publish; so `on_subscribed` is called after every
+(re)subscribe, and whoever listens reads what it may have missed. routing/bus.py is the listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import hiredis
+
+from tidings.bounds import BUS_PROBE_S, KEYSPACE_COMMAND_S, KEYSPACE_CONNECT_S, KEYSPACE_RETRY_S
+from tidings.clock import Clock
+from tidings.errors import Unavailable
+from tidings.stores.keyspace_wire import Address, connect_to
+
+log = logging.getLogger("tidings.keyspace")
+_pack = cast(Callable[[tuple[str, ...]], bytes], hiredis.pack_command)
+
+
+class Feed:
+    """Listens to one sharded channel of one server."""
+
+    def __init__(
+        self,
+        address: Address,
+        channel: str,
+        clock: Clock,
+        on_message: Callable[[bytes], None],
+        on_subscribed: Callable[[], None],
+    ) -> None:
+        self._address = address
+        self._channel = channel
+        self._clock = clock
+        self._on_message = on_message
+        self._on_subscribed = on_subscribed
+        self._ear: Ear | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self._ear is not None and self._ear.is_subscribed
+
+    async def open(self) -> None:
+        """The first subscription; raises Unavailable. From then on it is kept up."""
+        self._ear = await self._subscribe()
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(), name="feed")
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._ear is not None:
+            self._ear.cut()
+
+    async def _subscribe(self) -> Ear:
+        ear = Ear(self._channel, self._on_message, self._clock)
+        address = self._address
+        try:
+            async with asyncio.timeout(KEYSPACE_CONNECT_S):
+                await connect_to(address, lambda: ear)
+                if address.password:
+                    ear.say("AUTH", *([address.user] if address.user else []), address.password)
+                ear.say("SSUBSCRIBE", self._channel)
+                await ear.subscribed.wait()
+        except (OSError, TimeoutError) as error:
+            ear.cut()
+            raise Unavailable(f"{address.label}: no subscription ({error or 'no answer'})") from error
+        if not ear.is_subscribed:
+            raise Unavailable(f"{address.label}: no subscription ({ear.refusal or 'it closed the connection'})")
+        self._on_subscribed()
+        return ear
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(BUS_PROBE_S if self.is_up else KEYSPACE_RETRY_S * (0.5 + self._clock.random_fraction()))
+            if self._ear is not None and self._ear.is_subscribed:
+                self._ear.probe()
+                continue
+            try:
+                self._ear = await self._subscribe()
+            except Unavailable as error:
+                log.debug("feed still down: %s", error)
+
+
+class Ear(asyncio.Protocol):
+    """One life of the connection."""
+
+    def __init__(self, channel: str, on_message: Callable[[bytes], None], clock: Clock) -> None:
+        self._channel = channel.encode()
+        self._on_message = on_message
+        self._clock = clock
+        self._reader = hiredis.Reader(notEnoughData=None)
+        self._transport: asyncio.Transport | None = None
+        self._heard_s = clock.monotonic_s()
+        self.subscribed = asyncio.Event()  # set when the answer came, or never will
+        self.is_subscribed = False
+        self.refusal = ""
+
+    def say(self, *words: str) -> None:
+        if self._transport is not None:
+            self._transport.write(_pack(words))
+
+    def probe(self) -> None:
+        """Say PING; a server that has been silent for too long is gone."""
+        if self._clock.monotonic_s() - self._heard_s > KEYSPACE_COMMAND_S:
+            self.cut()
+        else:
+            self.say("PING")
+
+    def cut(self) -> None:
+        self.is_subscribed = False
+        self.subscribed.set()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_s = self._clock.monotonic_s()
+        try:
+            self._reader.feed(data)
+            while (reply := self._reader.gets()) is not None:
+                self._take(reply)
+        except hiredis.ProtocolError:
+            self.cut()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.cut()
+
+    def _take(self, reply: Any) -> None:
+        if isinstance(reply, list) and reply[0] == b"smessage":
+            self._on_message(reply[2])
+        elif isinstance(reply, list) and reply[0] == b"ssubscribe":
+            self.is_subscribed = True
+            self.subscribed.set()
+        elif isinstance(reply, list) and reply[0] == b"sunsubscribe":
+            self.cut()  # the slot moved to another server
+        elif isinstance(reply, Exception):
+            self.refusal = str(reply)[:160]
+            self.cut()

@@ -1,0 +1,33 @@
+"""Lua files by name: their text to load, and a `Call` of each by its hash. scripts.py and its siblings have the stubs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from tidings.stores.calls import Arg, Call
+
+R = TypeVar("R")
+
+
+class Library:
+    """The scripts of one module of stubs."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        folder = files("tidings.stores").joinpath("lua")
+        self.sources = {name: folder.joinpath(f"{name}.lua").read_text("utf-8") for name in names}
+        self._sha = {name: hashlib.sha1(text.encode()).hexdigest().encode() for name, text in self.sources.items()}
+
+    def call(
+        self,
+        name: str,
+        keys: tuple[str, ...],
+        args: tuple[Arg, ...],
+        parse: Callable[[Any], R],
+        has_epoch: bool = True,
+    ) -> Call[R]:
+        """The epoch is the first of ARGV, inserted by the connection that writes the call."""
+        words: tuple[Arg, ...] = (b"EVALSHA", self._sha[name], len(keys), *keys, *args)
+        return Call(keys[0], words, parse, 3 + len(keys) if has_epoch else None)

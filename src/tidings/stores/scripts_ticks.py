@@ -1,0 +1,52 @@
+"""Stubs of the tick scripts: how far each member of a conversation has received and read.
+
+Marks only go forward, so a build and a raise commute: whichever comes last, the higher mark stands. The built marker is
+a field of the conversation's hash, with the epoch and the members_seq it was built for; anything else is COLD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidings.bounds import INDEX_TTL_S
+from tidings.stores.calls import Arg, Call
+from tidings.stores.keys import Keys
+from tidings.stores.library import Library
+
+NAMES = ("ticks_raise", "ticks_lowest", "ticks_build")
+_library = Library(NAMES)
+SOURCES = _library.sources
+
+
+class TickScripts:
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+
+    def ticks_raise(
+        self, conversation_id: str, user_id: str, *, delivered_seq: int, read_seq: int
+    ) -> Call[tuple[int, int]]:
+        """(delivered, read) as they were before."""
+        keys = (self.keys.delivered(conversation_id), self.keys.readby(conversation_id))
+        args = (user_id, delivered_seq, read_seq, INDEX_TTL_S)
+        return _library.call("ticks_raise", keys, args, lambda reply: (reply[0], reply[1]), has_epoch=False)
+
+    def ticks_lowest(self, conversation_id: str, *, members_seq: int, but: str) -> Call[tuple[int, int] | None]:
+        """(delivered, read) of everybody but one. None: COLD."""
+        return _library.call(
+            "ticks_lowest",
+            self._keys(conversation_id),
+            (members_seq, but),
+            lambda reply: (reply[0], reply[1]) if reply else None,
+        )
+
+    def ticks_build(
+        self, conversation_id: str, *, members_seq: int, marks: Iterable[tuple[str, int, int]]
+    ) -> Call[int]:
+        args: list[Arg] = [members_seq, INDEX_TTL_S]
+        for mark in marks:
+            args += mark
+        return _library.call("ticks_build", self._keys(conversation_id), tuple(args), int)
+
+    def _keys(self, conversation_id: str) -> tuple[str, str, str]:
+        keys = self.keys
+        return keys.conv(conversation_id), keys.delivered(conversation_id), keys.readby(conversation_id)

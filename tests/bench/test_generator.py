@@ -1,0 +1,107 @@
+"""What the generator counts: whole messages and right answers, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bench.connections import Answer, Message, Tally
+from bench.generator import Asking, Sending
+from bench.plan import Pair, Pairs, Reader, Readers
+
+
+class Outgoing:
+    """Stands where a connection would: keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[Any] = []
+
+    def send(self, frame: bytes) -> None:
+        self.frames.append(msgspec.json.decode(frame))
+
+
+def sending(tally: Tally, **load: Any) -> tuple[Sending, Outgoing]:
+    pair = Pair("one", "other", "c1")
+    one, outgoing = Sending(pair, 7, Pairs([pair], "100 %", "run", **load), tally), Outgoing()
+    one.socket = outgoing  # type: ignore[assignment]
+    return one, outgoing
+
+
+def received(number: int) -> Answer:
+    return Answer(type="message.new", message=Message(f"run-7-{number}"))
+
+
+async def test_a_message_is_done_when_it_is_acknowledged_and_received() -> None:
+    tally = Tally()
+    one, outgoing = sending(tally)
+    one.send(0.0)
+    assert outgoing.frames == [
+        {"id": 1, "message_id": "run-7-1", "type": "message.send", "conversation_id": "c1", "text": "100 %"}
+    ]
+    one.on_answer(Answer(type="ok", id=1))
+    assert (tally.units, len(outgoing.frames)) == (0, 1)
+    one.on_received(received(1))
+    assert (tally.units, len(outgoing.frames)) == (1, 2)
+
+
+async def test_the_order_of_the_two_halves_does_not_matter() -> None:
+    tally = Tally()
+    one, _ = sending(tally)
+    one.send(0.0)
+    one.send(0.0)
+    one.on_received(received(2))
+    one.on_answer(Answer(type="ok", id=1))
+    assert tally.units == 0
+    one.on_answer(Answer(type="ok", id=2))
+    one.on_received(received(1))
+    assert tally.units == 2
+
+
+async def test_a_paced_sender_does_not_send_because_a_message_is_done() -> None:
+    tally = Tally()
+    one, outgoing = sending(tally, rate=500.0)
+    one.send(0.0)
+    one.on_answer(Answer(type="ok", id=1))
+    one.on_received(received(1))
+    assert (tally.units, len(outgoing.frames)) == (1, 1)
+
+
+def asking(tally: Tally, ended: list[bool], **load: Any) -> tuple[Asking, Outgoing]:
+    reader = Reader("token", ['{"type":"inbox","limit":2}', '{"type":"inbox","limit":3}'])
+    one, outgoing = Asking(reader, Readers([reader], **load), tally, lambda: ended.append(True)), Outgoing()
+    one.connection = outgoing  # type: ignore[assignment]
+    return one, outgoing
+
+
+async def test_a_reader_goes_round_and_passes_over_events() -> None:
+    tally = Tally()
+    one, outgoing = asking(tally, [])
+    one.ask()
+    one.on_answer(Answer(type="presence"))
+    assert tally.units == 0
+    one.on_answer(Answer(id=1))
+    one.on_answer(Answer(id=1))
+    assert [frame["limit"] for frame in outgoing.frames] == [2, 3, 2]
+    assert tally.units == 2
+
+
+async def test_a_single_pass_ends_after_the_last_request() -> None:
+    tally, ended = Tally(), list[bool]()
+    one, outgoing = asking(tally, ended, is_once=True)
+    one.ask()
+    one.on_answer(Answer(id=1))
+    assert not ended
+    one.on_answer(Answer(id=1))
+    assert ended == [True] and len(outgoing.frames) == 2
+
+
+async def test_an_answer_with_too_few_items_fails_the_run() -> None:
+    tally = Tally()
+    one, _ = asking(tally, [], items=2)
+    one.ask()
+    one.on_answer(Answer(id=1, conversations=[msgspec.Raw(b"{}")]))
+    assert tally.units == 0
+    with pytest.raises(RuntimeError, match="1 items instead of 2"):
+        await tally.failed

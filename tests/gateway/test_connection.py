@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.gateway.conftest import Gateway
+from tests.gateway.wire import PING, PONG, Wire
+from tidings.bounds import BAD_FRAMES_MAX, CONNECT_S, IDLE_S, IN_FLIGHT_PER_SOCKET_MAX, PING_INTERVAL_S
+from tidings.errors import Problem, StoreUnavailable
+
+
+async def test_silence_instead_of_connect_is_closed_4502(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.port)
+    gateway.later(CONNECT_S - 1)
+    gateway.later(1.5)
+    assert await wire.closed() == 4502
+
+
+async def test_nothing_is_answered_before_connect(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.port)
+    assert (await wire.ask("inbox"))["code"] == "unauthorized"
+    assert (await wire.ask("message.send", conversation_id="c1", message_id="m1", text="x"))["code"] == "unauthorized"
+    assert gateway.log.submitted == [] and gateway.inbox.calls == []
+
+
+async def test_a_second_connect_is_a_bad_request(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    assert (await wire.connect(gateway.token("bob")))["code"] == "bad_request"
+
+
+async def test_sends_arrive_in_their_order_and_are_answered_by_id(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for n in range(50):
+        wire.say(id=100 + n, type="message.send", conversation_id="c1", message_id=f"m{n}", text=str(n))
+    answers = [await wire.answer_to(100 + n) for n in range(50)]
+    assert [answer["seq"] for answer in answers] == list(range(1, 51))
+    first = gateway.log.submitted[0]
+    assert (first.sender_id, first.text, first.timestamp) == ("alice", "0", None)
+    assert first.origin == gateway.hub.of_user("alice")[0].connection_id
+
+
+async def test_frames_sent_right_behind_connect_wait_for_hello(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.port)
+    wire.say(id=1, type="connect", token=gateway.token())
+    for n in range(5):
+        wire.say(id=10 + n, type="message.send", conversation_id="c1", message_id=f"m{n}", text="x")
+    heard = [await wire.hear() for _ in range(6)]
+    assert [frame["id"] for frame in heard] == [1, 10, 11, 12, 13, 14]
+    assert heard[0]["type"] == "hello"
+
+
+async def test_a_send_without_id_is_stored_and_not_answered(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    wire.say(type="message.send", conversation_id="c1", message_id="m1", text="x")
+    assert (await wire.ask("ping"))["type"] == "pong"
+    assert len(gateway.log.entries["c1"]) == 1
+
+
+async def test_marks_of_one_device_keep_their_order(gateway: Gateway) -> None:
+    gateway.marks.gate = asyncio.Event()
+    wire = await gateway.wire()
+    wire.say(id=20, type="message.read", conversation_id="c1", up_to_seq=42)
+    wire.say(id=21, type="message.unread", conversation_id="c1", from_seq=40)
+    assert (await wire.ask("ping"))["type"] == "pong"
+    assert gateway.marks.calls == []
+    gateway.marks.gate.set()
+    assert (await wire.answer_to(20))["read_seq"] == 42
+    assert (await wire.answer_to(21))["read_seq"] == 39
+    assert [call[0] for call in gateway.marks.calls] == ["read", "unread"]
+
+
+async def test_acknowledgements_fold_while_one_is_under_way(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for seq in range(1, 101):
+        wire.say(type="message.delivered", acks={"c1": seq})
+    wire.say(id=9, type="message.delivered", acks={"c1": 50, "c2": 7})
+    assert (await wire.answer_to(9))["type"] == "ok"
+    delivered = [call[2] for call in gateway.log.calls if call[0] == "delivered"]
+    assert max(acks.get("c1", 0) for acks in delivered) == 100
+    assert delivered[-1]["c2"] == 7
+    assert len(delivered) < 100
+
+
+async def test_a_refused_acknowledgement_is_answered(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.limiter.refused.add("read")
+    wire.say(id=9, type="message.delivered", acks={"c1": 1})
+    assert (await wire.answer_to(9))["code"] == "rate_limited"
+
+
+async def test_more_requests_than_allowed_wait_unread(gateway: Gateway) -> None:
+    gateway.log.held = []
+    wire = await gateway.wire()
+    count = IN_FLIGHT_PER_SOCKET_MAX + 50
+    for n in range(count):
+        wire.say(id=1000 + n, type="message.send", conversation_id="c1", message_id=f"m{n}", text="x")
+    await gateway.until(lambda: len(gateway.log.held or ()) == IN_FLIGHT_PER_SOCKET_MAX)
+    await asyncio.sleep(0)
+    assert len(gateway.log.held) == IN_FLIGHT_PER_SOCKET_MAX
+    held, gateway.log.held = gateway.log.held, None
+    for draft in held:
+        gateway.log.answer(draft)
+    answers = [await wire.hear() for _ in range(count)]
+    assert {answer["id"] for answer in answers} == {1000 + n for n in range(count)}
+    assert [draft.message_id for draft in gateway.log.submitted] == [f"m{n}" for n in range(count)]
+
+
+async def test_a_bad_frame_is_answered_and_the_socket_stays(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    assert (await wire.ask("no.such"))["code"] == "bad_request"
+    assert (await wire.ask("message.send", conversation_id="{}", message_id="m", text="x"))["code"] == "bad_request"
+    wire.say_text("nonsense")
+    answer = await wire.hear()
+    assert answer["code"] == "bad_request" and "id" not in answer
+    assert (await wire.ask("message.send", conversation_id="c1", message_id="m", text="x" * 16_385))[
+        "code"
+    ] == "too_large"
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_twenty_bad_frames_within_ten_seconds_are_closed_4501(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for _ in range(BAD_FRAMES_MAX - 1):
+        wire.say_text("{")
+        assert (await wire.hear())["code"] == "bad_request"
+    wire.say_text("{")
+    assert await wire.closed() == 4501
+
+
+async def test_bad_frames_far_apart_are_forgiven(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for _ in range(BAD_FRAMES_MAX * 2):
+        wire.say_text("{")
+        assert (await wire.hear())["code"] == "bad_request"
+        gateway.clock.ahead_s += 1
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_a_refused_request_is_not_a_bad_frame(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for _ in range(BAD_FRAMES_MAX + 5):
+        assert (await wire.ask("history", conversation_id="foreign"))["code"] == "not_found"
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_a_silent_peer_is_pinged_and_then_closed_4012(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.later(0)
+    gateway.later(PING_INTERVAL_S + 1)
+    assert (await wire.frame())[0] == PING
+    gateway.later(IDLE_S - PING_INTERVAL_S)
+    assert await wire.closed() == 4012
+
+
+async def test_half_a_frame_does_not_keep_a_socket_alive(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.later(0)
+    wire.writer.write(b"\x81\xfe")
+    gateway.later(IDLE_S + 1)
+    assert await wire.closed() == 4012
+
+
+async def test_a_pong_is_a_sign_of_life(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.later(0)
+    gateway.later(PING_INTERVAL_S + 1)
+    assert (await wire.frame())[0] == PING
+    wire.raw(PONG, b"")
+    assert (await wire.ask("ping"))["type"] == "pong"
+    gateway.later(IDLE_S - PING_INTERVAL_S)
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_a_token_that_expires_closes_4005(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.port)
+    await wire.connect(gateway.token(ttl_s=100))
+    for _ in range(4):  # the client is alive all the time
+        gateway.later(24)
+        assert (await wire.ask("ping"))["type"] == "pong"
+    gateway.later(5)
+    assert await wire.closed() == 4005
+
+
+async def test_a_refreshed_token_keeps_the_socket(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.port)
+    await wire.connect(gateway.token(ttl_s=10))
+    assert (await wire.ask("auth.refresh", token=gateway.token(ttl_s=3600)))["type"] == "ok"
+    gateway.later(20)
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+@pytest.mark.parametrize("user_id", ["bob", None])
+async def test_a_refresh_with_anything_but_the_users_own_token_is_refused(
+    gateway: Gateway, user_id: str | None
+) -> None:
+    wire = await gateway.wire()
+    token = gateway.token(user_id) if user_id else "nonsense"
+    assert (await wire.ask("auth.refresh", token=token))["code"] == "unauthorized"
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_who_leaves_is_detached_and_forgotten(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    (outbound,) = gateway.hub.of_user("alice")
+    wire.drop()
+    await gateway.until(lambda: ("forget", outbound.connection_id) in gateway.log.calls)
+    assert not gateway.hub.of_user("alice")
+
+
+async def test_an_answer_to_someone_who_left_is_nobodys(gateway: Gateway) -> None:
+    gateway.log.held = []
+    wire = await gateway.wire()
+    wire.say(id=1, type="message.send", conversation_id="c1", message_id="m1", text="x")
+    await gateway.until(lambda: gateway.log.held)
+    wire.drop()
+    await gateway.until(lambda: not gateway.hub.of_user("alice"))
+    gateway.log.answer(gateway.log.held[0])
+    refused: Problem = StoreUnavailable()
+    gateway.log.held[0].reply(refused)
+    assert (await (await gateway.wire("bob")).ask("ping"))["type"] == "pong"
+
+
+async def test_an_abandoned_send_reaches_its_lane(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    answer = await wire.ask("message.abandon", conversation_id="c1", message_id="m1")
+    assert answer["type"] == "ok"
+    assert ("abandon", "c1", "m1") in gateway.log.calls

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import SECRET, Gateway
+from tests.gateway.standins import Recorder
+from tests.gateway.test_bodies import entry
+from tests.gateway.test_sockets import slow_reader
+from tidings.gateway import connections
+from tidings.gateway.auth import Auth, AuthSettings
+from tidings.gateway.build import GatewaySettings
+from tidings.gateway.connections import Connections
+from tidings.model import MessageNew
+
+
+async def test_open_sockets_are_counted(gateway: Gateway) -> None:
+    wires = [await gateway.wire(), await gateway.wire("bob")]
+    assert gateway.counts[-1] == 2
+    for wire in wires:
+        wire.drop()
+    await gateway.until(lambda: gateway.counts[-1] == 0)
+
+
+async def test_a_revoked_user_is_closed_4503_and_nobody_else(gateway: Gateway) -> None:
+    mine = [await gateway.wire(), await gateway.wire()]
+    other = await gateway.wire("bob")
+    gateway.server.revoke("alice")
+    assert [await wire.closed() for wire in mine] == [4503, 4503]
+    assert (await other.ask("ping"))["type"] == "pong"
+
+
+async def test_all_queues_together_are_bounded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "NODE_QUEUE_BYTES_MAX", 100_000)
+    slow, quick = await slow_reader(gateway, "alice"), await gateway.wire("bob")
+    (outbound,) = gateway.hub.of_user("alice")
+    while outbound.socket.queued_bytes() < 300_000:  # type: ignore[attr-defined]
+        outbound.push(MessageNew(entry(text="x" * 16_000), 1, False, 1))
+    gateway.later(0)
+    assert await slow.closed() == 4008
+    assert (await quick.ask("ping"))["type"] == "pong"
+
+
+async def test_a_node_without_a_router_still_closes_its_own_sockets() -> None:
+    gateway = Gateway(GatewaySettings(AuthSettings(secret=SECRET)))
+    cases = dataclasses.replace(gateway.cases(), router=None, registry=None)
+    accounts: Any = gateway.accounts
+    auth = Auth(AuthSettings(secret=SECRET), accounts, gateway.clock)
+    outbound = Recorder()
+    gateway.hub.attach(outbound)
+    Connections(auth, cases, accounts, gateway.clock).revoke("alice")
+    assert outbound.closed == 4503
