@@ -74,12 +74,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[Check]
 
 
-def result(name: str, claim: str, settings: dict[str, Any], figures: dict[str, Any], checks: list[Check]) -> Result:
-    """Stamped with where and on what it was measured."""
+def result(command: str, claim: str, settings: dict[str, Any], figures: dict[str, Any], checks: list[Check]) -> Result:
+    """Stamped with where and on what it was measured. `command` is `send` with the options given, if any."""
     return Result(
-        name=name,
+        name=command.split()[0],
         claim=claim,
-        command=f"python -m bench {name}",
+        command=f"python -m bench {command}",
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=commit(),
         machine=machine(),
@@ -132,6 +132,16 @@ def options(name: str, about: str | None, *, seconds: float) -> argparse.Argumen
     return parser
 
 
+def command_of(name: str, parser: argparse.ArgumentParser, given: argparse.Namespace) -> str:
+    """The name with every option that is not its default, as it would be typed."""
+    words = [name]
+    for option, value in vars(given).items():
+        if option != "out" and value != parser.get_default(option):
+            flag = "--" + option.replace("_", "-")
+            words.append(flag if value is True else f"{flag} {value}")
+    return " ".join(words)
+
+
 def show(found: Result, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """One table, then each check against its target."""
     from rich.console import Console  # of the bench extra, which the tests of this module do without
@@ -140,7 +150,7 @@ def show(found: Result, columns: Sequence[str], rows: Sequence[Sequence[object]]
     console = Console(width=max(Console().width, 110))
     table = Table(title=f"{found.name}: {found.claim}", title_justify="left")
     for at, column in enumerate(columns):
-        table.add_column(column, justify="right" if at else "left")
+        table.add_column(column, justify="right" if at else "left", no_wrap=not at)
     for row in rows:
         table.add_row(*(shown(value) for value in row))
     console.print(table)

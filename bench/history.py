@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from bench.common import LIMIT, Check, options, result, show, token, write
+from bench.common import LIMIT, Check, command_of, options, result, show, token, write
 from bench.plan import Measured, Plan, Reader, Readers, measure
 from bench.seeding import group, tables_in
 from bench.servers import Server, folder, tidings
@@ -78,7 +78,7 @@ def main(words: Sequence[str] | None = None) -> None:
         Check("pages a second, HTTP", found["http"].per_s, ">=", 3_000),
     ]
     figures = {str(transport): one.figures() for transport, one in found.items()}
-    finished = result(NAME, CLAIM, settings, figures, checks)
+    finished = result(command_of(NAME, parser, given), CLAIM, settings, figures, checks)
     show(finished, COLUMNS, [_row(transport, one) for transport, one in found.items()])
     write(finished, given.out)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.common import LIMIT, Check, options, result, show, token, write
+from bench.common import LIMIT, Check, command_of, options, result, show, token, write
 from bench.plan import Measured, Plan, Reader, Readers, measure
 from bench.seeding import groups, tables_in
 from bench.servers import Server, folder, tidings
@@ -109,7 +109,7 @@ def main(words: Sequence[str] | None = None) -> None:
         "seconds": given.seconds,
         "limits": f"{LIMIT} for every class",
     }
-    finished = result(NAME, CLAIM, settings, found, checks)
+    finished = result(command_of(NAME, parser, given), CLAIM, settings, found, checks)
     show(finished, COLUMNS, rows)
     write(finished, given.out)
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import hiredis
 
-from bench.common import Check, options, result, show, write
+from bench.common import Check, command_of, options, result, show, write
 from bench.servers import folder
 from tidings.config import Limits, Settings
 from tidings.config_values import Limit
@@ -126,7 +126,8 @@ async def run(data: Path, seconds: float) -> list[tuple[float, float]]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    given = options(NAME, __doc__, seconds=2).parse_args(words)
+    parser = options(NAME, __doc__, seconds=2)
+    given = parser.parse_args(words)
     with folder() as data, asyncio.Runner(loop_factory=loop_factory()) as runner:
         found = runner.run(run(data, given.seconds))
     shares = [mine / bare for mine, bare in found]
@@ -139,7 +140,7 @@ def main(words: Sequence[str] | None = None) -> None:
         "turns": [{"ours_per_s": round(mine), "bare_per_s": round(bare)} for mine, bare in found],
     }
     checks = [Check("share of the bare rate, median", share, ">=", 0.7)]
-    finished = result(NAME, CLAIM, {**settings, "seconds": given.seconds}, figures, checks)
+    finished = result(command_of(NAME, parser, given), CLAIM, {**settings, "seconds": given.seconds}, figures, checks)
     rows = [
         (f"turn {number}", *pair, share)
         for number, (pair, share) in enumerate(zip(found, shares, strict=True), start=1)

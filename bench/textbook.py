@@ -87,7 +87,8 @@ class Chat:
             while True:
                 await socket.send_json(await self.send(user_id, await socket.receive_json()))
         except WebSocketDisconnect:
-            self.sockets.pop(user_id, None)
+            if self.sockets.get(user_id) is socket:  # the user may be back on another one already
+                del self.sockets[user_id]
 
 
 def _user_of(token: str) -> str:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.common import LIMIT, Check, options, result, show, token, write
+from bench.common import LIMIT, Check, command_of, options, result, show, token, write
 from bench.plan import Measured, Plan, Reader, Readers, measure
 from bench.seeding import group, tables_in
 from bench.servers import Server, folder, tidings
@@ -97,7 +97,7 @@ def main(words: Sequence[str] | None = None) -> None:
         operation: {"cpu_us": {str(size): round(us, 1) for size, us in by_size.items()}, "runs": details[operation]}
         for operation, by_size in found.items()
     }
-    finished = result(NAME, CLAIM, settings, figures, checks)
+    finished = result(command_of(NAME, parser, given), CLAIM, settings, figures, checks)
     columns = ("operation", *(f"{size:,} unread" for size in SIZES), "largest / smallest")
     show(finished, columns, [_row(operation, by_size) for operation, by_size in found.items()])
     write(finished, given.out)

@@ -104,6 +104,9 @@ class NodeProcess:
         self.kill()
         wait_gone(valkey)
 
+    def check_alive(self) -> None:
+        assert self._process is not None and self._process.poll() is None, self.said()
+
     def said(self) -> str:
         """Everything it wrote, over all its lives."""
         return self.log.read_text("utf-8", "replace")
@@ -134,12 +137,14 @@ class NodeProcess:
     def token(self, user_id: str) -> str:
         return sign(SECRET, user_id, ttl_s=3600, now_ms=Clock().now_ms())
 
-    def rest(self, method: str, path: str, body: Any = None, user_id: str = "u0") -> tuple[int, Any]:
+    def rest(
+        self, method: str, path: str, body: Any = None, user_id: str = "u0", token: str | None = None
+    ) -> tuple[int, Any]:
         """One REST request: status and decoded answer."""
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             raw = None if body is None else json.dumps(body)
-            link.request(method, path, raw, {"Authorization": f"Bearer {self.token(user_id)}"})
+            link.request(method, path, raw, {"Authorization": f"Bearer {token or self.token(user_id)}"})
             answer = link.getresponse()
             content = answer.read()
             return answer.status, json.loads(content) if content else None

@@ -61,6 +61,8 @@ def test_every_setting_can_be_given_by_each_of_its_names(tmp_path: Path) -> None
         "auth.jwks_url": "https://id.example/jwks",
         "auth.issuer": "i",
         "auth.audience": "a",
+        "push.preview": "true",
+        "push.vapid_contact": "mailto:ops@chat.example",
     }
     for row in rows():
         if row.has("is_flag_only"):

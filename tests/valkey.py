@@ -19,8 +19,9 @@ READY_S = 20.0
 class ValkeyProcess:
     """One server; `command` talks to it without any code that is under test."""
 
-    def __init__(self, folder: Path, args: Sequence[str]) -> None:
+    def __init__(self, folder: Path, args: Sequence[str], binary: Path | None = None) -> None:
         self.folder = folder
+        self.binary = binary or find_binary()
         self.socket = folder / "v.sock"
         self.url = f"unix://{self.socket}"
         self._args = tuple(args)
@@ -36,7 +37,7 @@ class ValkeyProcess:
         settings = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", ""]
         with (self.folder / "v.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(find_binary()), *settings, *self._args], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [str(self.binary), *settings, *self._args], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         deadline_s = time.monotonic() + READY_S
         while not self._answers():

@@ -66,6 +66,28 @@ class Archive:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Push:
+    grace_s: int = setting("10", values.whole(5, 3_600), "seconds a device has to acknowledge before it is pushed to")
+    preview: bool = setting("false", values.flag, "whether a push carries the beginning of the message")
+    apns_key_file: Path | None = setting(None, values.path, "the .p8 key of Apple's push service; unset = not used")
+    apns_key_id: str | None = setting(None, values.text, "the key's id")
+    apns_team_id: str | None = setting(None, values.text, "the team's id")
+    apns_topic: str | None = setting(None, values.text, "the app's bundle id")
+    apns_url: str = setting("https://api.push.apple.com", values.web_url, "Apple's push service")
+    fcm_credentials_file: Path | None = setting(
+        None, values.path, "the JSON file of a Firebase service account; unset = not used"
+    )
+    fcm_url: str = setting("https://fcm.googleapis.com", values.web_url, "Google's push service")
+    vapid_key_file: Path | None = setting(None, values.path, "the PEM P-256 key of Web Push; unset = not used")
+    vapid_contact: str | None = setting(None, values.contact, "mailto: or https: address that push services may use")
+    webpush_hosts: tuple[str, ...] = setting(
+        "fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com",
+        values.push_hosts,
+        "push services that browsers may name; *. = any name below",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Node:
     id: str = setting(lambda: Clock().random_id(6), values.safe_id, "this process's name among the nodes")
 
@@ -97,6 +119,7 @@ class Settings:
     limits: Limits = dataclasses.field(default_factory=Limits)
     unread: Unread = dataclasses.field(default_factory=Unread)
     archive: Archive = dataclasses.field(default_factory=Archive)
+    push: Push = dataclasses.field(default_factory=Push)
     allowed_origins: tuple[str, ...] = setting("", values.origins, "comma-separated origins; empty = same origin")
     members_max: int = setting(
         str(bounds.MEMBERS_MAX), values.whole(2, bounds.MEMBERS_MAX), "members of one conversation at most"

@@ -179,6 +179,23 @@ def web_url(value: str) -> str:
     return value.strip()
 
 
+def contact(value: str) -> str:
+    """Who answers for what we send, as RFC 8292 wants it."""
+    scheme, _, rest = text(value).partition(":")
+    if scheme not in ("mailto", "https") or not rest.strip("/"):
+        raise SettingsError(f"{value!r} is neither mailto:someone@example.com nor an https:// address")
+    return value.strip()
+
+
+def push_hosts(value: str) -> tuple[str, ...]:
+    """Comma-separated host names, each with a port if it is not 443; `*.` in front is any name below."""
+    hosts = tuple(item.strip().lower() for item in value.split(",") if item.strip())
+    for item in hosts:
+        if not re.fullmatch(r"(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?", item):
+            raise SettingsError(f"{item!r} is not a host name such as updates.push.services.mozilla.com")
+    return hosts
+
+
 def origins(value: str) -> tuple[str, ...]:
     """Comma-separated origins; `*` allows every one."""
     return tuple(_origin(item.strip()) for item in value.split(",") if item.strip())

@@ -73,6 +73,7 @@ def _gateway(core: Core) -> GatewayServer:
         resume=core.resume,
         registry=core.registry,
         router=core.router,
+        signals=core.signals,
     )
     try:
         return build_gateway(
@@ -114,6 +115,7 @@ async def _leave(core: Core, gateway: GatewayServer) -> None:
         log.warning("left without finishing everything: %s", error or "out of time")
     finally:
         await gateway.stop()
+        await core.signals.close()
         await core.tending.stop()
 
 

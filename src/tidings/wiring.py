@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from tidings.bounds import SIGNALS_MAX
 from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.config_values import SettingsError
@@ -21,29 +22,34 @@ from tidings.messaging.access import Access
 from tidings.messaging.admitting import Admitting
 from tidings.messaging.conversations import Directory
 from tidings.messaging.deliver import Deliver
+from tidings.messaging.errands import Errands
 from tidings.messaging.history import History
 from tidings.messaging.holds import Holds
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.indexing import Indexing
 from tidings.messaging.limiter import Limit, Limiter
 from tidings.messaging.numbering import Numbering
+from tidings.messaging.presence import Presences
 from tidings.messaging.rebuild import Rebuilds
 from tidings.messaging.receipts import Receipts
 from tidings.messaging.repair import Repair
 from tidings.messaging.resume import Resume
 from tidings.messaging.rows import Rows
 from tidings.messaging.send import Sends
+from tidings.messaging.signals import Signals
 from tidings.messaging.slots import Slots
 from tidings.messaging.storing import Storing
 from tidings.messaging.tending import Tending
 from tidings.messaging.ticks import Ticks
+from tidings.messaging.typists import Typists
 from tidings.messaging.unread import Unread
 from tidings.messaging.verify import Verify
+from tidings.messaging.watching import Watching
 from tidings.routing.bus import Bus
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
-from tidings.stores import scripts, scripts_ticks
+from tidings.stores import scripts, scripts_routing, scripts_ticks
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_embedded import EmbeddedValkey
 from tidings.stores.keyspace_folder import running_socket
@@ -54,7 +60,7 @@ from tidings.stores.scripts_ticks import TickScripts
 from tidings.stores.tables_sqlite import open_sqlite
 from tidings.telemetry import Metrics
 
-LUA = (*scripts.SOURCES.values(), *scripts_ticks.SOURCES.values())
+LUA = (*scripts.SOURCES.values(), *scripts_ticks.SOURCES.values(), *scripts_routing.SOURCES.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +94,7 @@ class Core(Stores):
     indexing: Indexing
     sends: Sends
     repair: Repair
+    signals: Signals
     tending: Tending
     directory: Directory
     verify: Verify
@@ -201,6 +208,7 @@ def build(stores: Stores) -> Core:
         count_deliveries=stores.metrics.deliveries.inc,
     )
     limiter, repair, sends = _sending(stores, lua, access, slots, indexing, deliver, epoch_changes)
+    signals = _signals(stores, access, hub, registry, bus)
     return Core(
         **{field.name: getattr(stores, field.name) for field in dataclasses.fields(stores)},
         hub=hub,
@@ -218,6 +226,7 @@ def build(stores: Stores) -> Core:
         indexing=indexing,
         sends=sends,
         repair=repair,
+        signals=signals,
         tending=Tending(
             hub=hub,
             bus=bus,
@@ -226,6 +235,7 @@ def build(stores: Stores) -> Core:
             deliver=deliver,
             repair=repair,
             sends=sends,
+            signals=signals,
             clock=clock,
         ),
         directory=Directory(
@@ -318,6 +328,33 @@ def _sending(
         measures=metrics,
     )
     return limiter, repair, sends
+
+
+def _signals(stores: Stores, access: Access, hub: Hub, registry: Registry, bus: Bus) -> Signals:
+    """Presence and typing."""
+    keyspace, keys, clock = stores.keyspace, stores.keys, stores.clock
+    errands = Errands(SIGNALS_MAX)
+    watching = Watching(
+        access=access,
+        hub=hub,
+        registry=registry,
+        bus=bus,
+        keyspace=keyspace,
+        keys=keys,
+        clock=clock,
+        node_id=stores.settings.node.id,
+    )
+    presences = Presences(
+        access=access,
+        watching=watching,
+        hub=hub,
+        registry=registry,
+        keyspace=keyspace,
+        keys=keys,
+        errands=errands,
+        clock=clock,
+    )
+    return Signals(watching, Typists(access, watching, errands, clock), presences, errands)
 
 
 class _EpochChanges:

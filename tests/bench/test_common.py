@@ -12,7 +12,20 @@ import msgspec
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from bench.common import SECRET, Check, Result, cpu_s, descendants, percentile, result, shown, token, write
+from bench.common import (
+    SECRET,
+    Check,
+    Result,
+    command_of,
+    cpu_s,
+    descendants,
+    options,
+    percentile,
+    result,
+    shown,
+    token,
+    write,
+)
 
 
 def a_result(*checks: Check) -> Result:
@@ -45,6 +58,15 @@ def test_a_result_says_where_it_is_from_and_survives_its_file(tmp_path: Path) ->
     assert found.commit and found.python.split()[1].count(".") == 2
     assert found.machine["cores"] == os.cpu_count() and found.machine["memory_gib"] > 0
     assert found.command == "python -m bench send"
+
+
+def test_the_command_of_a_result_has_the_options_it_was_made_with() -> None:
+    parser = options("inbox", "About.", seconds=5)
+    parser.add_argument("--big", action="store_true")
+    assert command_of("inbox", parser, parser.parse_args([])) == "inbox"
+    given = parser.parse_args(["--big", "--seconds", "2", "--out", "elsewhere.json"])
+    assert command_of("inbox", parser, given) == "inbox --seconds 2.0 --big"
+    assert result(command_of("inbox", parser, given), "", {}, {}, []).name == "inbox"
 
 
 def test_figures_are_shown_with_the_digits_that_mean_something() -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from bench.connections import Answer, Message, Tally
-from bench.generator import Asking, Sending
+from bench.generator import drain
+from bench.loads import Asking, PairsLoad, Sending
 from bench.plan import Pair, Pairs, Reader, Readers
 
 
@@ -57,6 +58,60 @@ async def test_the_order_of_the_two_halves_does_not_matter() -> None:
     one.on_answer(Answer(type="ok", id=2))
     one.on_received(received(1))
     assert tally.units == 2
+
+
+async def test_a_message_that_comes_twice_fails_the_run() -> None:
+    tally = Tally()
+    one, _ = sending(tally)
+    one.send(0.0)
+    one.on_received(received(1))
+    one.on_received(received(1))
+    assert tally.units == 0
+    with pytest.raises(RuntimeError, match="run-7-1 was received twice"):
+        await tally.failed
+
+
+async def test_a_message_that_comes_again_after_it_was_done_fails_the_run() -> None:
+    tally = Tally()
+    one, _ = sending(tally)
+    one.send(0.0)
+    one.on_received(received(1))
+    one.on_answer(Answer(type="ok", id=1))
+    one.on_received(received(1))
+    with pytest.raises(RuntimeError, match="run-7-1 was received twice"):
+        await tally.failed
+
+
+async def test_what_is_left_of_an_earlier_load_is_not_counted() -> None:
+    tally = Tally()
+    one, _ = sending(tally)
+    one.send(0.0)
+    one.on_received(Answer(type="message.new", message=Message("earlier-7-1")))
+    one.on_answer(Answer(type="ok", id=1))
+    assert tally.units == 0 and not tally.failed.done()
+
+
+async def test_a_message_that_nobody_receives_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.generator.DRAIN_S", 0.1)
+    tally, pair = Tally(), Pair("one", "other", "c1")
+    load = PairsLoad(Pairs([pair], "hi", "run", in_flight=1), tally)
+    load.sending[0].socket = Outgoing()  # type: ignore[assignment]
+    load.start()
+    load.sending[0].on_answer(Answer(type="ok", id=1))
+    with pytest.raises(RuntimeError, match="1 did not come to their end"):
+        await drain(load, tally)
+
+
+async def test_a_load_that_has_finished_is_drained_and_sends_no_more() -> None:
+    tally, pair, outgoing = Tally(), Pair("one", "other", "c1"), Outgoing()
+    load = PairsLoad(Pairs([pair], "hi", "run", in_flight=1), tally)
+    load.sending[0].socket = outgoing  # type: ignore[assignment]
+    load.start()
+    load.stop()
+    load.sending[0].on_answer(Answer(type="ok", id=1))
+    load.sending[0].on_received(Answer(type="message.new", message=Message("run-0-1")))
+    await drain(load, tally)
+    assert (tally.units, len(outgoing.frames)) == (1, 1)
 
 
 async def test_a_paced_sender_does_not_send_because_a_message_is_done() -> None:

@@ -1,4 +1,4 @@
-"""Order and idempotency: many devices send at once and resend a good part; the log holds each message once, in order."""
+"""Order and idempotency: many devices send at once and resend a good part; the log holds each once, in order."""
 
 from __future__ import annotations
 

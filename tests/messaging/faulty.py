@@ -8,16 +8,252 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from tidings import wiring
 from tidings.clock import Clock
 from tidings.config import Node, Settings
-from tidings.errors import Problem, Throttled, Unavailable
+from tidings.errors import Close, Problem, Throttled, Unavailable
 from tidings.messaging.drafts import Draft
-from tidings.model import Close, Event, Sent  # type: ignore[attr-defined]
-from tidings.stores.calls import Call
-from tidings.stores.ports import Group, Refused
+from tidings.model import Entry, Event, MessageNew, Sent
+from tidings.stores.calls import Call, plain
+from tidings.stores.ports import Group
 from tidings.stores.scripts import SOURCES
+from tidings.wiring import Core, Stores
+
+Do = Callable[[], Awaitable[Any]]
+Fault = Callable[[Do], Awaitable[Any]]
+_NAMES = {hashlib.sha1(source.encode()).hexdigest().encode(): name for name, source in SOURCES.items()}
+
+
+async def down(do: Do) -> Any:
+    """Refused: nothing happened, and the caller knows it."""
+    raise Unavailable("down, says the test")
+
+
+async def throttled(do: Do) -> Any:
+    raise Throttled("less, says the test")
+
+
+async def request_lost(do: Do) -> Any:
+    """Nothing happened, and the caller cannot know."""
+    raise Unavailable("no answer, says the test", is_ambiguous=True)
+
+
+async def answer_lost(do: Do) -> Any:
+    """It happened, and the caller cannot know."""
+    await do()
+    raise Unavailable("no answer, says the test", is_ambiguous=True)
+
+
+class Gate:
+    """Holds a request up: `reached` is set when it comes, and it goes on when `opened` is."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def __call__(self, do: Do) -> Any:
+        self.reached.set()
+        await self.opened.wait()
+        return await do()
+
+
+class After(Gate):
+    """Lets the request through and holds up its answer."""
+
+    async def __call__(self, do: Do) -> Any:
+        answer = await do()
+        self.reached.set()
+        await self.opened.wait()
+        return answer
+
+
+class FaultyTables:
+    """Real tables, whose next appends meet the faults in `faults`."""
+
+    def __init__(self, tables: Any) -> None:
+        self._tables = tables
+        self.faults: deque[Fault] = deque()
+        self.appends: list[Sequence[Group]] = []
+        self.pages = 0  # reads of the log
+
+    async def append(self, groups: Sequence[Group]) -> Any:
+        self.appends.append(groups)
+        if self.faults:
+            return await self.faults.popleft()(lambda: self._tables.append(groups))
+        return await self._tables.append(groups)
+
+    async def page(self, *args: Any, **fields: Any) -> Any:
+        self.pages += 1
+        return await self._tables.page(*args, **fields)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tables, name)
+
+
+class FaultyKeyspace:
+    """A real keyspace; `fail(name, fault)` meets the next run that has this script or command in it."""
+
+    def __init__(self, keyspace: Any) -> None:
+        self._keyspace = keyspace
+        self._faults: dict[str, deque[Fault]] = {}
+        self.runs: list[list[str]] = []  # scripts and commands, as they went together
+
+    def fail(self, name: str, *faults: Fault) -> None:
+        self._faults.setdefault(name, deque()).extend(faults)
+
+    async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        names = [_name(call) for call in calls]
+        self.runs.append(names)
+        for name in names:
+            if self._faults.get(name):
+                fault = self._faults[name].popleft()
+                return await fault(lambda: self._keyspace.run(calls))  # type: ignore[no-any-return]
+        return await self._keyspace.run(calls)  # type: ignore[no-any-return]
+
+    async def one(self, call: Call[Any]) -> Any:
+        return (await self.run((call,)))[0]
+
+    @property
+    def said(self) -> list[str]:
+        return [name for run in self.runs for name in run]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._keyspace, name)
+
+
+def _name(call: Call[Any]) -> str:
+    word = call.words[0]
+    if word == b"EVALSHA":
+        return _NAMES.get(call.words[1], "another script")  # type: ignore[arg-type]
+    return word.decode() if isinstance(word, bytes) else str(word)
+
+
+class TurnedClock(Clock):
+    """Real time, and what the test adds to it."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self.elapsed_s = 0.0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.elapsed_s
+
+
+@dataclasses.dataclass(frozen=True)
+class FaultyNode:
+    """A node without sockets, on stores that fail when told to."""
+
+    core: Core
+    tables: FaultyTables
+    keyspace: FaultyKeyspace
+    clock: TurnedClock
+
+    async def send(self, sender_id: str, conversation_id: str, message_id: str, text: str = "hi") -> Sent:
+        return await self.core.sends.send(sender_id, conversation_id, message_id, text)
+
+    def submit(
+        self,
+        sender_id: str,
+        conversation_id: str,
+        message_id: str,
+        text: str = "hi",
+        origin: str | None = None,
+        replies: list[tuple[str, Sent | Problem]] | None = None,
+    ) -> asyncio.Future[Sent | Problem]:
+        """Queued in this very moment. `replies` takes the answers in the order they come."""
+        answer: asyncio.Future[Sent | Problem] = asyncio.get_running_loop().create_future()
+
+        def reply(result: Sent | Problem) -> None:
+            assert not answer.done(), "answered twice"
+            answer.set_result(result)
+            if replies is not None:
+                replies.append((message_id, result))
+
+        self.core.sends.submit(
+            Draft(
+                sender_id=sender_id,
+                conversation_id=conversation_id,
+                message_id=message_id,
+                text=text,
+                origin=origin,
+                reply=reply,
+            )
+        )
+        return answer
+
+    async def code(self, *args: Any, **fields: Any) -> str:
+        """How a send is answered: the problem's code, `stored` or `duplicate`."""
+        return code_of(await self.submit(*args, **fields))
+
+    async def log(self, conversation_id: str) -> list[Entry]:
+        return await self.tables.page(  # type: ignore[no-any-return]
+            conversation_id, after=0, before=1 << 53, limit=100_000, newest_first=False
+        )
+
+    async def unread(self, user_id: str) -> int:
+        return (await self.core.unread.totals(user_id)).total_unread
+
+    async def wrong(self) -> list[Any]:
+        """What verify finds."""
+        return list((await self.core.verify.run(None, repair=False)).wrong)
+
+    async def command(self, *words: str | int) -> Any:
+        return await self.keyspace.one(plain(str(words[1]), *words))
+
+
+def code_of(answer: Sent | Problem) -> str:
+    if isinstance(answer, Problem):
+        return answer.code
+    return "duplicate" if answer.is_duplicate else "stored"
+
+
+def told(log: Sequence[Entry]) -> list[tuple[int, str, str | None]]:
+    """The log in short: seq, kind, message_id."""
+    return [(entry.seq_no, entry.kind, entry.message_id) for entry in log]
+
+
+@asynccontextmanager
+async def open_faulty(settings: Settings, node_id: str) -> AsyncIterator[FaultyNode]:
+    clock = TurnedClock()
+    settings = dataclasses.replace(settings, node=Node(id=node_id))
+    async with wiring.open_core(settings, clock) as plain:
+        keyspace, tables = FaultyKeyspace(plain.keyspace), FaultyTables(plain.tables)
+        stores = {field.name: getattr(plain, field.name) for field in dataclasses.fields(Stores)}
+        core = wiring.build(Stores(**{**stores, "keyspace": keyspace, "tables": tables}))
+        yield FaultyNode(core, tables, keyspace, clock)
+
+
+class Device:
+    """A connection that only listens."""
+
+    def __init__(self, user_id: str, connection_id: str, device: str | None = None) -> None:
+        self.user_id = user_id
+        self.connection_id = connection_id
+        self.device = device
+        self.resumed: dict[str, int] = {}
+        self.events: list[Event] = []
+        self.closed: list[Close] = []
+
+    def push(self, event: Event) -> None:
+        self.events.append(event)
+
+    def push_now(self, event: Event) -> None:
+        self.events.append(event)
+
+    def close(self, code: Close, reason: str = "") -> None:
+        self.closed.append(code)
+
+    async def drained(self) -> None:
+        return None
+
+    def seqs(self) -> list[int]:
+        """Numbers of the entries that were pushed."""
+        return [event.entry.seq_no for event in self.events if isinstance(event, MessageNew)]

@@ -14,6 +14,7 @@ from tidings.gateway.http_accounts import AccountRoutes
 from tidings.gateway.http_conversations import ConversationRoutes
 from tidings.gateway.http_inbox import InboxRoutes
 from tidings.gateway.http_messages import MessageRoutes
+from tidings.gateway.http_presence import PresenceRoutes
 from tidings.gateway.http_pages import MetricsPage, PageRoutes, Readiness
 from tidings.gateway.openapi import openapi_of
 from tidings.gateway.routes import Route
@@ -57,4 +58,5 @@ def _use_case_routes(cases: UseCases) -> list[Route]:
         *InboxRoutes(cases.inbox, cases.unread, cases.limiter).routes(),
         *ConversationRoutes(cases.directory).routes(),
         *MessageRoutes(cases.history, cases.sends, cases.unread, cases.receipts).routes(),
+        *(PresenceRoutes(cases.signals).routes() if cases.signals is not None else ()),
     ]

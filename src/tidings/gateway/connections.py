@@ -71,6 +71,8 @@ class Connections:
         self._cases.hub.detach(connection)
         if self._cases.registry is not None:
             self._cases.registry.release(connection)
+        if self._cases.signals is not None:
+            self._cases.signals.went(connection)
         self._cases.sends.forget(connection.connection_id)
 
     async def welcome(self, connection: Connection, frame: protocol.Connect) -> None:

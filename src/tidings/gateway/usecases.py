@@ -20,6 +20,7 @@ from tidings.model import (
     InboxItem,
     InboxPage,
     Member,
+    Presence,
     ReadState,
     Role,
     Sent,
@@ -170,6 +171,9 @@ class Signals(Protocol):
 
     async def typing(self, user_id: str, conversation_id: str, is_typing: bool, origin: str) -> None: ...
     async def watch(self, outbound: Outbound, conversation_ids: Sequence[str]) -> None: ...
+    def came(self, outbound: Outbound) -> None: ...
+    def went(self, outbound: Outbound) -> None: ...
+    async def presence(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[Presence]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class Welcome:
             connection.turn_away(frame.id, problem, _close_code(problem))
             return
         if connection.is_attached:  # else the client left meanwhile
+            if self._cases.signals is not None:
+                self._cases.signals.came(connection)
             is_resuming = bool(frame.resume) or frame.since is not None
             connection.greet(hello, self._catch_up(connection, frame) if is_resuming else None)
 

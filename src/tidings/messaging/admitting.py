@@ -1,13 +1,13 @@
 """Stage: admit. Who may send now: the limiter is asked once per sender and batch, holds keep refused sends in order.
 
-A resend of a stored message is free: before an id is refused it is looked for among those stored or numbered lately,
-and an admitted one that turns out to be a duplicate gives its slot back. While a user is refused from memory, the look
-is in memory too, so that a flood costs the keyspace nothing.
+A resend is free: before an id is refused it is looked for among those admitted or numbered lately, and an admitted one
+that turns out to be a duplicate gives its slot back. While a user is refused from memory, the look is in memory too, so
+that a flood costs the keyspace nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
@@ -19,25 +19,25 @@ from tidings.stores.calls import Keyspace, plain
 from tidings.stores.keys import Keys
 
 _CLASS = "send"
-_LATELY_MAX = 100_000  # ids stored by this node that it remembers, in each of two generations; 4 MB a generation
+_LATELY_MAX = 50_000  # ids admitted by this node that it remembers, in each of two generations; 4 MB a generation
 Asked = Sequence[tuple[BatchGroup, Draft]]
 
 
 class Lately:
-    """The ids stored last, as hashes: an id that is taken for another's passes for free, and that is all."""
+    """The ids admitted last, as hashes: an id that is taken for another's passes for free, and that is all."""
 
     def __init__(self, size_max: int = _LATELY_MAX) -> None:
         self._size_max = size_max
         self._now: set[int] = set()
         self._before: set[int] = set()
 
-    def add(self, draft: Draft) -> None:
+    def add(self, drafts: Iterable[Draft]) -> None:
         if len(self._now) >= self._size_max:
             self._now, self._before = set(), self._now
-        self._now.add(_hash(draft))
+        self._now.update([hash((draft.conversation_id, draft.sender_id, draft.message_id)) for draft in drafts])
 
     def __contains__(self, draft: Draft) -> bool:
-        key = _hash(draft)
+        key = hash((draft.conversation_id, draft.sender_id, draft.message_id))
         return key in self._now or key in self._before
 
 
@@ -66,35 +66,36 @@ class Admitting:
         over: list[tuple[Asked, Admission]] = []
         for drafts, answer in zip(asking.values(), await self._limiter.admit_many(_CLASS, wanted), strict=True):
             if answer.token:
-                for position, (_, draft) in enumerate(drafts[: answer.admitted]):
+                admitted = [draft for _, draft in drafts[: answer.admitted]]
+                for position, draft in enumerate(admitted):
                     draft.slot = (answer.token, position)
+                self._lately.add(admitted)
             if len(drafts) > answer.admitted:
                 over.append((drafts[answer.admitted :], answer))
         if over:
             await self._refuse(over)
 
-    async def settle(self, groups: Sequence[BatchGroup]) -> None:
-        """After the batch: what it stored is remembered, duplicates give their slots back. Raises Unavailable."""
+    async def give_back(self, groups: Sequence[BatchGroup]) -> None:
+        """Slots of duplicates. Raises Unavailable."""
         free: dict[str, list[str]] = {}
         for group in groups:
             for draft in group.done:
-                if draft.slot is not None or draft.is_duplicate:
-                    self._lately.add(draft)
-                if draft.slot is not None and draft.is_duplicate:
+                if draft.is_duplicate and draft.slot is not None:
                     token, position = draft.slot
                     free.setdefault(draft.sender_id, []).append(f"{token}:{position + 1}")
         if free:
             await self._limiter.give_back(_CLASS, free)
 
     async def _refuse(self, over: Sequence[tuple[Asked, Admission]]) -> None:
-        """All of these are over the limit, unless they were stored before, or are about to be."""
+        """All of these are over the limit, unless they were within it before."""
         asked = [draft for drafts, answer in over if not answer.is_local for _, draft in drafts]
         free = await self._noted(asked)
+        self._lately.add(free)
         limit = self._limiter.count_max(_CLASS)
         refused_in: set[tuple[str, str]] = set()
         for drafts, answer in over:
             for group, draft in drafts:
-                if draft in self._lately or draft in free:
+                if draft in free or draft in self._lately:
                     continue
                 if draft.origin is not None and (draft.origin, draft.conversation_id) in refused_in:
                     group.refuse(draft, Held())
@@ -113,7 +114,3 @@ class Admitting:
         names = [(sent(draft.conversation_id, generation - back), draft.note) for draft in drafts for back in (0, 1)]
         found = await self._keyspace.run([plain(key, b"HEXISTS", key, note) for key, note in names])
         return {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}
-
-
-def _hash(draft: Draft) -> int:
-    return hash((draft.conversation_id, draft.sender_id, draft.message_id))

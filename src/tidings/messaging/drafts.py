@@ -78,6 +78,7 @@ class BatchGroup:
         "drafts",
         "is_answered",
         "is_gone",
+        "is_retried",
         "refused",
         "renumbered",
         "roster",
@@ -94,6 +95,7 @@ class BatchGroup:
         self.voids: list[tuple[int, int]] = []  # (seq_no, sent_ms) given up
         self.renumbered = 0
         self.is_answered = False
+        self.is_retried = False  # an earlier try to store it may have succeeded
         self.is_gone = False  # the conversation does not exist any more
         self.undecided: tuple[int, int] | None = None  # lowest and highest number that may lack its row, or its index
 
@@ -164,18 +166,18 @@ def gather(waiting: deque[Draft], access: Access) -> list[Draft]:
     while waiting and len(batch) < BATCH_ENTRIES_MAX and fan_out < BATCH_FANOUT_MAX and len(later) < _LATER_MAX:
         draft = waiting.popleft()
         id_ = draft.conversation_id
-        if id_ in closed or (id_ in counts and not _may_join(draft, rewritten)):
+        if id_ in closed or (draft.kind != "message" and id_ in counts and not _may_join(draft, rewritten)):
             closed.add(id_)
             later.append(draft)
             continue
         if id_ not in counts:
             roster = access.cached(id_)
             fan_out += len(roster.members) if roster is not None else 1
-        counts[id_] = counts.get(id_, 0) + 1
+        counts[id_] = count = counts.get(id_, 0) + 1
         batch.append(draft)
         if draft.target is not None:
             rewritten.add((id_, draft.target.seq_no))
-        if counts[id_] >= GROUP_ENTRIES_MAX or draft.kind == "member":
+        if count >= GROUP_ENTRIES_MAX or draft.kind == "member":
             closed.add(id_)  # a member change is alone in its commit
     waiting.extendleft(reversed(later))
     return batch

@@ -1,7 +1,7 @@
 """Small work that nobody waits for: kept, bounded, and quiet when a store does not answer.
 
-For what may be lost, such as presence and typing: past the bound work is dropped, and trouble of the stores is a line of
-the debug log. Whatever is not the world's trouble is our mistake and is logged as one. signals.py closes it.
+For what may be lost, such as presence and typing: past the bound work is dropped, and trouble of the stores is a line
+of the debug log. Whatever is not the world's trouble is our mistake and is logged as one. signals.py closes it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Errands:
         task = asyncio.get_running_loop().create_task(self._quietly(work, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # a task that is cancelled before its first step never began it
         return True
 
     async def close(self) -> None:

@@ -51,7 +51,7 @@ class Numbering:
                 else:
                     _assign(group, numbered)
             for group, numbered in zip(waiting, replies, strict=True):
-                if numbered is not None:
+                if numbered is not None and self._is_older(group, numbered.members_seq):
                     await self._check_members(group, numbered)
             if not cold:
                 return
@@ -91,14 +91,18 @@ class Numbering:
             now_ms=self._clock.now_ms(),
         )
 
+    def _is_older(self, group: BatchGroup, members_seq: int) -> bool:
+        roster = group.roster
+        if roster is None or roster.members_seq >= members_seq:
+            return False
+        return self._vain.get(group.conversation_id) != members_seq
+
     async def _check_members(self, group: BatchGroup, numbered: Numbered) -> None:
         """A list older than the numbers is read again, and the senders are looked up in it."""
-        roster, members_seq = group.roster, numbered.members_seq
-        if roster is None or roster.members_seq >= members_seq or self._vain.get(group.conversation_id) == members_seq:
-            return
         try:
             roster = await self._members_as_of(group.conversation_id, numbered)
         except Problem as problem:
+            group.leave_undecided()
             group.refuse_all(problem)
             return
         if roster is None:

@@ -1,8 +1,8 @@
 """Who is online: whoever has a live lease anywhere. Told to the members who watch a shared conversation.
 
-Whoever is back within AWAY_S was never gone. Coming and going is told in batches, paced, and dropped when too much waits;
-what was lost that way, or with a dead node, is found by comparing what watchers here were told with the leases, once per
-WATCH_RENEW_S. `last_seen` is when the last connection went, field `*` of session:{user}. signals.py calls it.
+Whoever is back within AWAY_S was never gone. Coming and going is told in batches, paced, and dropped when too much
+waits; what was lost that way, or with a dead node, is found by comparing what watchers here were told with the leases,
+once per WATCH_RENEW_S. `last_seen` is when the last connection went, field `*` of session:{user}. signals.py calls it.
 """
 
 from __future__ import annotations
@@ -143,24 +143,31 @@ class Presences:
             earlier.cancel()
         self._leaving[user_id] = asyncio.get_running_loop().call_later(self._away_s, self._stayed_away, user_id)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Nothing more is told, but when everybody was last seen is written. Raises StoreError."""
         for leaving in self._leaving.values():
             leaving.cancel()
         self._leaving.clear()
         self._changes.clear()
+        await self._write_seen()
 
     def _keep_seen(self, user_id: str) -> None:
-        self._seen[user_id] = self._clock.now_ms()
+        if len(self._seen) < PRESENCE_WAITING_MAX:
+            self._seen[user_id] = self._clock.now_ms()
         if not self._is_writing:
             self._is_writing = self._errands.run(self._write_seen(), "last_seen")
 
     async def _write_seen(self) -> None:
+        """What could not be written waits for the next time."""
         try:
             while self._seen:
-                seen = [self._seen.popitem() for _ in range(min(len(self._seen), PRESENCE_BURST_MAX))]
+                seen = list(islice(self._seen.items(), PRESENCE_BURST_MAX))
                 keys = [self._keys.session(user_id) for user_id, _ in seen]
                 writes = [plain(key, b"HSET", key, SEEN, at_ms) for key, (_, at_ms) in zip(keys, seen, strict=True)]
                 await self._keyspace.run([*writes, *(plain(key, b"EXPIRE", key, INDEX_TTL_S) for key in keys)])
+                for user_id, at_ms in seen:
+                    if self._seen.get(user_id) == at_ms:
+                        del self._seen[user_id]
         finally:
             self._is_writing = False
 

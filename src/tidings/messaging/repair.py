@@ -144,7 +144,8 @@ class Repair:
             if now_s - undecided.since_s > OPEN_SLOT_S:
                 await self._slots.close(conversation_id, undecided.first, undecided.last)
             reached = await self._index_from(conversation_id, undecided.first)
-            if reached >= undecided.last and self._undecided.get(conversation_id) == undecided:
+            is_decided = reached >= undecided.last or await self._access.load(conversation_id) is None
+            if is_decided and self._undecided.get(conversation_id) == undecided:
                 del self._undecided[conversation_id]
                 if conversation_id not in self._busy:
                     self._idle[conversation_id] = now_s

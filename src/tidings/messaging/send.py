@@ -240,11 +240,11 @@ class Sends:
                     self._note_row(roster, entries, counts)
                     await self._deliver.route(roster, entries, counts, _origins(group))
         self._repair.finished(live)
-        await self._settle(done)
+        await self._give_back(done)
 
-    async def _settle(self, groups: Sequence[BatchGroup]) -> None:
+    async def _give_back(self, groups: Sequence[BatchGroup]) -> None:
         try:
-            await self._admitting.settle(groups)
+            await self._admitting.give_back(groups)
         except StoreError as error:
             log.info("slots of duplicates were not given back: %s", error)
 

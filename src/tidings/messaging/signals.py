@@ -1,8 +1,8 @@
 """Typing and presence behind one door: what the gateway calls, what the bus brings, what a node does while it watches.
 
-All of it is true for a moment, never stored and never promised: where a store does not answer it is dropped, and nothing
-of it runs inside a send. dispatch.py calls `typing` and `watch`, whoever attaches and detaches connections `came` and
-`went`, the receiver of the bus `take`.
+All of it is true for a moment, never stored and never promised: where a store does not answer it is dropped, and
+nothing of it runs inside a send. dispatch.py calls `typing` and `watch`, whoever attaches and detaches connections
+`came` and `went`, the receiver of the bus `take`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Signals:
         return await self._presences.of_members(user_id, conversation_id, user_ids)
 
     def came(self, outbound: Outbound) -> None:
-        """Attached, and its lease claimed."""
+        """Attached, its lease claimed and its inbox built: whom it concerns is looked up there."""
         self._presences.came(outbound)
 
     def went(self, outbound: Outbound) -> None:
@@ -80,8 +80,12 @@ class Signals:
         self._errands.run(self._tell(item), "signal")
 
     async def close(self) -> None:
+        """After the last connection went, while the keyspace is still open."""
         self._typists.close()
-        self._presences.close()
+        try:
+            await self._presences.close()
+        except StoreError as error:
+            log.debug("last_seen was not written: %s", error)
         await self._errands.close()
 
     async def _tell(self, item: Signal) -> None:

@@ -43,6 +43,8 @@ class Storing:
                 if not await self._may_retry(error, deadline_s):
                     _give_up(waiting)
                     return
+                for group in waiting:
+                    group.is_retried = True
                 continue
             again = []
             for group, (sent, positions), refused in zip(waiting, pairs, verdicts, strict=True):
@@ -118,6 +120,7 @@ class Storing:
                 elsewhere.append((draft, row))
             elif row.digest == draft.digest:
                 group.stored(draft, row)
+                draft.is_duplicate = not group.is_retried
             else:
                 draft.is_known = True  # the slot is not ours to close
                 group.refuse(draft, IdConflict())

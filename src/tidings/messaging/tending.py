@@ -15,7 +15,8 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.deliver import Deliver
 from tidings.messaging.repair import Repair
 from tidings.messaging.send import Sends
-from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Pushed
+from tidings.messaging.signals import Signals
+from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Pushed, Signal
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
@@ -34,6 +35,7 @@ class Tending:
         deliver: Deliver,
         repair: Repair,
         sends: Sends,
+        signals: Signals,
         clock: Clock,
     ) -> None:
         self._hub = hub
@@ -43,6 +45,7 @@ class Tending:
         self._deliver = deliver
         self._repair = repair
         self._sends = sends
+        self._signals = signals
         self._clock = clock
         self._missed: dict[str, int] = {}  # user -> entries since then may have passed by
         self._renewed_s = clock.monotonic_s()
@@ -71,7 +74,10 @@ class Tending:
             self._deliver.take(item)
         elif isinstance(item, Pushed | Closing):
             self._router.take(item)
-        elif isinstance(item, Joined):
+        elif isinstance(item, Signal):
+            self._signals.take(item)
+        else:
+            assert isinstance(item, Joined)
             self._registry.heard_of(item.node_id)
 
     def _resubscribed(self) -> None:

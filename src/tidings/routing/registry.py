@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from tidings.bounds import INDEX_TTL_S, JOIN_WAIT_S, LEASE_RENEW_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
+from tidings.bounds import DEVICES_REMEMBERED_MAX, INDEX_TTL_S, JOIN_WAIT_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
 from tidings.clock import Clock
 from tidings.errors import Close, StoreError
 from tidings.routing.bus import Bus, Closing, Joined
 from tidings.routing.hub import Hub, Outbound
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
+from tidings.stores.scripts_routing import session_release
 
 log = logging.getLogger("tidings.registry")
 
@@ -80,17 +82,22 @@ class Registry:
         earlier = None
         if device is not None:
             session = self._keys.session(user_id)
-            earlier = await self._keyspace.one(plain(session, b"HGET", session, device))
+            earlier, count = await self._keyspace.run(
+                [plain(session, b"HGET", session, device), plain(session, b"HLEN", session)]
+            )
+            if count > DEVICES_REMEMBERED_MAX:
+                await self._forget_oldest(session)
         await self._keyspace.run(self._announce(outbound))
         if earlier is not None:
             self._replace(user_id, earlier.decode().partition(" ")[0], outbound)
 
     def release(self, outbound: Outbound) -> None:
         """The connection is gone: take down its own lease, and only that."""
-        ws, session = self._keys.ws(outbound.user_id), self._keys.session(outbound.user_id)
-        calls: list[Call[object]] = [plain(ws, b"ZREM", ws, self._lease(outbound))]
+        ws, lease = self._keys.ws(outbound.user_id), self._lease(outbound)
+        calls: list[Call[Any]] = [plain(ws, b"ZREM", ws, lease)]
         if outbound.device is not None:
-            calls.append(plain(session, b"HSET", session, outbound.device, f"- {self._clock.now_ms()}"))
+            now_ms = self._clock.now_ms()
+            calls.append(session_release(self._keys, outbound.user_id, outbound.device, lease=lease, now_ms=now_ms))
         self._later(calls)
 
     async def renew(self, on_lost: Callable[[str], None]) -> None:
@@ -132,11 +139,11 @@ class Registry:
         counts = await self._keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
         return {user_id: bool(count or self._hub.of_user(user_id)) for user_id, count in zip(ids, counts, strict=True)}
 
-    def _announce(self, outbound: Outbound) -> list[Call[object]]:
+    def _announce(self, outbound: Outbound) -> list[Call[Any]]:
         now_ms = self._clock.now_ms()
         ws, session = self._keys.ws(outbound.user_id), self._keys.session(outbound.user_id)
         lease = self._lease(outbound)
-        calls: list[Call[object]] = [
+        calls: list[Call[Any]] = [
             plain(ws, b"ZADD", ws, now_ms + int(LEASE_S * 1000), lease),
             plain(ws, b"ZREMRANGEBYSCORE", ws, b"-inf", now_ms),
             plain(ws, b"EXPIRE", ws, int(2 * LEASE_S)),
@@ -145,6 +152,13 @@ class Registry:
             calls.append(plain(session, b"HSET", session, outbound.device, f"{lease} {now_ms}"))
             calls.append(plain(session, b"EXPIRE", session, INDEX_TTL_S))
         return calls
+
+    async def _forget_oldest(self, session: str) -> None:
+        """A client that makes up a device name each time must not fill the keyspace."""
+        fields = await self._keyspace.one(plain(session, b"HGETALL", session))
+        ages = {fields[i]: fields[i + 1].partition(b" ")[2] for i in range(0, len(fields), 2) if fields[i] != b"*"}
+        oldest = sorted(ages, key=lambda device: int(ages[device] or 0))[: len(ages) - DEVICES_REMEMBERED_MAX // 2]
+        await self._keyspace.one(plain(session, b"HDEL", session, *oldest))
 
     def _replace(self, user_id: str, lease: str, outbound: Outbound) -> None:
         node_id, _, connection_id = lease.partition(":")
@@ -156,16 +170,14 @@ class Registry:
     def _lease(self, outbound: Outbound) -> str:
         return f"{self._node_id}:{outbound.connection_id}"
 
-    def _later(self, calls: list[Call[object]]) -> None:
+    def _later(self, calls: list[Call[Any]]) -> None:
         task = asyncio.get_running_loop().create_task(self._run_quietly(calls), name="lease")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_quietly(self, calls: list[Call[object]]) -> None:
+    async def _run_quietly(self, calls: list[Call[Any]]) -> None:
         try:
             await self._keyspace.run(calls)
         except StoreError as error:
             log.info("a lease runs out by itself: %s", error)
 
-
-RENEW_EVERY = round(LEASE_RENEW_S / NODE_RENEW_S)  # leases are renewed with every so many renewals of the node

@@ -14,6 +14,7 @@ class Keys:
         assert "{" not in prefix and "}" not in prefix
         self.prefix = prefix
         self.nodes = f"{prefix}nodes"  # zset node -> lease expiry ms; each node renews itself
+        self.push_dead = f"{prefix}push:dead"  # stream of jobs that were given up. MAXLEN ~ PUSH_DEAD_MAX
         self._inbox = prefix + "inbox:{"
         self._mark = prefix + "mark:{"
         self._unread = prefix + "unread:{"
@@ -51,6 +52,10 @@ class Keys:
         """zset: unique per request -> arrival us. TTL = the window."""
         return f"{self._rate}{user_id}}}:{class_name}"
 
+    def acks(self, user_id: str) -> str:
+        """hash: device:conversation -> the seq it has or was told of, device -> the badge it shows. TTL ACKS_TTL_S."""
+        return f"{self.prefix}acks:{{{user_id}}}"
+
     # one conversation: one slot
     def conv(self, conversation_id: str) -> str:
         """hash: seq, at, epoch, members_seq, and open:<node> -> the seq range that node has under way."""
@@ -80,3 +85,16 @@ class Keys:
     def open(self, node_id: str) -> str:
         """set of conversations in which the node has numbers under way."""
         return f"{self.prefix}open:{{{node_id}}}"
+
+    # one shard: one slot
+    def due(self, shard: int) -> str:
+        """zset: conversation_id -> when to look who has not acknowledged, ms; and one member with its birth at +inf."""
+        return f"{self.prefix}due:{{{shard}}}"
+
+    def push(self, shard: int) -> str:
+        """stream of push jobs with the consumer group `notify`. MAXLEN ~ PUSH_JOBS_MAX; finished jobs are deleted."""
+        return f"{self.prefix}push:{{{shard}}}"
+
+    def push_later(self, shard: int) -> str:
+        """zset: push job -> when to try again, ms."""
+        return f"{self.prefix}later:{{{shard}}}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import hiredis
@@ -23,22 +24,24 @@ _pack = cast(Callable[[tuple[str, ...]], bytes], hiredis.pack_command)
 
 
 class Feed:
-    """Listens to one sharded channel of one server."""
+    """Listens to one sharded channel, on the server that `locate` names before each attempt."""
 
     def __init__(
         self,
-        address: Address,
+        locate: Callable[[], Address],
         channel: str,
         clock: Clock,
         on_message: Callable[[bytes], None],
         on_subscribed: Callable[[], None],
     ) -> None:
-        self._address = address
+        self._locate = locate
+        self._address = locate()
         self._channel = channel
         self._clock = clock
         self._on_message = on_message
         self._on_subscribed = on_subscribed
         self._ear: Ear | None = None
+        self._is_cut = asyncio.Event()  # ends the keeper's pause early
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -57,9 +60,14 @@ class Feed:
         if self._ear is not None:
             self._ear.cut()
 
+    def follow(self) -> None:
+        """The channel may be served elsewhere now: then subscribe there."""
+        if self.is_up and self._ear is not None and self._locate() != self._address:
+            self._ear.cut()
+
     async def _subscribe(self) -> Ear:
-        ear = Ear(self._channel, self._on_message, self._clock)
-        address = self._address
+        ear = Ear(self._channel, self._on_message, self._is_cut.set, self._clock)
+        address = self._address = self._locate()
         try:
             async with asyncio.timeout(KEYSPACE_CONNECT_S):
                 await connect_to(address, lambda: ear)
@@ -77,7 +85,7 @@ class Feed:
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(BUS_PROBE_S if self.is_up else KEYSPACE_RETRY_S * (0.5 + self._clock.random_fraction()))
+            await self._pause()
             if self._ear is not None and self._ear.is_subscribed:
                 self._ear.probe()
                 continue
@@ -86,13 +94,26 @@ class Feed:
             except Unavailable as error:
                 log.debug("feed still down: %s", error)
 
+    async def _pause(self) -> None:
+        """Until the next probe, or until the subscription ends; then a little, so that no server spins us."""
+        if self.is_up:
+            self._is_cut.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BUS_PROBE_S):
+                    await self._is_cut.wait()
+        if not self.is_up:
+            await asyncio.sleep(KEYSPACE_RETRY_S * (0.5 + self._clock.random_fraction()))
+
 
 class Ear(asyncio.Protocol):
     """One life of the connection."""
 
-    def __init__(self, channel: str, on_message: Callable[[bytes], None], clock: Clock) -> None:
+    def __init__(
+        self, channel: str, on_message: Callable[[bytes], None], on_cut: Callable[[], None], clock: Clock
+    ) -> None:
         self._channel = channel.encode()
         self._on_message = on_message
+        self._on_cut = on_cut
         self._clock = clock
         self._reader = hiredis.Reader(notEnoughData=None)
         self._transport: asyncio.Transport | None = None
@@ -117,6 +138,7 @@ class Ear(asyncio.Protocol):
         self.subscribed.set()
         if self._transport is not None:
             self._transport.abort()
+        self._on_cut()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -67,6 +67,7 @@ class Link:
         self.clock = clock
         self._count = count
         self._listeners: list[EpochListener] = []
+        self._on_lost: list[Callable[[], None]] = []
         self._wire: Wire | None = None
         self._epoch = ""  # the last one known, kept while the link is down
         self._up = asyncio.Event()
@@ -84,11 +85,25 @@ class Link:
         return self._wire is not None
 
     @property
+    def is_busy(self) -> bool:
+        """Answers are waited for."""
+        return self._wire is not None and self._wire.is_busy
+
+    @property
     def epoch(self) -> str:
         """Of the connection there is now; raises Unavailable when there is none."""
         if self._wire is None:
             raise self._unavailable()
         return self._wire.epoch
+
+    @property
+    def last_epoch(self) -> str:
+        """The last one known, up or down."""
+        return self._epoch
+
+    def on_lost(self, listener: Callable[[], None]) -> None:
+        """Called after every loss of the connection."""
+        self._on_lost.append(listener)
 
     def on_epoch(self, listener: EpochListener) -> None:
         """`listener(old, new)` after every change; after a reconnect, before any call reaches the new life."""
@@ -115,10 +130,27 @@ class Link:
         wire = self._wire or await self._wait_up()
         run = await wire.send(calls)
         if run.is_faulty:
-            await self._mend(calls, run)
+            await self.mend(calls, run)
         return run
 
-    async def _mend(self, calls: Sequence[Call[Any]], run: Run) -> None:
+    def begin(self, calls: Sequence[Call[Any]]) -> asyncio.Future[Run] | None:
+        """An exchange that does not wait: whoever takes its run mends it. None: the link is down."""
+        return self._wire.send(calls) if self._wire is not None else None
+
+    async def glance(self, calls: Sequence[Call[Any]]) -> Run:
+        """One exchange over a connection of its own, whatever the server is: a replica knows its cluster too."""
+        wire = Wire(self.label, self._count, self._lose)
+        try:
+            async with asyncio.timeout(KEYSPACE_CONNECT_S):
+                await dial(self.address, wire)
+                await self._sign_in(wire)
+                return await wire.send(calls)
+        except TimeoutError:
+            raise Unavailable(f"{self.label}: no answer within {KEYSPACE_CONNECT_S:g} s") from None
+        finally:
+            wire.cut("it was only asked once")
+
+    async def mend(self, calls: Sequence[Call[Any]], run: Run) -> None:
         """Load the scripts and repeat the calls that missed them; the other calls of the run happened already."""
         missed = [at for at, answer in enumerate(run.answers) if is_refusal(answer, "NOSCRIPT")]
         if missed:
@@ -224,6 +256,8 @@ class Link:
         self._down_reason = reason
         self._nudge.set()
         log.warning("keyspace lost address=%s reason=%r", self.label, reason)
+        for listener in self._on_lost:
+            listener()
 
     def _tell(self, epoch: str) -> None:
         old, self._epoch = self._epoch, epoch

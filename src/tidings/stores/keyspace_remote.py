@@ -58,7 +58,7 @@ class SingleKeyspace:
         self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
     ) -> Feed:
         """Listen to a sharded channel, on a connection of its own; raises Unavailable."""
-        feed = Feed(self._link.address, channel, self._link.clock, on_message, on_subscribed)
+        feed = Feed(lambda: self._link.address, channel, self._link.clock, on_message, on_subscribed)
         await feed.open()
         return feed
 

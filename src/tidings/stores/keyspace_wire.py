@@ -122,6 +122,11 @@ class Wire(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self._waiting: deque[Run] = deque()
 
+    @property
+    def is_busy(self) -> bool:
+        """Answers are waited for."""
+        return bool(self._waiting)
+
     def send(self, calls: Sequence[Call[Any]]) -> asyncio.Future[Run]:
         """The run's future. All of it is packed before anything is queued: a call that cannot be packed harms none."""
         if self.is_lost:

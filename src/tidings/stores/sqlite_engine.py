@@ -139,11 +139,12 @@ class Threads:
     async def run(self, work: Work[T]) -> T:
         if self._is_closed:
             raise Unavailable("the tables are closed")
-        errand = Errand(work, self._loop.create_future())
+        future: asyncio.Future[T] = self._loop.create_future()
+        errand = Errand(work, future)
         if not self._gathering:
             self._loop.call_soon(self._hand_over)
         self._gathering.append(errand)
-        return await errand.future
+        return await future
 
     async def close(self) -> None:
         """Finishes what waits, then ends the threads and their connections."""

@@ -107,7 +107,7 @@ def _epoch_of(connection: apsw.Connection, path: Path, clock: Clock) -> str:
             _create_tables(connection, clock)
         elif "meta" not in tables:
             raise Unavailable(f"{path} is an SQLite database, but not one of Tidings")
-        meta: dict[str, str] = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+        meta = {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM meta")}
         _check_version(path, int(meta["schema_version"]))
     except BaseException:
         if connection.in_transaction:

@@ -51,6 +51,8 @@ class SqliteTables:
 
     def __init__(self, epoch: str, *, reads: Threads, writes: Threads) -> None:
         self._epoch = epoch
+        self.reads = reads  # sqlite_devices.py has its errands done by the same threads
+        self.writes = writes
         self._read = reads.run
         self._write = writes.run
         self._threads = (writes, reads)

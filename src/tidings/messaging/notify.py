@@ -1,0 +1,300 @@
+"""Push: jobs go into a stream before anybody forgets why, and leave it only when every device was told or needs not be.
+
+A worker on each node takes jobs as a member of one consumer group. What a dead worker had is taken over after
+PUSH_IDLE_S; a job that was handed out five times without an end is a dead letter. A device may so be told twice, under
+the same collapse id, and never not at all. A provider that says "not now" gets only what it did not take, later.
+pending.py puts jobs in; receipts and reads note what devices have (`acknowledged`, `badge`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from tidings import bounds
+from tidings.clock import Clock
+from tidings.errors import Problem, StoreError
+from tidings.messaging.acks import Acks, told
+from tidings.messaging.notices import BADGE_COLLAPSE_ID, Content, Notices
+from tidings.model_push import Device, Job, Notice, Outcome, Verdict
+from tidings.stores.calls import Call, Keyspace
+from tidings.stores.ports_push import Devices, Push
+from tidings.stores.scripts_push import PushScripts
+
+log = logging.getLogger("tidings.notify")
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Job).decode
+_STOP_S = 5.0  # what is under way may end; the rest is taken over by others
+_JITTER = 0.2  # of a wait, so that what was put off together does not come back together
+
+
+class Notify:
+    """`providers` by name; without any nothing is queued. `count(provider, outcome)` for the metrics."""
+
+    def __init__(
+        self,
+        *,
+        keyspace: Keyspace,
+        scripts: PushScripts,
+        acks: Acks,
+        devices: Devices,
+        notices: Notices,
+        providers: Mapping[str, Push],
+        clock: Clock,
+        node_id: str,
+        count: Callable[[str, str], None],
+        idle_s: float = bounds.PUSH_IDLE_S,
+    ) -> None:
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._acks = acks
+        self._devices = devices
+        self._notices = notices
+        self._providers = providers
+        self._clock = clock
+        self._node_id = node_id
+        self._count = count
+        self._idle_ms = int(idle_s * 1000)
+        self._badges: dict[str, str] = {}  # users whose badge changed -> the device that knows, if it is one
+        self._paused: dict[str, float] = {}  # provider -> until when it wants nothing, monotonic s
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._nudge = asyncio.Event()
+
+    # --- what others call -------------------------------------------------------------------------
+
+    async def tell(self, conversation_id: str, newest: Mapping[str, int]) -> None:
+        """Queue a job for each user (-> seq of the entry) with a device that neither has it nor was told of it."""
+        if not self._providers or not newest:
+            return
+        owned = await self._devices.devices_of(newest)
+        wanted = [(user_id, [device.device_id for device in mine]) for user_id, mine in owned.items()]
+        seqs = await self._acks.seqs(wanted, conversation_id)
+        behind = [user_id for (user_id, _), found in zip(wanted, seqs, strict=True) if min(found) < newest[user_id]]
+        now_ms = self._clock.now_ms()
+        await self._put(
+            [
+                Job(user_id=user_id, made_ms=now_ms, conversation_id=conversation_id, seq_no=newest[user_id])
+                for user_id in behind
+            ]
+        )
+
+    def acknowledged(self, user_id: str, device: str | None, acks: Mapping[str, int]) -> None:
+        """A device has everything up to these. Never blocks. A connection without a device is nobody's phone."""
+        if self._providers and device is not None:
+            self._acks.note(user_id, device, acks)
+
+    def badge(self, user_id: str, but_device: str | None = None) -> None:
+        """The user read something: devices that show another number hear of it, silently. Never blocks."""
+        if not self._providers or (user_id not in self._badges and len(self._badges) >= bounds.PUSH_NOTES_MAX):
+            return
+        knows = but_device or ""
+        self._badges[user_id] = knows if self._badges.get(user_id, knows) == knows else ""
+
+    def start(self) -> None:
+        if self._providers:
+            loop = asyncio.get_running_loop()
+            self._tasks = [
+                loop.create_task(self._work(), name="push"),
+                loop.create_task(self._tend(), name="push-notes"),
+            ]
+
+    async def stop(self) -> None:
+        """Takes no more; what is under way may end, and what cannot is done by another node."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=_STOP_S)
+            for task in late:
+                task.cancel()
+        try:
+            await self.flush()
+        except StoreError as error:
+            log.info("devices may be told once more: %s", error)
+        for provider in self._providers.values():
+            await provider.close()
+
+    async def flush(self) -> None:
+        """Write what was noted, and queue the badges of those who have devices."""
+        await self._acks.flush()
+        badges, self._badges = self._badges, {}
+        if badges:
+            owned = await self._devices.devices_of(badges)
+            now_ms = self._clock.now_ms()
+            await self._put([Job(user_id=id_, made_ms=now_ms, but_device=badges[id_]) for id_ in owned])
+
+    async def _put(self, jobs: Sequence[Job]) -> None:
+        if jobs:
+            await self._keyspace.run([self._scripts.push_add(job.user_id, _encode(job)) for job in jobs])
+            self._nudge.set()
+
+    async def _tend(self) -> None:
+        while True:
+            await asyncio.sleep(bounds.ACKS_WRITE_S)
+            try:
+                await self.flush()
+            except StoreError as error:
+                log.info("devices may be told once more: %s", error)
+
+    # --- the worker -------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            free = bounds.PUSH_IN_FLIGHT_MAX - len(self._under_way)
+            self._nudge.clear()
+            try:
+                if free > 0 and await self.take(free):
+                    continue
+            except StoreError as error:
+                log.info("push waits for the keyspace: %s", error)
+            try:
+                async with asyncio.timeout(bounds.PUSH_POLL_S):
+                    await self._nudge.wait()
+            except TimeoutError:
+                pass
+
+    async def take(self, limit: int) -> int:
+        """Start what is to be done, about `limit` jobs at most; how many it were."""
+        shards = range(bounds.PUSH_SHARDS)
+        each = max(1, limit // bounds.PUSH_SHARDS)
+        take = self._scripts.push_take
+        most = bounds.PUSH_DELIVERIES_MAX
+        found = await self._keyspace.run(
+            [take(shard, self._node_id, limit=each, idle_ms=self._idle_ms, deliveries_max=most) for shard in shards]
+        )
+        for shard, taken in zip(shards, found, strict=True):
+            for job_id, raw in taken.dead:
+                await self._end(shard, job_id, [self._scripts.push_bury(raw, "no end in five deliveries")])
+            for job_id, raw in taken.jobs:
+                self._begin(shard, job_id, raw)
+        return sum(len(taken.jobs) + len(taken.dead) for taken in found)
+
+    def _begin(self, shard: int, job_id: str, raw: bytes) -> None:
+        task = asyncio.get_running_loop().create_task(self._do(shard, job_id, raw), name="push-job")
+        self._under_way.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._nudge.set()
+
+    async def _do(self, shard: int, job_id: str, raw: bytes) -> None:
+        """One job. Whatever goes wrong, it stays in the stream, or is put off, or is a dead letter."""
+        try:
+            await self._end(shard, job_id, await self._carry_out(shard, raw))
+        except StoreError as error:
+            log.info("a push job is left to be taken again: %s", error)
+        except Exception:
+            log.exception("a push job failed")
+
+    async def _end(self, shard: int, job_id: str, calls: Sequence[Call[object]]) -> None:
+        """What follows from a job, and its end, in this order: the end comes last."""
+        await self._keyspace.run([*calls, *self._scripts.push_done(shard, job_id)])
+
+    async def _carry_out(self, shard: int, raw: bytes) -> list[Call[object]]:
+        """Tell the devices; the calls that follow from what became of it."""
+        try:
+            job = _decode(raw)
+        except msgspec.DecodeError:
+            return [self._scripts.push_bury(raw, "not a job")]
+        try:
+            content = await self._notices.content(job)
+            devices = await self._addressees(job, content) if content is not None else []
+        except (StoreError, Problem) as error:
+            return [self._again(shard, job, Outcome(Verdict.LATER, str(error)), ())]
+        if content is None or not devices:
+            return []
+        outcomes = await asyncio.gather(*(self._send(_notice(job, content, device)) for device in devices))
+        await self._forget_gone(devices, outcomes)
+        return self._follow(shard, job, content, list(zip(devices, outcomes, strict=True)))
+
+    async def _addressees(self, job: Job, content: Content) -> list[Device]:
+        """The devices that do not know yet."""
+        owned = [
+            device
+            for device in await self._devices.devices(job.user_id)
+            if device.device_id != job.but_device and (not job.device_ids or device.device_id in job.device_ids)
+        ]
+        ids = [device.device_id for device in owned]
+        if not ids:
+            return []
+        if not job.conversation_id:
+            shown = await self._acks.badges(job.user_id, ids)
+            return [device for device, badge in zip(owned, shown, strict=True) if badge not in (-1, content.badge)]
+        [seqs] = await self._acks.seqs([(job.user_id, ids)], job.conversation_id)
+        return [device for device, seq_no in zip(owned, seqs, strict=True) if seq_no < job.seq_no]
+
+    async def _send(self, notice: Notice) -> Outcome:
+        name = notice.device.provider
+        provider, now_s = self._providers.get(name), self._clock.monotonic_s()
+        if provider is None:
+            return Outcome(Verdict.REFUSED, "not set up")
+        if self._paused.get(name, 0.0) > now_s:
+            return Outcome(Verdict.LATER, "paused", self._paused[name] - now_s)
+        try:
+            async with asyncio.timeout(bounds.PUSH_JOB_S):
+                outcome = await provider.send(notice)
+        except TimeoutError:
+            outcome = Outcome(Verdict.LATER, "timeout")
+        self._count(name, outcome.verdict.value)
+        if outcome.verdict in (Verdict.REFUSED, Verdict.LATER):
+            log.warning("push %s by %s: %s", outcome.verdict.value, name, outcome.reason)
+        if outcome.is_for_all:
+            self._paused[name] = now_s + (outcome.retry_after_s or bounds.PUSH_RETRY_S)
+        return outcome
+
+    async def _forget_gone(self, devices: Sequence[Device], outcomes: Sequence[Outcome]) -> None:
+        """Only while it still is the token that the provider refused."""
+        for device, outcome in zip(devices, outcomes, strict=True):
+            if outcome.verdict is Verdict.GONE:
+                try:
+                    await self._devices.remove_device(device.user_id, device_id=device.device_id, token=device.token)
+                except StoreError as error:
+                    log.info("a dead token is forgotten another time: %s", error)
+
+    def _follow(
+        self, shard: int, job: Job, content: Content, results: Sequence[tuple[Device, Outcome]]
+    ) -> list[Call[object]]:
+        fields: dict[str, int] = {}
+        later: list[tuple[Device, Outcome]] = []
+        for device, outcome in results:
+            if outcome.verdict is Verdict.LATER:
+                later.append((device, outcome))
+            elif outcome.verdict is not Verdict.GONE and job.conversation_id:
+                fields[told(device.device_id, job.conversation_id)] = job.seq_no
+            if outcome.verdict is Verdict.SENT:
+                fields[device.device_id] = content.badge
+        calls = self._acks.set_calls(job.user_id, fields)
+        if later:
+            longest = max((outcome for _, outcome in later), key=lambda one: one.retry_after_s or 0.0)
+            calls.append(self._again(shard, job, longest, tuple(device.device_id for device, _ in later)))
+        return calls
+
+    def _again(self, shard: int, job: Job, outcome: Outcome, device_ids: tuple[str, ...]) -> Call[object]:
+        """The same job later, for the devices that are left; or never, when it is too old to matter."""
+        now_ms = self._clock.now_ms()
+        left = msgspec.structs.replace(job, device_ids=device_ids or job.device_ids, tries=job.tries + 1)
+        if now_ms - job.made_ms > bounds.PUSH_AGE_S * 1000:
+            return self._scripts.push_bury(_encode(left), f"too old: {outcome.reason}")
+        doubled_s = min(bounds.PUSH_RETRY_S * 2 ** min(job.tries, 10), bounds.PUSH_RETRY_S_MAX)
+        wait_s = outcome.retry_after_s if outcome.retry_after_s is not None else doubled_s
+        wait_ms = int(wait_s * 1000 * (1 + _JITTER * self._clock.random_fraction()))
+        return self._scripts.push_put_off(shard, _encode(left), now_ms + wait_ms)
+
+
+def _notice(job: Job, content: Content, device: Device) -> Notice:
+    return Notice(
+        device=device,
+        collapse_id=job.conversation_id or BADGE_COLLAPSE_ID,
+        badge=content.badge,
+        title=content.title,
+        body=content.body,
+        is_silent=content.is_silent,
+        conversation_id=job.conversation_id or None,
+        seq_no=job.seq_no or None,
+    )

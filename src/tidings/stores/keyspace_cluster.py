@@ -1,0 +1,237 @@
+"""The keyspace on a Valkey or Redis Cluster: the `Keyspace` of calls.py over one link per primary.
+
+A run is split by server, sent to all of them at once, and rejoined in order: one round trip, as long as the slowest. It
+is no transaction: calls of one run keep their order on one server only, and when a part of it fails the whole run
+raises, with the truth about what may have happened. A slot that moved is learned from the refusal and only the refused
+calls are repeated; a slot whose primary is another life of a server is told to the epoch listeners before anything is
+sent there. keyspace_topology.py knows who serves what. wiring.py opens it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from tidings.bounds import CLUSTER_REDIRECTS_MAX
+from tidings.clock import Clock
+from tidings.errors import Unavailable
+from tidings.stores.calls import Call, plain
+from tidings.stores.keyspace_feed import Feed
+from tidings.stores.keyspace_link import EpochListener, Link
+from tidings.stores.keyspace_remote import KeyspaceMistake, verdict
+from tidings.stores.keyspace_slots import Redirect, parse_cluster_url, parse_redirect, slot_of
+from tidings.stores.keyspace_topology import Topology
+from tidings.stores.keyspace_wire import Address, ErrorReply, Run
+
+R = TypeVar("R")
+
+_ASKING = plain("", b"ASKING")
+
+
+class Part:
+    """The calls of a run that one server gets, and where they stand in it."""
+
+    __slots__ = ("calls", "is_asking", "link", "positions")
+
+    def __init__(self, link: Link, is_asking: bool = False) -> None:
+        self.link = link
+        self.is_asking = is_asking  # each call is led by ASKING: the slot is on its way to this server
+        self.calls: list[Call[Any]] = []
+        self.positions: list[int] = []
+
+    def add(self, position: int, call: Call[Any]) -> None:
+        self.positions.append(position)
+        if self.is_asking:
+            self.calls.append(_ASKING)
+        self.calls.append(call)
+
+    def answers_of(self, run: Run) -> list[Any]:
+        return run.answers[1::2] if self.is_asking else run.answers
+
+
+class ClusterKeyspace:
+    """All slots, wherever they are."""
+
+    def __init__(self, topology: Topology, clock: Clock) -> None:
+        self._topology = topology
+        self._clock = clock
+        self._feeds: WeakSet[Feed] = WeakSet()
+        topology.on_change(self._follow)
+
+    async def run(self, calls: Sequence[Call[R]]) -> list[R]:
+        parts = self._split(calls)
+        if len(parts) == 1:
+            run = await parts[0].link.exchange(calls)
+            answers, is_faulty = run.answers, run.is_faulty
+        else:
+            answers = [None] * len(calls)
+            is_faulty = await self._exchange(parts, answers)
+        if is_faulty:
+            await self._redirect(calls, parts, answers)
+        return [call.parse(answer) for call, answer in zip(calls, answers, strict=True)]
+
+    async def one(self, call: Call[R]) -> R:
+        return (await self.run((call,)))[0]
+
+    def epoch(self, key: str) -> str:
+        return self._topology.owners[slot_of(key)].epoch
+
+    def is_up(self) -> bool:
+        """Every slot is served."""
+        return self._topology.is_up
+
+    def on_epoch(self, listener: EpochListener) -> None:
+        """`listener(old, new)` whenever slots are met in another life of their server, or on another server."""
+        self._topology.on_epoch(listener)
+
+    async def subscribe(
+        self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> Feed:
+        """Listen to a sharded channel on whichever primary has its slot; raises Unavailable."""
+        slot = slot_of(channel)
+        feed = Feed(lambda: self._locate(slot), channel, self._clock, on_message, on_subscribed)
+        await feed.open()
+        self._feeds.add(feed)
+        return feed
+
+    async def close(self) -> None:
+        await self._topology.close()
+
+    # --- one run ----------------------------------------------------------------------------------
+
+    def _split(self, calls: Sequence[Call[Any]]) -> list[Part]:
+        owners, parts = self._topology.owners, dict[Link, Part]()
+        for position, call in enumerate(calls):
+            link = owners[slot_of(call.key)]
+            part = parts.get(link)
+            if part is None:
+                part = parts[link] = Part(link)
+            part.positions.append(position)
+            part.calls.append(call)
+        return list(parts.values())
+
+    async def _exchange(self, parts: Sequence[Part], answers: list[Any]) -> bool:
+        """Everything on its way before the first answer is waited for. Whether something is amiss; losses are answers.
+
+        Links that are up need no task of their own: their runs are under way as soon as they are handed over.
+        """
+        begun = [_begin(part) for part in parts]
+        is_faulty = False
+        try:
+            for part, future in zip(parts, begun, strict=True):
+                is_faulty |= await _settle(part, future, answers)
+        finally:
+            for future in begun:
+                _drop(future)
+        return is_faulty
+
+    async def _redirect(self, calls: Sequence[Call[Any]], parts: Sequence[Part], answers: list[Any]) -> None:
+        """Follow what was refused because its slot is elsewhere, until all is answered. Raises what remains."""
+        for _ in range(CLUSTER_REDIRECTS_MAX):
+            if any(isinstance(answer, Unavailable) for answer in answers):
+                break
+            parts = await self._elsewhere(calls, parts, answers)
+            if not parts or not await self._exchange(parts, answers):
+                break
+        if any(isinstance(answer, ErrorReply | Unavailable) for answer in answers):
+            self._topology.refresh_soon()
+            raise _verdict(calls, answers)
+
+    async def _elsewhere(
+        self, calls: Sequence[Call[Any]], parts: Sequence[Part], answers: list[Any]
+    ) -> list[Part]:
+        """The redirected calls by the servers they were sent on to."""
+        found: dict[tuple[Link, bool], Part] = {}
+        for part in parts:
+            host = part.link.address.host
+            for position in part.positions:
+                answer = answers[position]
+                redirect = parse_redirect(str(answer), host) if isinstance(answer, ErrorReply) else None
+                if redirect is None:
+                    continue
+                try:
+                    link = await self._target(redirect)
+                except Unavailable as error:
+                    answers[position] = error
+                    continue
+                at = (link, not redirect.is_moved)
+                found.setdefault(at, Part(*at)).add(position, calls[position])
+        return list(found.values())
+
+    async def _target(self, redirect: Redirect) -> Link:
+        if redirect.is_moved:
+            return await self._topology.learn(redirect.slot, redirect.place)
+        return await self._topology.link_to(redirect.place)
+
+    # --- feeds ------------------------------------------------------------------------------------
+
+    def _locate(self, slot: int) -> Address:
+        self._topology.refresh_soon()  # whoever asks may have been turned away from there
+        return self._topology.owners[slot].address
+
+    def _follow(self) -> None:
+        for feed in self._feeds:
+            feed.follow()
+
+
+def _begin(part: Part) -> asyncio.Future[Run]:
+    """Under way; a link that is down is waited for in a task of its own."""
+    try:
+        future = part.link.begin(part.calls)
+    except Unavailable as error:
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(error)
+    return future or asyncio.ensure_future(part.link.exchange(part.calls))
+
+
+async def _settle(part: Part, future: asyncio.Future[Run], answers: list[Any]) -> bool:
+    """Put a part's answers in their places; whether something is amiss."""
+    try:
+        run = await future
+        if run.is_faulty:
+            await part.link.mend(part.calls, run)
+    except Unavailable as error:
+        for position in part.positions:
+            answers[position] = error
+        return True
+    for position, answer in zip(part.positions, part.answers_of(run), strict=True):
+        answers[position] = answer
+    return run.is_faulty
+
+
+def _drop(future: asyncio.Future[Run]) -> None:
+    """Nobody takes this answer any more: whoever asked was cancelled."""
+    if not future.cancel() and not future.cancelled():
+        future.exception()  # seen, so that the loop does not report it as forgotten
+
+
+def _verdict(calls: Sequence[Call[Any]], answers: Sequence[Any]) -> Exception:
+    """The one error for a run. Our mistake before the world's trouble; ambiguous when any call was, or was done."""
+    answers = [_settled(answer) for answer in answers]
+    lost = [answer for answer in answers if isinstance(answer, Unavailable)]
+    if not lost:
+        return verdict(calls, answers)
+    refused = [pair for pair in zip(calls, answers, strict=True) if isinstance(pair[1], ErrorReply)]
+    mistake = verdict(*zip(*refused, strict=True)) if refused else None
+    if isinstance(mistake, KeyspaceMistake):
+        return mistake
+    is_done = len(lost) + len(refused) < len(calls)
+    return Unavailable(str(lost[0]), is_ambiguous=is_done or any(error.is_ambiguous for error in lost))
+
+
+def _settled(answer: Any) -> Any:
+    """A redirection that led nowhere is passing trouble: nothing was done."""
+    if isinstance(answer, ErrorReply) and answer.code in ("MOVED", "ASK"):
+        return ErrorReply("TRYAGAIN the slot keeps moving")
+    return answer
+
+
+async def open_cluster(
+    url: str, scripts: Iterable[str], clock: Clock, count: Callable[[int], None] = lambda commands: None
+) -> ClusterKeyspace:
+    """Connected to every primary, or Unavailable with the reason in one line. A bad URL is a ValueError."""
+    topology = Topology(parse_cluster_url(url), scripts, clock, count)
+    await topology.open()
+    return ClusterKeyspace(topology, clock)

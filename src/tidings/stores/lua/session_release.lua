@@ -1,0 +1,13 @@
+#!lua
+-- session_release: a device's connection is gone: note when, unless the device is live on another connection already.
+-- Atomic because a late word of the old connection must not erase the new one's.
+-- KEYS  session
+-- ARGV  device  lease  now_ms
+-- returns 1 noted, 0 the device has another lease
+-- cost O(1)
+local held = redis.call('HGET', KEYS[1], ARGV[1])
+if held and string.match(held, '^(%S+) ') ~= ARGV[2] then
+  return 0
+end
+redis.call('HSET', KEYS[1], ARGV[1], '- ' .. ARGV[3])
+return 1

@@ -1,0 +1,16 @@
+"""Stubs of the scripts that routing uses."""
+
+from __future__ import annotations
+
+from tidings.stores.calls import Call
+from tidings.stores.keys import Keys
+from tidings.stores.library import Library
+
+NAMES = ("session_release",)
+_library = Library(NAMES)
+SOURCES = _library.sources
+
+
+def session_release(keys: Keys, user_id: str, device: str, *, lease: str, now_ms: int) -> Call[bool]:
+    """True: noted. False: the device is live on another connection."""
+    return _library.call("session_release", (keys.session(user_id),), (device, lease, now_ms), bool, has_epoch=False)

@@ -1,0 +1,180 @@
+"""A real cluster for tests: primaries on loopback ports, replicas where a test wants them, slots that move.
+
+Each server also has a unix socket, through which the test speaks to it without any code that is under test. The same
+servers, alone, are the matrix of what Tidings runs on: the wheel's Valkey, and Debian's Redis where it is installed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.valkey import ValkeyProcess
+
+READY_S = 30.0
+NODE_TIMEOUT_MS = 2_000
+_ports = itertools.count(20_000 + os.getpid() * 97 % 10_000)
+
+
+def binary_of(name: str) -> Path | None:
+    """Of a server of the matrix. None: it is not installed here."""
+    if name == "valkey":
+        return ValkeyProcess(Path(), ()).binary
+    found = shutil.which("redis-server")
+    return Path(found) if found else None
+
+
+def low_port() -> int:
+    """Free, and below the range from which the system takes the ports of outgoing connections."""
+    while True:
+        port = 20_000 + next(_ports) % 12_000
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class Server(ValkeyProcess):
+    """One server of a cluster."""
+
+    def __init__(self, folder: Path, binary: Path | None = None, args: Sequence[str] = ()) -> None:
+        self.port, self.bus_port = low_port(), low_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        cluster = (
+            *("--port", str(self.port), "--cluster-port", str(self.bus_port), "--bind", "127.0.0.1"),
+            *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+            *("--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0"),
+        )
+        super().__init__(folder, (*cluster, *args), binary)
+
+    def say(self, *words: str | int) -> str:
+        """One command that must not be refused."""
+        answer = self.command(*(str(word) for word in words)).decode()
+        assert not answer.startswith("-"), (words, answer)
+        return answer
+
+    def id(self) -> str:
+        return self.say("CLUSTER", "MYID").splitlines()[1]
+
+    def info(self, section: str, name: str) -> str:
+        lines = self.say("INFO", section).splitlines()
+        return next(line.partition(":")[2] for line in lines if line.startswith(f"{name}:"))
+
+    def is_whole(self, size: int) -> bool:
+        """As this server sees it: everything is served, everybody is known."""
+        said = self.say("CLUSTER", "INFO")
+        return "cluster_state:ok" in said and f"cluster_known_nodes:{size}\r" in said
+
+    def meet(self, other: Server) -> None:
+        self.say("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
+
+
+class Cluster:
+    """Three primaries share the slots evenly; `replicas` are added by the test."""
+
+    def __init__(self, folder: Path, binary: Path | None = None, args: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._binary = binary
+        self._args = tuple(args)
+        self.servers: list[Server] = []
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    def start(self, size: int = 3) -> Cluster:
+        for _ in range(size):
+            self.add_server()
+        for number, server in enumerate(self.servers):
+            first, last = (16_384 * n // size for n in (number, number + 1))
+            server.say("CLUSTER", "ADDSLOTSRANGE", first, last - 1)
+            server.say("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            if number:
+                self.servers[0].meet(server)
+        self.settle()
+        return self
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+    def add_server(self) -> Server:
+        """Alone, until it meets somebody."""
+        server = Server(self._folder / str(len(self.servers)), self._binary, self._args)
+        server.start()
+        self.servers.append(server)
+        return server
+
+    def add_replica(self, primary: Server) -> Server:
+        """In step with its primary when this returns. It never promotes itself: a test says when."""
+        replica = self.add_server()
+        replica.say("CONFIG", "SET", "cluster-replica-no-failover", "yes")
+        primary.meet(replica)
+        wait_until(lambda: primary.id() in replica.say("CLUSTER", "NODES"))
+        replica.say("CLUSTER", "REPLICATE", primary.id())
+        wait_until(lambda: replica.info("replication", "master_link_status") == "up")
+        self.settle()
+        return replica
+
+    def settle(self) -> None:
+        """Until every server that runs sees the same whole cluster."""
+        wait_until(lambda: all(server.is_whole(len(self.servers)) for server in self.servers))
+
+    def serving(self, slot: int) -> Server:
+        """By the server that says so itself."""
+        for server in self.servers:
+            for line in server.say("CLUSTER", "NODES").splitlines():
+                words = line.split()
+                if len(words) > 8 and "myself,master" in words[2] and _has_slot(words[8:], slot):
+                    return server
+        raise AssertionError(f"nobody serves slot {slot}")
+
+    def begin_move(self, slot: int, to: Server) -> Server:
+        """The slot is on its way: its keys may be here or there. Who it leaves."""
+        source = self.serving(slot)
+        to.say("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id())
+        source.say("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id())
+        return source
+
+    def end_move(self, slot: int, source: Server, to: Server) -> None:
+        keys = [line for line in source.say("CLUSTER", "GETKEYSINSLOT", slot, 1000).splitlines()[2::2] if line]
+        if keys:
+            source.say("MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
+        for server in (to, source):
+            server.say("CLUSTER", "SETSLOT", slot, "NODE", to.id())
+
+    def move(self, slot: int, to: Server) -> None:
+        self.end_move(slot, self.begin_move(slot, to), to)
+
+
+@contextmanager
+def running_cluster(folder: Path, *, binary: Path | None = None, args: Sequence[str] = ()) -> Iterator[Cluster]:
+    cluster = Cluster(folder, binary, args)
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+def wait_until(condition: Callable[[], bool], within_s: float = READY_S) -> None:
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "not in time"
+        time.sleep(0.01)
+
+
+def _has_slot(ranges: Sequence[str], slot: int) -> bool:
+    for each in ranges:
+        first, _, last = each.partition("-")
+        if first.isdigit() and int(first) <= slot <= int(last or first):
+            return True
+    return False

@@ -1,0 +1,159 @@
+"""Delivery over two nodes on shared stores: every device, ticks, resume, and what happens when a node goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.client import Client, token_for
+from tests.valkey import eventually
+from tidings.config import Settings
+from tidings.config import Node as NodeSettings
+from tidings.node import Node, open_node
+
+Join = Callable[..., Awaitable[Client]]
+
+
+@pytest.fixture
+async def two(settings: Settings) -> AsyncIterator[tuple[Node, Node]]:
+    one = dataclasses.replace(settings, node=NodeSettings(id="one"))
+    other = dataclasses.replace(settings, node=NodeSettings(id="other"))
+    async with open_node(one) as a, open_node(other) as b:
+        yield a, b
+
+
+@pytest.fixture
+async def join() -> AsyncIterator[Join]:
+    """`await join(node, "alice", device="phone")`"""
+    async with AsyncExitStack() as stack:
+
+        async def join(node: Node, user_id: str, **fields: object) -> Client:
+            client = Client(node.port, token_for(node, user_id))
+            await client.connect(**fields)
+            stack.push_async_callback(client.close)
+            return client
+
+        yield join
+
+
+async def direct(node: Node, one: str, other: str) -> str:
+    view, _ = await node.core.directory.create(one, kind="direct", members=[other])
+    return view.head.conversation_id
+
+
+async def test_a_message_reaches_every_device_on_both_nodes_but_the_one_that_sent_it(
+    two: tuple[Node, Node], join: Join
+) -> None:
+    a, b = two
+    phone, laptop = await join(a, "alice", device="phone"), await join(b, "alice", device="laptop")
+    bob_a, bob_b = await join(a, "bob", device="1"), await join(b, "bob", device="2")
+    c = await direct(a, "alice", "bob")
+    await phone.say(c, "m1", "hello")
+    for client in (laptop, bob_a, bob_b):
+        assert (await client.message("hello"))["message"]["seq"] == 1
+    await bob_b.say(c, "m2", "yes?")
+    for client in (phone, laptop, bob_a):
+        assert (await client.message("yes?"))["message"]["seq"] == 2
+    assert phone.messages(c)[0]["seq"] == 2 and len(phone.messages(c)) == 1
+
+
+async def test_entries_sent_on_both_nodes_at_once_come_in_one_order_without_a_gap(
+    two: tuple[Node, Node], join: Join
+) -> None:
+    a, b = two
+    alice, bob = await join(a, "alice"), await join(b, "bob")
+    carol_a, carol_b = await join(a, "carol", device="1"), await join(b, "carol", device="2")
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob", "carol"])
+    c = view.head.conversation_id
+    sends = [
+        client.say(c, f"{name}{i}", f"{name}{i}") for i in range(100) for name, client in (("a", alice), ("b", bob))
+    ]
+    answers = await asyncio.gather(*sends)
+    assert sorted(answer["seq"] for answer in answers) == list(range(1, 201))
+    for carol in (carol_a, carol_b):
+        await eventually(lambda carol=carol: len(carol.messages(c)) >= 200)
+        assert [message["seq"] for message in carol.messages(c)] == list(range(1, 201))
+
+
+async def test_reading_on_one_device_clears_the_other_and_turns_the_senders_ticks(
+    two: tuple[Node, Node], join: Join
+) -> None:
+    a, b = two
+    alice = await join(a, "alice")
+    phone, laptop = await join(a, "bob", device="phone"), await join(b, "bob", device="laptop")
+    c = await direct(a, "alice", "bob")
+    await alice.say(c, "m1", "hello")
+    await phone.message("hello")
+    phone.send({"type": "message.delivered", "acks": {c: 1}})
+    receipt = await alice.event(lambda frame: frame["type"] == "receipt" and frame["delivered_seq"] == 1)
+    assert (receipt["user_id"], receipt["read_seq"]) == ("bob", 0)
+
+    await laptop.request("message.read", conversation_id=c, up_to_seq=1)
+    synced = await phone.event(lambda frame: frame["type"] == "read.synced" and frame["read_seq"] == 1)
+    assert (synced["unread_count"], synced["total_unread"]) == (0, 0)
+    receipt = await alice.event(lambda frame: frame["type"] == "receipt" and frame["read_seq"] == 1)
+    assert receipt["delivered_seq"] == 1
+    page = await alice.request("history", conversation_id=c)
+    assert (page["delivered_all_seq"], page["read_all_seq"]) == (1, 1)
+
+
+async def test_a_device_that_comes_back_on_another_node_gets_what_it_missed_once_then_live(
+    two: tuple[Node, Node], join: Join
+) -> None:
+    a, b = two
+    alice = await join(a, "alice")
+    c = await direct(a, "alice", "bob")
+    for i in range(1, 4):
+        await alice.say(c, f"m{i}", f"text {i}")
+    sending = asyncio.gather(*(alice.say(c, f"n{i}", f"more {i}") for i in range(50)))
+    bob = await join(b, "bob", device="phone", resume={c: 1})
+    resumed = await bob.event(lambda frame: frame["type"] == "resumed")
+    assert (resumed["from_seq"], resumed["complete"], resumed["reset"]) == (2, True, False)
+    await sending
+    await eventually(lambda: len(bob.messages(c)) >= 52)
+    assert [message["seq"] for message in bob.messages(c)] == list(range(2, 54))
+
+
+async def test_the_same_device_on_another_node_replaces_the_first(two: tuple[Node, Node], join: Join) -> None:
+    a, b = two
+    first = await join(a, "alice", device="phone")
+    await join(b, "alice", device="phone")
+    await asyncio.wait_for(first.is_lost.wait(), 5)
+    assert first.close_code == 4505
+
+
+async def test_a_conversation_named_by_no_one_but_changed_is_announced(two: tuple[Node, Node], join: Join) -> None:
+    a, b = two
+    alice = await join(a, "alice")
+    c = await direct(a, "alice", "bob")
+    before_ms = alice.hello["server_time"] - 1000
+    await alice.say(c, "m1", "hello")
+    bob = await join(b, "bob", since=before_ms)
+    row = await bob.event(lambda frame: frame["type"] == "conversation.updated")
+    assert (row["conversation_id"], row["unread_count"], row["last_message_preview"]) == (c, 1, "hello")
+
+
+async def test_a_seq_beyond_the_head_is_a_reset_and_a_conversation_left_is_removed(
+    two: tuple[Node, Node], join: Join
+) -> None:
+    a, b = two
+    alice = await join(a, "alice")
+    c = await direct(a, "alice", "bob")
+    await alice.say(c, "m1", "hello")
+    bob = await join(b, "bob", resume={c: 99, "c-nowhere": 3})
+    resumed = await bob.event(lambda frame: frame["type"] == "resumed")
+    assert (resumed["reset"], resumed["from_seq"], resumed["to_seq"]) == (True, 1, 1)
+    gone = await bob.event(lambda frame: frame["type"] == "conversation.removed")
+    assert gone["conversation_id"] == "c-nowhere"
+
+
+async def test_revoking_on_one_node_closes_the_sockets_on_the_other(two: tuple[Node, Node], join: Join) -> None:
+    a, b = two
+    bob = await join(b, "bob")
+    a.gateway.revoke("bob")
+    await asyncio.wait_for(bob.is_lost.wait(), 5)
+    assert bob.close_code == 4503

@@ -1,0 +1,153 @@
+"""The limiter: an exact sliding window, shared by all nodes, and a memory that spares the keyspace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.messaging.faulty import FaultyKeyspace, TurnedClock, down
+from tests.valkey import ValkeyProcess
+from tidings.errors import RateLimited, Unavailable
+from tidings.messaging.limiter import Limit, Limiter
+from tidings.stores.keys import Keys
+from tidings.stores.keyspace_remote import open_keyspace
+from tidings.stores.scripts import SOURCES, Scripts
+
+LIMITS = {"send": Limit(20, 1), "read": Limit(3, 60), "off": None}
+
+
+class Budgeted:
+    """A limiter on a real keyspace, under a prefix of its own."""
+
+    def __init__(self, keyspace: FaultyKeyspace, prefix: str) -> None:
+        self.keyspace = keyspace
+        self.clock = TurnedClock()
+        self.refused: list[tuple[str, int]] = []
+        scripts = Scripts(Keys(prefix), unread_cap=10, unread_ttl_s=60)
+        self.limiter = Limiter(keyspace, scripts, self.clock, LIMITS, lambda name, n: self.refused.append((name, n)))
+
+    async def passes(self, class_name: str = "send", user_id: str = "alice") -> bool:
+        try:
+            await self.limiter.admit(class_name, user_id)
+        except RateLimited:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def budgeted(valkey: ValkeyProcess, prefix: str) -> AsyncIterator[Budgeted]:
+    clock = TurnedClock()
+    keyspace = await open_keyspace(valkey.url, SOURCES.values(), clock)
+    try:
+        yield Budgeted(FaultyKeyspace(keyspace), prefix + clock.random_id(4))
+    finally:
+        await keyspace.close()
+
+
+@pytest.fixture
+async def one(valkey: ValkeyProcess) -> AsyncIterator[Budgeted]:
+    async with budgeted(valkey, "limiter.") as one:
+        yield one
+
+
+async def test_exactly_the_limit_passes_however_many_ask_at_once(one: Budgeted) -> None:
+    passed = await asyncio.gather(*(one.passes("read") for _ in range(200)))
+    assert sum(passed) == 3
+    assert sum(n for _, n in one.refused) == 197
+
+
+async def test_a_batch_is_admitted_as_far_as_the_window_goes(one: Budgeted) -> None:
+    answers = await one.limiter.admit_many("read", [("alice", 2), ("bob", 9)])
+    assert [(answer.admitted, answer.remaining) for answer in answers] == [(2, 1), (3, 0)]
+    assert answers[1].retry_after_us > 59_000_000
+
+
+async def test_after_a_slide_exactly_as_many_pass_as_left_the_window(one: Budgeted) -> None:
+    async def some_pass(wanted: int) -> int:
+        (answer,) = await one.limiter.admit_many("send", [("alice", wanted)])
+        return answer.admitted
+
+    assert await some_pass(12) == 12
+    while (await one.limiter.budgets("alice"))["send"].remaining < 20:  # those twelve have left it
+        await asyncio.sleep(0.02)
+    assert await some_pass(5) == 5
+    assert await some_pass(100) == 15
+    began_s = one.clock.monotonic_s()
+    while not (freed := await some_pass(100)):
+        await asyncio.sleep(0.02)
+    # The five came a moment before the fifteen: whatever left the window by now, and nothing else, is free.
+    assert one.clock.monotonic_s() - began_s < 5
+    assert freed in (5, 20)
+    if freed == 5:
+        while not (rest := await some_pass(100)):
+            await asyncio.sleep(0.02)
+        assert rest == 15
+
+
+async def test_classes_and_users_do_not_eat_each_others_budget(one: Budgeted) -> None:
+    assert [await one.passes("read") for _ in range(4)] == [True, True, True, False]
+    assert await one.passes("send")
+    assert await one.passes("read", "bob")
+
+
+async def test_a_class_that_is_off_lets_everything_pass_without_asking(one: Budgeted) -> None:
+    assert (await one.limiter.admit_many("off", [("alice", 1_000)]))[0].admitted == 1_000
+    assert one.keyspace.said == [] and one.limiter.count_max("off") == 0
+
+
+async def test_a_refused_user_is_refused_from_memory_until_a_slot_is_free(one: Budgeted) -> None:
+    (answer,) = await one.limiter.admit_many("read", [("alice", 9)])
+    asked = len(one.keyspace.said)
+    assert [await one.passes("read") for _ in range(50)] == [False] * 50
+    assert len(one.keyspace.said) == asked
+    one.clock.elapsed_s = answer.retry_after_us / 1e6 - 1
+    assert not await one.passes("read")
+    assert len(one.keyspace.said) == asked
+    one.clock.elapsed_s = answer.retry_after_us / 1e6 + 1
+    assert not await one.passes("read")  # the keyspace's own clock did not move: it decides
+    assert len(one.keyspace.said) == asked + 1
+
+
+async def test_what_a_refusal_says(one: Budgeted) -> None:
+    for _ in range(3):
+        await one.limiter.admit("read", "alice")
+    with pytest.raises(RateLimited) as refused:
+        await one.limiter.admit("read", "alice")
+    assert (refused.value.limit, refused.value.class_name) == (3, "read")
+    assert 59_000 < (refused.value.retry_after_ms or 0) <= 60_001
+
+
+async def test_a_slot_given_back_is_free_at_once(one: Budgeted) -> None:
+    (answer,) = await one.limiter.admit_many("read", [("alice", 9)])
+    await one.limiter.give_back("read", {"alice": [f"{answer.token}:2"]})
+    assert [await one.passes("read") for _ in range(2)] == [True, False]
+
+
+async def test_looking_at_the_budgets_uses_none_of_them(one: Budgeted) -> None:
+    await one.passes("read")
+    for _ in range(5):
+        budgets = await one.limiter.budgets("alice")
+        assert {name: budget.remaining for name, budget in budgets.items()} == {"send": 20, "read": 2}
+
+
+async def test_two_nodes_see_one_window(valkey: ValkeyProcess, one: Budgeted) -> None:
+    other = Budgeted(one.keyspace, one.limiter._scripts.keys.prefix)
+    passed = await asyncio.gather(*(node.passes("read") for node in (one, other) for _ in range(20)))
+    assert sum(passed) == 3
+
+
+async def test_while_the_keyspace_is_down_a_class_is_counted_on_this_node(one: Budgeted) -> None:
+    one.keyspace.fail("limiter_admit", *[down] * 10)
+    assert [await one.passes("read") for _ in range(5)] == [True, True, True, False, False]
+    one.clock.elapsed_s = 61.0
+    assert await one.passes("read")
+    assert one.refused == [("read", 1), ("read", 1)]
+
+
+async def test_a_batch_of_sends_is_not_admitted_while_the_keyspace_is_down(one: Budgeted) -> None:
+    one.keyspace.fail("limiter_admit", down)
+    with pytest.raises(Unavailable):
+        await one.limiter.admit_many("send", [("alice", 1)])

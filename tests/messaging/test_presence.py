@@ -1,0 +1,265 @@
+"""Who is online: told to those who watch a shared conversation, and nothing of a short absence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.messaging.screens import Screen, open_signal_node, open_signal_nodes
+from tests.valkey import ValkeyProcess, eventually
+from tidings.bounds import PRESENCE_BURST_MAX, PRESENCE_MEMBERS_MAX
+from tidings.clock import Clock
+from tidings.config import Settings
+from tidings.errors import NotFound, TooLarge
+from tidings.model import Presence
+
+AWAY_S = 0.5  # a busy machine reconnects in less
+
+
+# --- who begins to watch --------------------------------------------------------------------------
+
+
+async def test_whoever_begins_to_watch_is_shown_how_the_others_stand(settings: Settings) -> None:
+    async with open_signal_nodes(settings, away_s=AWAY_S) as (here, there):
+        crew, pair = await here.group("alice", "bob", "carol", "dan"), await here.group("alice", "bob")
+        await there.connect("bob")
+        start_ms = Clock().now_ms()
+        there.disconnect(await there.connect("carol"))
+        alice = await here.connect("alice")
+
+        async def watch() -> dict[str, Presence]:
+            alice.events.clear()
+            await here.signals.watch(alice, [crew, pair])
+            shown = [event for event in alice.events if isinstance(event, Presence)]
+            assert len(shown) == 3  # each person once, though two conversations are shared with bob
+            return {presence.user_id: presence for presence in shown}
+
+        assert (await watch())["bob"] == Presence("bob", True, None)
+        while (await watch())["carol"].online:
+            pass  # until she was away for long enough to be gone
+        shown = await watch()
+        assert shown["dan"] == Presence("dan", False, None)
+        last_seen = shown["carol"].last_seen
+        assert last_seen is not None and start_ms <= last_seen <= here.core.clock.now_ms()
+
+
+async def test_the_members_of_a_big_conversation_are_not_listed(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        others = [f"user-{number}" for number in range(PRESENCE_MEMBERS_MAX)]
+        big, small = await node.group("alice", *others), await node.group("alice", *others[:-1])
+        alice = await node.connect("alice")
+        await node.signals.watch(alice, [big])
+        assert alice.events == []
+        await node.signals.watch(alice, [small])
+        assert len(alice.presence()) == PRESENCE_MEMBERS_MAX - 1
+
+
+# --- coming and going -----------------------------------------------------------------------------
+
+
+async def test_coming_and_going_is_told_once_to_each_watcher_on_every_node(settings: Settings) -> None:
+    async with open_signal_nodes(settings, away_s=AWAY_S) as (here, there):
+        crew, pair = await here.group("alice", "bob", "carol"), await here.group("alice", "bob")
+        near, far = await here.watcher("bob", crew, pair), await there.watcher("bob", crew, pair)
+        idle = await there.connect("carol")
+        alice = await here.connect("alice")
+        for screen in (near, far):
+            await eventually(lambda screen=screen: screen.of("alice") == [Presence("alice", True, None)])  # type: ignore[misc]
+        start_ms = Clock().now_ms()
+        here.disconnect(alice)
+        for screen in (near, far):
+            await eventually(lambda screen=screen: len(screen.of("alice")) == 2)  # type: ignore[misc]
+            gone = screen.of("alice")[-1]
+            assert not gone.online and gone.last_seen is not None
+            assert start_ms <= gone.last_seen <= here.core.clock.now_ms()
+        assert idle.events == []
+
+
+async def test_a_return_to_the_same_node_is_no_change(settings: Settings) -> None:
+    async with open_signal_node(settings, away_s=AWAY_S) as node:
+        pair = await node.group("alice", "bob")
+        bob = await node.watcher("bob", pair)
+        alice = await node.connect("alice")
+        await eventually(lambda: bob.presence() == [("alice", True)])
+        for _ in range(3):
+            node.disconnect(alice)
+            alice = await node.connect("alice")
+        node.disconnect(alice)
+        await eventually(lambda: len(bob.presence()) > 1)
+        assert bob.presence() == [("alice", True), ("alice", False)]
+
+
+async def test_a_return_on_another_node_is_no_change(settings: Settings) -> None:
+    async with open_signal_nodes(settings, away_s=AWAY_S) as (here, there):
+        pair = await here.group("alice", "bob")
+        near, far = await here.watcher("bob", pair), await there.watcher("bob", pair)
+        at, other = here, there
+        alice = await at.connect("alice")
+        for screen in (near, far):
+            await eventually(lambda screen=screen: screen.presence() == [("alice", True)])  # type: ignore[misc]
+        for _ in range(4):
+            at.disconnect(alice)
+            at, other = other, at
+            alice = await at.connect("alice")
+        at.disconnect(alice)
+        for screen in (near, far):
+            await eventually(lambda screen=screen: len(screen.presence()) > 1)  # type: ignore[misc]
+            assert screen.presence() == [("alice", True), ("alice", False)]
+
+
+async def test_a_return_on_another_node_is_no_change_to_watchers_of_a_big_conversation(settings: Settings) -> None:
+    """What they were told is not remembered here, so the returning node itself must keep silent."""
+    async with open_signal_nodes(settings, away_s=AWAY_S) as (here, there):
+        big = await here.group("alice", "bob", *(f"user-{number}" for number in range(PRESENCE_MEMBERS_MAX)))
+        bob = await here.watcher("bob", big)
+        alice = await here.connect("alice")
+        await eventually(lambda: bob.presence() == [("alice", True)])
+        await here.presences.compare()
+        here.disconnect(alice)
+        alice = await there.connect("alice")
+        started_s = there.core.clock.monotonic_s()
+        await eventually(lambda: there.core.clock.monotonic_s() > started_s + 2 * AWAY_S)
+        there.disconnect(alice)
+        await eventually(lambda: len(bob.presence()) > 1)
+        assert bob.presence() == [("alice", True), ("alice", False)]
+
+
+async def test_while_one_device_stays_the_user_is_online(settings: Settings) -> None:
+    async with open_signal_nodes(settings, away_s=AWAY_S) as (here, there):
+        pair = await here.group("alice", "bob")
+        bob = await here.watcher("bob", pair)
+        phone = await here.connect("alice", "phone")
+        await eventually(lambda: bob.presence() == [("alice", True)])
+        laptop = await there.connect("alice", "laptop")
+        here.disconnect(phone)
+        started_s = here.core.clock.monotonic_s()
+        await eventually(lambda: here.core.clock.monotonic_s() > started_s + 2 * AWAY_S)
+        assert bob.presence() == [("alice", True)]
+        there.disconnect(laptop)
+        await eventually(lambda: bob.presence() == [("alice", True), ("alice", False)])
+
+
+async def test_two_devices_that_come_at_the_same_moment_do_not_hide_each_other(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        pair = await here.group("alice", "bob")
+        bob = await here.watcher("bob", pair)
+        screens = [(node, Screen("alice")) for node in (here, there)]
+        for node, screen in screens:
+            assert node.core.hub.attach(screen)
+            await node.core.registry.claim(screen)
+            await node.core.unread.totals("alice")
+        for node, screen in screens:
+            node.signals.came(screen)
+        await eventually(lambda: ("alice", True) in bob.presence())
+
+
+async def test_nobody_is_told_of_a_stranger_or_of_who_has_left(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        crew, pair = await here.group("carol", "bob", "alice"), await here.group("bob", "alice")
+        await here.core.directory.remove("carol", crew, "alice")
+        bob, carol = await there.watcher("bob", crew, pair), await there.watcher("carol", crew)
+        await here.connect("mallory")
+        await here.connect("alice")
+        await eventually(lambda: bob.of("alice") == [Presence("alice", True, None)])
+        # An index that still lists the conversation she left makes no difference.
+        await there.presences.tell([crew], Presence("alice", False, None))
+        assert bob.of("alice") == [Presence("alice", True, None)]
+        assert carol.of("alice") == []
+
+
+async def test_what_watchers_were_told_is_compared_with_the_leases(settings: Settings, valkey: ValkeyProcess) -> None:
+    async with open_signal_nodes(settings, renew_s=0.05) as (here, there):
+        pair = await here.group("alice", "bob")
+        await here.connect("alice")
+        bob = await there.watcher("bob", pair)
+        await eventually(lambda: valkey.command("DEL", here.core.keys.ws("alice")) == b":1\r\n")  # a node that died
+        await eventually(lambda: bob.presence() == [("alice", False)])
+        there.is_deaf = True  # and a publish that was lost
+        await here.connect("alice")
+        await eventually(lambda: bob.presence() == [("alice", False), ("alice", True)])
+
+
+async def test_what_earlier_watchers_were_told_does_not_hide_a_change_from_later_ones(settings: Settings) -> None:
+    async with open_signal_node(settings, away_s=0.01) as node:
+        pair = await node.group("alice", "carol")
+        big = await node.group("alice", "bob", *(f"user-{number}" for number in range(PRESENCE_MEMBERS_MAX)))
+        alice, carol = await node.connect("alice"), await node.watcher("carol", pair)
+        node.disconnect(carol)
+        node.disconnect(alice)  # nobody watches, so nobody is told
+        left_ms = Clock().now_ms()
+        await eventually(lambda: len(node.errands) == 1 and Clock().now_ms() > left_ms + 100)
+        await node.presences.compare()
+        bob = await node.watcher("bob", big)
+        await node.connect("alice")
+        await eventually(lambda: bob.of("alice") == [Presence("alice", True, None)])
+
+
+async def test_who_begins_to_watch_corrects_what_the_others_were_told(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        pair, crew = await here.group("alice", "bob"), await here.group("alice", "carol")
+        bob = await there.connect("bob")
+        await there.signals.watch(bob, [pair])
+        assert bob.presence() == [("alice", False)]
+        there.is_deaf = True
+        await here.connect("alice")
+        carol = await there.connect("carol")
+        await there.signals.watch(carol, [crew])
+        assert carol.presence() == [("alice", True)]
+        assert bob.presence() == [("alice", False), ("alice", True)]
+
+
+async def test_a_crowd_that_comes_at_once_is_told_of(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        names = [f"user-{number}" for number in range(49)]
+        crew = await here.group("bob", *names)
+        bob = await there.watcher("bob", crew)
+        for name in names:
+            await here.connect(name)
+        await eventually(lambda: sorted(bob.presence()) == sorted((name, True) for name in names))
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+async def test_members_ask_for_presence_and_get_the_leases_of_the_moment(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        crew = await here.group("alice", "bob", "carol")
+        bob = await there.connect("bob")
+        asked = await here.signals.presence("alice", crew, ["carol", "bob", "carol"])
+        assert asked == [Presence("carol", False, None), Presence("bob", True, None)]
+        assert [one.user_id for one in await here.signals.presence("bob", crew, [])] == ["alice", "carol"]
+        there.disconnect(bob)
+        while (now := (await here.signals.presence("alice", crew, ["bob"]))[0]).online or now.last_seen is None:
+            pass  # its lease goes with the next round trip, without the wait that a watcher is spared
+        assert abs(now.last_seen - here.core.clock.now_ms()) < 60_000
+
+
+async def test_presence_of_people_who_share_no_conversation_does_not_exist(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", "bob")
+        await node.connect("carol")
+        for asker, conversation_id, who in (
+            ("mallory", crew, ["bob"]),
+            ("alice", crew, ["bob", "carol"]),
+            ("alice", "c-that-does-not-exist", ["bob"]),
+        ):
+            with pytest.raises(NotFound):
+                await node.signals.presence(asker, conversation_id, who)
+
+
+async def test_presence_of_too_many_people_at_once_is_refused(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", *(f"user-{number}" for number in range(PRESENCE_BURST_MAX + 1)))
+        with pytest.raises(TooLarge):
+            await node.signals.presence("alice", crew, [])
+
+
+@pytest.mark.parametrize("device", [None, "phone"])
+async def test_last_seen_is_written_before_the_node_ends(settings: Settings, device: str | None) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", "bob")
+        screen = await node.connect("bob", device)
+        start_ms = Clock().now_ms()
+        node.disconnect(screen)
+    async with open_signal_node(settings, "n2") as node:
+        (bob,) = await node.signals.presence("alice", crew, ["bob"])
+        assert not bob.online and bob.last_seen is not None and bob.last_seen >= start_ms

@@ -1,0 +1,118 @@
+"""Who is typing: told to those who watch, over by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.messaging.screens import AheadClock, open_signal_node, open_signal_nodes
+from tests.valkey import eventually
+from tidings.bounds import TYPING_AGAIN_S
+from tidings.config import Settings
+from tidings.errors import NotFound
+
+
+async def test_typing_is_seen_by_members_who_watch_and_by_nobody_else(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew, other = await node.group("alice", "bob", "carol"), await node.group("carol", "bob")
+        bob, carol = await node.watcher("bob", crew), await node.watcher("carol", other)
+        tablet = await node.watcher("alice", crew)
+        await node.typists.typing("alice", crew, True)
+        await node.typists.typing("alice", crew, False)
+        assert bob.typing() == [("alice", True), ("alice", False)]
+        assert (carol.typing(), tablet.typing()) == ([], [])
+
+
+async def test_typing_is_seen_on_another_node(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        crew = await here.group("alice", "bob")
+        bob, tablet = await there.watcher("bob", crew), await there.watcher("alice", crew)
+        await here.typists.typing("alice", crew, True)
+        await eventually(lambda: bob.typing() == [("alice", True)])
+        await here.typists.typing("alice", crew, False)
+        await eventually(lambda: bob.typing() == [("alice", True), ("alice", False)])
+        assert tablet.typing() == []
+
+
+async def test_typing_ends_by_itself_on_every_node(settings: Settings) -> None:
+    async with open_signal_nodes(settings, typing_s=0.1) as (here, there):
+        crew = await here.group("alice", "bob", "carol")
+        bob, carol = await here.watcher("bob", crew), await there.watcher("carol", crew)
+        await here.typists.typing("alice", crew, True)
+        for screen in (bob, carol):
+            await eventually(lambda screen=screen: screen.typing() == [("alice", True), ("alice", False)])  # type: ignore[misc]
+        assert len(here.typists) == 0
+
+
+async def test_a_typist_who_left_the_conversation_does_not_type_for_ever(settings: Settings) -> None:
+    async with open_signal_node(settings, typing_s=0.1) as node:
+        crew = await node.group("bob", "alice")
+        bob = await node.watcher("bob", crew)
+        await node.typists.typing("alice", crew, True)
+        await node.core.directory.remove("alice", crew, "alice")
+        await eventually(lambda: bob.typing() == [("alice", True), ("alice", False)])
+
+
+async def test_typing_on_is_told_once_in_two_seconds(settings: Settings) -> None:
+    clock = AheadClock()
+    async with open_signal_node(settings, clock=clock) as node:
+        crew = await node.group("alice", "bob")
+        bob = await node.watcher("bob", crew)
+        for _ in range(5):
+            await node.typists.typing("alice", crew, True)
+        assert bob.typing() == [("alice", True)]
+        clock.ahead_s += TYPING_AGAIN_S
+        await node.typists.typing("alice", crew, True)
+        assert bob.typing() == [("alice", True), ("alice", True)]
+
+
+async def test_typing_again_after_stopping_is_told_at_once(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", "bob")
+        bob = await node.watcher("bob", crew)
+        for is_typing in (True, False, True):
+            await node.typists.typing("alice", crew, is_typing)
+        assert [is_typing for _, is_typing in bob.typing()] == [True, False, True]
+
+
+async def test_renewal_puts_the_end_off(settings: Settings) -> None:
+    """Each renewal is told again after two seconds, without an end between."""
+    clock = AheadClock()
+    async with open_signal_node(settings, clock=clock, typing_s=0.5) as node:
+        crew = await node.group("alice", "bob")
+        bob = await node.watcher("bob", crew)
+        for number in range(1, 31):
+            await node.typists.typing("alice", crew, True)
+            clock.ahead_s += TYPING_AGAIN_S
+            reached = clock.monotonic_s() + 0.02
+            await eventually(lambda reached=reached: clock.monotonic_s() >= reached)  # type: ignore[misc]
+            assert bob.typing() == [("alice", True)] * number
+        await eventually(lambda: bob.typing()[-1] == ("alice", False))
+
+
+async def test_stopping_when_nobody_typed_is_told_to_nobody(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", "bob")
+        bob = await node.watcher("bob", crew)
+        await node.typists.typing("alice", crew, False)
+        assert bob.typing() == []
+
+
+async def test_a_stranger_does_not_type(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", "bob")
+        bob = await node.watcher("bob", crew)
+        for conversation_id in (crew, "c-that-does-not-exist"):
+            with pytest.raises(NotFound):
+                await node.typists.typing("mallory", conversation_id, True)
+        assert bob.typing() == []
+        assert len(node.typists) == 0
+
+
+async def test_who_was_removed_does_not_see_typing_from_another_node(settings: Settings) -> None:
+    async with open_signal_nodes(settings) as (here, there):
+        crew = await here.group("alice", "bob", "carol")
+        bob, carol = await there.watcher("bob", crew), await there.watcher("carol", crew)
+        await here.core.directory.remove("alice", crew, "bob")
+        await here.typists.typing("alice", crew, True)
+        await eventually(lambda: carol.typing() == [("alice", True)])
+        assert bob.typing() == []
