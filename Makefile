@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-BENCHES := send history inbox unread limiter
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
@@ -54,7 +53,7 @@ check: setup
 	@$(MAKE) --no-print-directory test
 
 bench: $(VENV)/.ready-bench
-	@for name in $(BENCHES); do echo "bench: $$name"; $(BIN)/python bench/$$name.py $(ARGS) || exit 1; done
+	@$(BIN)/python -m bench all $(ARGS)
 
 # The locks name exact versions and hashes and no host, so they hold wherever the packages come from.
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \

@@ -91,6 +91,7 @@ KEYSPACE_WAIT_S = 0.5  # a call waits this long for a link that just went down, 
 CLUSTER_REFRESH_S = 2.0  # the topology is read again this often: a failover that nobody stumbled over is met by then
 CLUSTER_RETRY_S = 0.2  # the same while a shard is down, and the least pause between two readings
 CLUSTER_REDIRECTS_MAX = 5  # a call sent on more often than this is in a cluster that is not one
+CLUSTER_KEYS_CACHED_MAX = 50_000  # keys whose slot is remembered: 10 MB at most
 KEYSPACE_RUNS_MAX = 50_000  # runs that wait for answers on one link; the deadline empties it long before
 VALKEY_START_S = 300.0  # the embedded server reads its AOF first; a big one takes minutes, not more
 VALKEY_STOP_S = 10.0  # from SIGTERM to the last fsync; then it is killed

@@ -8,14 +8,14 @@ same answer as for a conversation that does not exist.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from tidings.bounds import CONVERSATIONS_CACHED_MAX
 from tidings.errors import Forbidden, NotFound, Unavailable
 from tidings.model import Head, Member, Role
-from tidings.stores.calls import Keyspace, plain
+from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
 from tidings.stores.ports import Conversations
 
@@ -52,6 +52,25 @@ class Roster(msgspec.Struct, frozen=True):
         return max(self.head.floor_seq, joined)
 
 
+class Admitted(NamedTuple):
+    """A member, with what the same round trip answered. `top`: the last number handed out, 0 = not known.
+
+    `beside` None: the keyspace did not answer.
+    """
+
+    roster: Roster
+    top: int
+    beside: list[Any] | None
+
+
+class _Newest(NamedTuple):
+    """What the keyspace says of a conversation; members_seq None: it cannot say."""
+
+    members_seq: int | None
+    top: int
+    beside: list[Any] | None
+
+
 def check(roster: Roster | None, user_id: str, action: Action) -> Member:
     """The rule itself: NotFound for strangers, Forbidden for members who may not."""
     member = roster.members.get(user_id) if roster else None
@@ -74,17 +93,21 @@ class Access:
         self._rosters: dict[str, Roster] = {}
 
     async def authorize(self, user_id: str, conversation_id: str, action: Action) -> Roster:
-        roster = await self.fresh(conversation_id)
+        return (await self.authorize_beside(user_id, conversation_id, action)).roster
+
+    async def authorize_beside(
+        self, user_id: str, conversation_id: str, action: Action, *beside: Call[Any]
+    ) -> Admitted:
+        """The same, with calls of the caller in the same round trip. They must be harmless to a stranger."""
+        newest = await self._ask(conversation_id, beside)
+        roster = await self._as_of(conversation_id, newest)
         check(roster, user_id, action)
         assert roster is not None
-        return roster
+        return Admitted(roster, newest.top, newest.beside)
 
     async def fresh(self, conversation_id: str) -> Roster | None:
         """The member list as of now. None: no such conversation."""
-        cached = self._rosters.get(conversation_id)
-        if cached is not None and cached.members_seq >= await self._newest_members_seq(conversation_id):
-            return cached
-        return await self.load(conversation_id)
+        return await self._as_of(conversation_id, await self._ask(conversation_id))
 
     def cached(self, conversation_id: str) -> Roster | None:
         """What this node has in memory: good enough to start with, never to finish."""
@@ -107,19 +130,28 @@ class Access:
         for conversation_id in conversation_ids:
             self._rosters.pop(conversation_id, None)
 
-    async def _newest_members_seq(self, conversation_id: str) -> int:
-        """From the keyspace; where that cannot say, from the head row."""
+    async def _ask(self, conversation_id: str, beside: Iterable[Call[Any]] = ()) -> _Newest:
+        key = self._keys.conv(conversation_id)
         try:
-            key = self._keys.conv(conversation_id)
-            epoch, members_seq = await self._keyspace.one(plain(key, b"HMGET", key, b"epoch", b"members_seq"))
-            if members_seq is not None and epoch == self._keyspace.epoch(key).encode():
-                return int(members_seq)
+            numbers = plain(key, b"HMGET", key, b"epoch", b"members_seq", b"seq")
+            (epoch, members_seq, seq), *answers = await self._keyspace.run((numbers, *beside))
+            if members_seq is None or seq is None or epoch != self._keyspace.epoch(key).encode():
+                return _Newest(None, 0, answers)
+            return _Newest(int(members_seq), int(seq), answers)
         except Unavailable:
-            pass  # the tables answer as well
-        heads = await self._conversations.heads([conversation_id])
-        return heads[conversation_id].members_seq if conversation_id in heads else 1 << 62
+            return _Newest(None, 0, None)  # the tables answer as well
+
+    async def _as_of(self, conversation_id: str, newest: _Newest) -> Roster | None:
+        cached = self._rosters.get(conversation_id)
+        if cached is None:
+            return await self.load(conversation_id)
+        members_seq = newest.members_seq
+        if members_seq is None:  # the head row knows
+            heads = await self._conversations.heads([conversation_id])
+            members_seq = heads[conversation_id].members_seq if conversation_id in heads else 1 << 62
+        return cached if cached.members_seq >= members_seq else await self.load(conversation_id)
 
     def _keep(self, conversation_id: str, roster: Roster) -> None:
-        while len(self._rosters) >= CONVERSATIONS_CACHED_MAX:
+        if conversation_id not in self._rosters and len(self._rosters) >= CONVERSATIONS_CACHED_MAX:
             del self._rosters[next(iter(self._rosters))]
         self._rosters[conversation_id] = roster

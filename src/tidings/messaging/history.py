@@ -1,18 +1,18 @@
 """Pages of a conversation's log, newest first, from any point, with cursors both ways.
 
 A page never steps over an open slot (slots.py) and never shows what lies before a member's own beginning. Concurrent
-readers of one page share one read.
+readers of one page share one read, but never one that began before they asked: whoever looks sees every entry that was
+acknowledged before.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from tidings.bounds import PAGE_MAX
-from tidings.errors import BadCursor, BadRequest, NotFound, Unavailable
-from tidings.messaging.access import Access, Roster
+from tidings.errors import BadCursor, BadRequest, NotFound
+from tidings.messaging.access import Access, Admitted
 from tidings.messaging.receipts import Receipts
 from tidings.messaging.slots import Slots
 from tidings.messaging.unread import Unread
@@ -20,6 +20,19 @@ from tidings.model import Entry, HistoryPage
 from tidings.stores.ports import Conversations
 
 _SEQ_MAX = 1 << 53  # the largest number that every client holds exactly
+
+Read = Callable[[], Awaitable[list[Entry]]]
+Place = tuple[str, str, int, int]  # which way, conversation, from where, how many
+
+
+class _Shelf:
+    """A read under way, and the one that begins after it."""
+
+    __slots__ = ("done", "later")
+
+    def __init__(self) -> None:
+        self.done = asyncio.Event()
+        self.later: asyncio.Task[list[Entry]] | None = None
 
 
 class History:
@@ -31,7 +44,7 @@ class History:
         self._slots = slots
         self._unread = unread
         self._receipts = receipts
-        self._reads: dict[tuple[str, str, int, int], asyncio.Task[list[Entry]]] = {}
+        self._shelves: dict[Place, _Shelf] = {}
 
     async def page(
         self,
@@ -47,18 +60,23 @@ class History:
         """At most one of the four places; none: the newest page."""
         _check_places(before_seq, after_seq, around_seq, anchor)
         limit = min(max(limit, 1), PAGE_MAX)
-        roster = await self._access.authorize(user_id, conversation_id, "read")
-        start = roster.visible_after(user_id)
-        first_unread = await self._first_unread(user_id, conversation_id)
+        look = self._unread.look(user_id, conversation_id)
+        admitted = await self._access.authorize_beside(user_id, conversation_id, "read", look)
+        start = admitted.roster.visible_after(user_id)
+        first_unread = await self._first_unread(user_id, conversation_id, admitted)
         if anchor is not None:
             around_seq = first_unread
+        edge = start  # where an empty page stands
         if around_seq is not None:
             entries = await self._around(conversation_id, around_seq, start, limit)
+            edge = max(around_seq - 1, start)
         elif after_seq is not None:
-            entries = (await self._after(conversation_id, max(after_seq, start), limit))[::-1]
+            edge = max(after_seq, start)
+            entries = (await self._after(conversation_id, edge, limit))[::-1]
         else:
-            entries = await self._before(conversation_id, before_seq or _SEQ_MAX, start, limit)
-        return await self._page(user_id, roster, entries, start, first_unread, asked_after=after_seq)
+            entries = await self._before(conversation_id, _SEQ_MAX if before_seq is None else before_seq, start, limit)
+            edge = start if before_seq is None else max(before_seq - 1, start)
+        return await self._page(user_id, admitted, entries, start, edge, first_unread)
 
     async def entry(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
         """One entry that the member may see. Raises NotFound."""
@@ -70,11 +88,43 @@ class History:
             raise NotFound("no such message")
         return found[0]
 
-    async def _first_unread(self, user_id: str, conversation_id: str) -> int | None:
-        try:
-            return await self._unread.oldest(user_id, conversation_id)
-        except Unavailable:
+    async def _first_unread(self, user_id: str, conversation_id: str, admitted: Admitted) -> int | None:
+        if admitted.beside is None:
             return (await self._unread.from_tables(user_id, conversation_id)).first_unread_seq
+        return await self._unread.first_of(user_id, conversation_id, admitted.beside[0])
+
+    async def _page(
+        self,
+        user_id: str,
+        admitted: Admitted,
+        entries: list[Entry],
+        start: int,
+        edge: int,
+        first_unread: int | None,
+    ) -> HistoryPage:
+        head = await self._head(admitted, entries)
+        delivered_all, read_all = await self._receipts.lowest(admitted.roster, but=user_id)
+        oldest = entries[-1].seq_no if entries else 0
+        newest = entries[0].seq_no if entries else edge
+        return HistoryPage(
+            entries=entries,
+            next_before_seq=oldest if oldest > start + 1 else None,
+            next_after_seq=newest if newest < head else None,
+            first_unread_seq=first_unread,
+            head=head,
+            delivered_all_seq=delivered_all,
+            read_all_seq=read_all,
+        )
+
+    async def _head(self, admitted: Admitted, entries: list[Entry]) -> int:
+        """A page that reaches the last number handed out has the head in it; else the head row knows."""
+        if entries and entries[0].seq_no >= admitted.top > 0:
+            return entries[0].seq_no
+        conversation_id = admitted.roster.head.conversation_id
+        heads = await self._conversations.heads([conversation_id])
+        return heads[conversation_id].head if conversation_id in heads else 0
+
+    # --- reads --------------------------------------------------------------------------------------
 
     async def _around(self, conversation_id: str, seq_no: int, start: int, limit: int) -> list[Entry]:
         """Half before, half from it on."""
@@ -88,47 +138,37 @@ class History:
         )
 
     async def _before(self, conversation_id: str, before: int, start: int, limit: int) -> list[Entry]:
+        if limit < 1:
+            return []
         entries = await self._shared(
             ("before", conversation_id, before, limit), lambda: self._slots.before(conversation_id, before, limit)
         )
-        return [entry for entry in entries if entry.seq_no > start]
+        if entries and entries[-1].seq_no <= start:
+            return [entry for entry in entries if entry.seq_no > start]
+        return entries
 
-    async def _shared(
-        self, key: tuple[str, str, int, int], read: Callable[[], Coroutine[Any, Any, list[Entry]]]
-    ) -> list[Entry]:
-        """Readers who ask while the same read waits for its turn get its answer."""
-        task = self._reads.get(key)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(read(), name="history")
-            self._reads[key] = task
-            task.add_done_callback(lambda _: self._reads.pop(key, None))
-        return await asyncio.shield(task)
+    async def _shared(self, place: Place, read: Read) -> list[Entry]:
+        """Who asks while a read is under way shares the next one with all others who do."""
+        shelf = self._shelves.get(place)
+        if shelf is None:
+            return await self._lead(place, read)
+        if shelf.later is None:
+            later = self._read_later(shelf, place, read)
+            shelf.later = asyncio.get_running_loop().create_task(later, name="history")
+        return await asyncio.shield(shelf.later)
 
-    async def _page(
-        self,
-        user_id: str,
-        roster: Roster,
-        entries: list[Entry],
-        start: int,
-        first_unread: int | None,
-        *,
-        asked_after: int | None,
-    ) -> HistoryPage:
-        conversation_id = roster.head.conversation_id
-        heads = await self._conversations.heads([conversation_id])
-        head = heads[conversation_id].head if conversation_id in heads else 0
-        delivered_all, read_all = await self._receipts.lowest(roster, but=user_id)
-        oldest = entries[-1].seq_no if entries else 0
-        newest = entries[0].seq_no if entries else max(asked_after or 0, start)
-        return HistoryPage(
-            entries=entries,
-            next_before_seq=oldest if oldest > start + 1 else None,
-            next_after_seq=newest if 0 < newest < head else None,
-            first_unread_seq=first_unread,
-            head=head,
-            delivered_all_seq=delivered_all,
-            read_all_seq=read_all,
-        )
+    async def _lead(self, place: Place, read: Read) -> list[Entry]:
+        shelf = self._shelves[place] = _Shelf()
+        try:
+            return await read()
+        finally:
+            if self._shelves.get(place) is shelf:
+                del self._shelves[place]
+            shelf.done.set()
+
+    async def _read_later(self, shelf: _Shelf, place: Place, read: Read) -> list[Entry]:
+        await shelf.done.wait()
+        return await self._lead(place, read)
 
 
 def _check_places(before_seq: int | None, after_seq: int | None, around_seq: int | None, anchor: str | None) -> None:

@@ -6,6 +6,7 @@ conversation's head as it is read. While the keyspace is down the tables answer 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Callable
@@ -15,38 +16,40 @@ import msgspec
 from tidings.bounds import PAGE_MAX, REBUILD_CHUNK, RESUME_CONVERSATIONS_MAX
 from tidings.errors import BadCursor, Missing, NotFound, Unavailable
 from tidings.messaging.access import Access
-from tidings.messaging.rebuild import Rebuilds, Tables
+from tidings.messaging.rebuild import ANY_VERSION, Rebuilds, Tables
 from tidings.messaging.unread import Unread
-from tidings.model import InboxItem, InboxPage, ReadState, Row, Totals, is_id
+from tidings.model import Head, InboxItem, InboxPage, Row, Totals, is_id
 from tidings.stores.calls import Keyspace, plain
 from tidings.stores.ports import Touch
 from tidings.stores.scripts import Listed, Page, Scripts
 
-_TRIES_MAX = 5  # a page that meets something COLD is read again after the rebuild
+_TRIES_MAX = 20  # a page that meets something COLD is read again after the rebuild
+_SEAL_BYTES = 6  # enough to notice a mistake; there is nothing to gain by forging a place in one's own inbox
+_SCORE_MAX = 1 << 53  # ms; the largest number that a sorted set holds exactly
 
 
 def encode_cursor(user_id: str, score_ms: int, conversation_id: str) -> str:
     """Where a page ended. Bound to the user, so that another's cursor is refused."""
-    plain = f"{score_ms}:{conversation_id}".encode()
-    return base64.urlsafe_b64encode(_seal(user_id, plain) + plain).decode().rstrip("=")
+    place = f"{score_ms}:{conversation_id}".encode()
+    return base64.urlsafe_b64encode(_seal(user_id, place) + place).decode().rstrip("=")
 
 
 def decode_cursor(user_id: str, cursor: str) -> tuple[int, str]:
-    """Raises BadCursor."""
+    """Raises BadCursor for everything that encode_cursor would not have made for this user."""
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        seal, plain = raw[:6], raw[6:]
-        score, _, conversation_id = plain.decode().partition(":")
+        score, _, conversation_id = raw[_SEAL_BYTES:].decode().partition(":")
+        score_ms = int(score)
     except ValueError:
         raise BadCursor() from None
-    is_ours = seal == _seal(user_id, plain) and score.isdecimal() and len(score) <= 16 and is_id(conversation_id)
-    if not is_ours:
+    is_possible = 0 <= score_ms <= _SCORE_MAX and is_id(conversation_id)
+    if not is_possible or encode_cursor(user_id, score_ms, conversation_id) != cursor:
         raise BadCursor()
-    return int(score), conversation_id
+    return score_ms, conversation_id
 
 
-def _seal(user_id: str, plain: bytes) -> bytes:
-    return hashlib.blake2b(plain, digest_size=6, key=hashlib.sha256(user_id.encode()).digest()).digest()
+def _seal(user_id: str, place: bytes) -> bytes:
+    return hashlib.blake2b(place, digest_size=_SEAL_BYTES, key=hashlib.sha256(user_id.encode()).digest()).digest()
 
 
 class Inbox:
@@ -96,13 +99,12 @@ class Inbox:
         repaired = await self._repair(rows, [conversation_id])
         return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
 
-    async def changed(self, user_id: str, since_ms: int) -> list[str]:
-        """Conversations with a message or a join since then, newest first, RESUME_CONVERSATIONS_MAX at most."""
+    async def changed(self, user_id: str, since_ms: int, limit: int = RESUME_CONVERSATIONS_MAX) -> list[str]:
+        """Conversations with a message or a join since then, newest first. The inbox index is the offline queue."""
         await self._unread.totals(user_id)  # warm, so that the order is complete
         key = self._scripts.keys.inbox(user_id)
-        limit = RESUME_CONVERSATIONS_MAX
         call = plain(key, b"ZRANGE", key, b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit)
-        return [conversation_id.decode() for conversation_id in await self._keyspace.one(call)]
+        return [id_.decode() for id_ in await self._keyspace.one(call)]
 
     async def _page(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
         for _ in range(_TRIES_MAX):
@@ -115,11 +117,11 @@ class Inbox:
                 continue
             rows = await self._tables.rows(user_id, [one.conversation_id for one in page.listed])
             if len(rows) == len(page.listed):
-                return await self._complete(user_id, limit, page, rows)
+                return await self._complete(user_id, page, rows)
             await self._drop_left(user_id, page, rows)
         raise Unavailable("the inbox is being rebuilt")
 
-    async def _complete(self, user_id: str, limit: int, page: Page, rows: dict[str, Row]) -> InboxPage:
+    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row]) -> InboxPage:
         behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one)]
         if behind:
             rows = await self._repair(rows, behind)
@@ -128,7 +130,7 @@ class Inbox:
             assert one.mark is not None  # page.cold is 0
             state = await self._unread.describe(user_id, one.conversation_id, one.mark, page.total_unread)
             items.append(InboxItem(rows[one.conversation_id], state))
-        last = page.listed[-1] if len(page.listed) == limit else None
+        last = page.listed[-1] if page.left > 0 else None
         return InboxPage(
             items,
             encode_cursor(user_id, last.score_ms, last.conversation_id) if last else None,
@@ -138,33 +140,31 @@ class Inbox:
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
         """Bring rows up to their conversation's head, for this answer and in the table."""
         heads = await self._tables.heads(ids)
-        repaired, touches = dict(rows), []
-        for id_ in ids:
-            head, row = heads.get(id_), rows[id_]
-            if head is None or head.last_seq <= row.last_seq:
-                continue
-            repaired[id_] = msgspec.structs.replace(
-                row, last_message_preview=head.preview, last_message_ts=head.last_ms, last_seq=head.last_seq
+        repaired = {id_: _up_to_date(rows[id_], heads.get(id_)) for id_ in ids}
+        touches = [
+            Touch(
+                user_id=row.user_id,
+                conversation_id=id_,
+                last_seq=row.last_seq,
+                last_ms=row.last_message_ts,
+                preview=row.last_message_preview,
             )
-            touches.append(
-                Touch(
-                    user_id=row.user_id,
-                    conversation_id=id_,
-                    last_seq=head.last_seq,
-                    last_ms=head.last_ms,
-                    preview=head.preview,
-                )
-            )
+            for id_, row in repaired.items()
+            if row is not rows[id_]
+        ]
         if touches:
             await self._tables.touch(touches)
             self._count_repair("row", len(touches))
-        return repaired
+        return rows | repaired
 
     async def _drop_left(self, user_id: str, page: Page, rows: dict[str, Row]) -> None:
         """Listed, but there is no row: the user has left, and the keyspace missed it."""
         gone = [one.conversation_id for one in page.listed if one.conversation_id not in rows]
-        await self._keyspace.run([self._scripts.inbox_leave(user_id, id_) for id_ in gone])
-        self._count_repair("inbox", len(gone))
+        for conversation_id in gone:
+            try:
+                await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+            except NotFound:
+                self._count_repair("inbox", 1)
 
     async def _page_from_tables(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
         rows: list[Row] = []
@@ -175,10 +175,41 @@ class Inbox:
         shown = [row for row in rows if not row.is_hidden or row.last_seq > 0]
         shown.sort(key=_place, reverse=True)
         rest = [row for row in shown if after is None or _place(row) < after]
-        items = [InboxItem(row, await self._unread.from_tables(user_id, row.conversation_id)) for row in rest[:limit]]
         last = rest[limit - 1] if len(rest) > limit else None
-        totals = Totals(sum(row.unread_count for row in shown), sum(row.unread_count > 0 for row in shown))
-        return InboxPage(items, encode_cursor(user_id, *_place(last)) if last else None, totals, is_stale=True)
+        items = await self._items_from_tables(user_id, rest[:limit])
+        # The snapshots in the rows are all there is for the rest; what is on the page is counted.
+        counts = {row.conversation_id: row.unread_count for row in shown}
+        counts |= {item.row.conversation_id: item.state.unread_count or 0 for item in items}
+        return InboxPage(
+            items,
+            encode_cursor(user_id, *_place(last)) if last else None,
+            Totals(sum(counts.values()), sum(count > 0 for count in counts.values())),
+            is_stale=True,
+        )
+
+    async def _items_from_tables(self, user_id: str, rows: list[Row]) -> list[InboxItem]:
+        ids = [row.conversation_id for row in rows]
+        repaired = await self._repair({row.conversation_id: row for row in rows}, ids)
+        states = await asyncio.gather(*(self._unread.from_tables(user_id, id_) for id_ in ids), return_exceptions=True)
+        items = []
+        for id_, state in zip(ids, states, strict=True):
+            if isinstance(state, BaseException):
+                if not isinstance(state, NotFound):  # left since the rows were read
+                    raise state
+            else:
+                items.append(InboxItem(repaired[id_], state))
+        return items
+
+
+def _up_to_date(row: Row, head: Head | None) -> Row:
+    """What was last said before the member joined is not for a member who sees no more than what came after."""
+    if head is None or head.last_seq <= row.last_seq:
+        return row
+    if head.history == "joined" and head.last_seq <= row.joined_seq:
+        return row
+    return msgspec.structs.replace(
+        row, last_message_preview=head.preview, last_message_ts=head.last_ms, last_seq=head.last_seq
+    )
 
 
 def _is_behind(row: Row, listed: Listed) -> bool:
@@ -187,4 +218,3 @@ def _is_behind(row: Row, listed: Listed) -> bool:
 
 def _place(row: Row) -> tuple[int, str]:
     return max(row.last_message_ts, row.joined_ms, 1), row.conversation_id
-

@@ -1,44 +1,49 @@
 """Conversation rows are written late: the last value per row, about once a second, so that a busy channel does not cost
 a row per member and message.
 
-What is lost with a crash is nothing: a row that is behind is repaired when it is read (inbox.py), and counts come from
-the keyspace. A changed or deleted last message is written at once, because nothing else would show it.
+What a row gets is what the head says when it is written, and once more if that changed while it was written: a text that
+was deleted meanwhile, on whichever node, never comes back. What is lost with a crash is nothing: a row that is behind
+is repaired when it is read (inbox.py), and counts come from the keyspace. A changed or deleted last message is written
+at once, because nothing else would show it. send.py notes and flushes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Protocol
 
 from tidings.bounds import ROW_WRITE_BIG_MEMBERS, ROW_WRITE_BIG_S, ROW_WRITE_S
 from tidings.clock import Clock
 from tidings.errors import StoreError
 from tidings.messaging.access import Roster
-from tidings.model import Head
-from tidings.stores.ports import Inboxes, Touch
+from tidings.model import Head, Member
+from tidings.stores.ports import Conversations, Inboxes, Touch
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.rows")
 
 
-class _Late:
-    """The newest state of one conversation, not yet in the rows."""
+class Tables(Conversations, Inboxes, Protocol):
+    """What is read and written here."""
 
-    __slots__ = ("counts", "due_s", "last_ms", "last_seq", "preview", "user_ids")
+
+class _Late:
+    """The members whose rows of one conversation are behind, and the counts to put beside."""
+
+    __slots__ = ("counts", "due_s", "last_seq", "members")
 
     def __init__(self, due_s: float) -> None:
         self.due_s = due_s
         self.last_seq = 0
-        self.last_ms = 0
-        self.preview: str | None = None
-        self.user_ids: Iterable[str] = ()
+        self.members: Mapping[str, Member] = {}
         self.counts: dict[str, Indexed] = {}
 
 
 class Rows:
-    def __init__(self, inboxes: Inboxes, clock: Clock) -> None:
-        self._inboxes = inboxes
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self._tables = tables
         self._clock = clock
         self._late: dict[str, _Late] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -53,28 +58,18 @@ class Rows:
             late = self._late[roster.head.conversation_id] = _Late(self._clock.monotonic_s() + wait_s)
             self._start()
         if last_seq >= late.last_seq:
-            late.last_seq, late.last_ms, late.preview = last_seq, last_ms, preview
-            late.user_ids, late.counts = roster.members, indexed
+            late.last_seq, late.members, late.counts = last_seq, roster.members, indexed
 
     async def write_now(self, roster: Roster, head: Head) -> None:
         """The last message itself changed: its rows must not keep the old text."""
-        self._late.pop(head.conversation_id, None)
-        await self._inboxes.touch(
-            [
-                Touch(
-                    user_id=user_id,
-                    conversation_id=head.conversation_id,
-                    last_seq=head.last_seq,
-                    last_ms=head.last_ms,
-                    preview=head.preview,
-                )
-                for user_id in roster.members
-            ]
-        )
+        late = self._late.pop(head.conversation_id, None) or _Late(0.0)
+        late.members = roster.members
+        await self._write({head.conversation_id: late})
 
     async def flush(self) -> None:
         """Write everything that waits, now: on drain."""
-        await self._write(list(self._late))
+        late, self._late = self._late, {}
+        await self._write(late)
 
     def _start(self) -> None:
         if self._writing is None or self._writing.done():
@@ -84,26 +79,36 @@ class Rows:
         while self._late:
             await asyncio.sleep(ROW_WRITE_S / 4)
             now_s = self._clock.monotonic_s()
+            due = {id_: late for id_, late in self._late.items() if late.due_s <= now_s}
+            for id_ in due:
+                del self._late[id_]
             try:
-                await self._write([id_ for id_, late in self._late.items() if late.due_s <= now_s])
+                await self._write(due)
             except StoreError as error:
-                log.warning("rows are written later: %s", error)
+                log.warning("rows stay behind until they are read or written again: %s", error)
 
-    async def _write(self, conversation_ids: list[str]) -> None:
-        touches: list[Touch] = []
-        for conversation_id in conversation_ids:
-            late = self._late.pop(conversation_id)
-            for user_id in late.user_ids:
-                indexed = late.counts.get(user_id)
-                touches.append(
-                    Touch(
-                        user_id=user_id,
-                        conversation_id=conversation_id,
-                        last_seq=late.last_seq,
-                        last_ms=late.last_ms,
-                        preview=late.preview,
-                        unread_count=indexed.unread_count if indexed else None,
-                    )
-                )
-        if touches:
-            await self._inboxes.touch(touches)
+    async def _write(self, late: dict[str, _Late]) -> None:
+        heads = await self._tables.heads(late) if late else {}
+        while heads:
+            await self._tables.touch([touch for id_, head in heads.items() for touch in _touches(head, late[id_])])
+            again = await self._tables.heads(heads)
+            heads = {id_: head for id_, head in again.items() if _last(head) != _last(heads[id_])}
+
+
+def _touches(head: Head, late: _Late) -> list[Touch]:
+    return [
+        Touch(
+            user_id=user_id,
+            conversation_id=head.conversation_id,
+            last_seq=head.last_seq,
+            last_ms=head.last_ms,
+            preview=head.preview,
+            unread_count=late.counts[user_id].unread_count if user_id in late.counts else None,
+        )
+        for user_id, member in late.members.items()
+        if head.history == "all" or member.joined_seq < head.last_seq  # else it was said before they came
+    ]
+
+
+def _last(head: Head) -> tuple[int, str | None]:
+    return head.last_seq, head.preview

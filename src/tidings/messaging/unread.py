@@ -7,20 +7,25 @@ once leave the count exact. Called by the gateway; ticks are receipts.py's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tidings.bounds import PAGE_MAX, READ_RANGES_MAX
-from tidings.errors import BadRequest, Conflict, TooLarge, Unavailable
+from tidings.bounds import READ_RANGES_MAX
+from tidings.errors import BadRequest, Conflict, NotFound, Problem, TooLarge, Unavailable
 from tidings.messaging.access import Access
-from tidings.messaging.rebuild import Rebuilds, Tables, effective, is_in
-from tidings.model import Ranges, ReadState, ReadSynced, Row, Status, Totals
+from tidings.messaging.rebuild import Rebuilds, Tables, effective
+from tidings.model import Ranges, ReadState, ReadSynced, Status, Totals
 from tidings.routing.router import Router
-from tidings.stores.calls import Keyspace
-from tidings.stores.scripts import Mark, Scripts
+from tidings.stores.calls import Call, Keyspace
+from tidings.stores.scripts import Look, Mark, Scripts
 
 _CAS_TRIES_MAX = 50  # devices of one user changing one row at the same moment
+_LOOKS_MAX = 20  # conversations that go COLD while the totals are put together
+_HOLD_MS = 15_000  # longer than a commit ever takes; past it a note was left behind by a node that died
 
 
 def read_up_to(status: Status, seq_no: int) -> Status:
@@ -57,6 +62,17 @@ def _folded(status: Status, cursor: int, ranges: Ranges) -> Status:
     return msgspec.structs.replace(status, cursor_seq=cursor, ranges=tuple(merged))
 
 
+def _is_same(one: Status, other: Status) -> bool:
+    return (one.cursor_seq, one.ranges) == (other.cursor_seq, other.ranges)
+
+
+class _Note(NamedTuple):
+    """What the keyspace remembers while a change is committed."""
+
+    user_id: str
+    token: str
+
+
 class Unread:
     """Reads and marks."""
 
@@ -77,8 +93,8 @@ class Unread:
         self._scripts = scripts
         self._rebuilds = rebuilds
         self._router = router
-        self.on_read: Callable[[str, str, int], None] = lambda user_id, conversation_id, seq_no: None  # receipts.py
         self._is_delivered_seen = is_delivered_seen
+        self.on_read: Callable[[str, str, int], None] = lambda user_id, conversation_id, seq_no: None  # receipts.py
 
     async def mark_read(
         self,
@@ -93,21 +109,20 @@ class Unread:
         """Exactly one of up_to_seq, up_to_ts (inclusive, on sent_at's clock) and seqs."""
         if sum(given is not None for given in (up_to_seq, up_to_ts, seqs)) != 1:
             raise BadRequest("give one of up_to_seq, up_to_ts and seqs")
-        await self._access.authorize(user_id, conversation_id, "read")
-        head = await self._head(conversation_id)
-        if up_to_ts is not None:
-            up_to_seq = await self._tables.seq_at(conversation_id, up_to_ts)
-        wanted = [seq for seq in seqs or () if 0 < seq <= head]
-        up_to = min(up_to_seq, head) if up_to_seq is not None else 0
-        for _ in range(_CAS_TRIES_MAX):
-            before = await self._status(user_id, conversation_id)
-            after = read_these(before, wanted) if seqs is not None else read_up_to(before, up_to)
-            if (after.cursor_seq, after.ranges) == (before.cursor_seq, before.ranges):
-                return await self.state(user_id, conversation_id)
-            if (stored := await self._put(after, tick=up_to)) is not None:
-                if up_to > 0:
-                    self.on_read(user_id, conversation_id, up_to)
-                return await self._follow(stored, wanted, origin)
+        async with self._noted(user_id, conversation_id) as note:
+            if up_to_ts is not None:
+                up_to_seq = await self._tables.seq_at(conversation_id, up_to_ts)
+            for _ in range(_CAS_TRIES_MAX):
+                before, head = await self._mine(user_id, conversation_id)
+                up_to = min(up_to_seq, head) if up_to_seq is not None else 0
+                wanted = [seq for seq in seqs or () if 0 < seq <= head]
+                after = read_up_to(before, up_to) if seqs is None else read_these(before, wanted)
+                if _is_same(before, after) and up_to <= before.read_seq:
+                    return await self._unchanged(note, before)
+                if (stored := await self._put(after, tick=up_to)) is not None:
+                    if up_to > before.read_seq:
+                        self.on_read(user_id, conversation_id, up_to)
+                    return await self._follow(note, stored, wanted, origin)
         raise Unavailable("the read mark changes too fast")
 
     async def mark_unread(
@@ -116,109 +131,108 @@ class Unread:
         """Everything from there on is unread again. Ticks stay."""
         if from_seq < 1:
             raise BadRequest("from_seq begins at 1")
-        await self._access.authorize(user_id, conversation_id, "read")
-        for _ in range(_CAS_TRIES_MAX):
-            before = await self._status(user_id, conversation_id)
-            after = unread_from(before, from_seq)
-            if (after.cursor_seq, after.ranges) == (before.cursor_seq, before.ranges):
-                return await self.state(user_id, conversation_id)
-            if await self._put(after, tick=0) is not None:
-                mark = await self._rebuilds.conversation(user_id, conversation_id)
-                return await self._synced(user_id, conversation_id, mark, origin)
+        async with self._noted(user_id, conversation_id) as note:
+            for _ in range(_CAS_TRIES_MAX):
+                before, _ = await self._mine(user_id, conversation_id)
+                after = unread_from(before, from_seq)
+                if _is_same(before, after):
+                    return await self._unchanged(note, before)
+                if (stored := await self._put(after, tick=0)) is not None:
+                    return await self._rebuilt(note, stored, origin)
         raise Unavailable("the read mark changes too fast")
 
     async def delivered(self, user_id: str, conversation_id: str, seq_no: int) -> None:
         """Under unread.policy = when_offline, what was delivered does not count. Call after the tick is stored."""
-        if not self._is_delivered_seen:
-            return
-        mark = await self._rebuilds.mark(user_id, conversation_id)
-        if mark is not None and mark.seen < seq_no:
+        if self._is_delivered_seen:
             await self._keyspace.one(
                 self._scripts.unread_read(
-                    user_id,
-                    conversation_id,
-                    version=mark.version,
-                    cursor=mark.cursor,
-                    seen=seq_no,
-                    ranges=mark.ranges,
-                    seqs=(),
+                    user_id, conversation_id, version=0, cursor=0, seen=seq_no, ranges=(), seqs=()
                 )
             )
 
+    # --- what is shown ------------------------------------------------------------------------------
+
+    def look(self, user_id: str, conversation_id: str) -> Call[Look | None]:
+        """To be run beside other calls; `first_of` makes sense of the answer."""
+        return self._scripts.unread_state(user_id, conversation_id)
+
+    async def first_of(self, user_id: str, conversation_id: str, found: Look | None) -> int | None:
+        """first_unread_seq alone, rebuilt first if it is COLD."""
+        return await self._first(user_id, conversation_id, await self._rebuilds.mark(user_id, conversation_id, found))
+
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         """As it stands, rebuilt first if it is COLD. The caller has authorized."""
-        mark = await self._rebuilds.mark(user_id, conversation_id)
-        if mark is None:
-            mark = await self._rebuilds.conversation(user_id, conversation_id)
-        totals = await self.totals(user_id)
-        return await self.describe(user_id, conversation_id, mark, totals.total_unread)
+        found = await self._keyspace.one(self.look(user_id, conversation_id))
+        return await self._described(user_id, conversation_id, found)
 
-    async def oldest(self, user_id: str, conversation_id: str) -> int | None:
-        """first_unread_seq alone."""
-        mark = await self._rebuilds.mark(user_id, conversation_id)
-        if mark is None:
-            mark = await self._rebuilds.conversation(user_id, conversation_id)
-        if mark.first or not mark.shown(self._scripts.cap):
-            return mark.first or None
-        return await self.first_unread(user_id, conversation_id, mark)
+    async def totals(self, user_id: str) -> Totals:
+        """The badge, rebuilt first if it is COLD."""
+        for _ in range(_LOOKS_MAX):
+            found = await self._keyspace.one(self._scripts.unread_state(user_id))
+            if found is None:
+                await self._rebuilds.user(user_id)
+            elif found.total_unread is None:
+                await self._rebuilds.missing(user_id)
+            else:
+                return Totals(found.total_unread, found.unread_conversations)
+        raise Unavailable("the totals are being rebuilt")
 
     async def from_tables(self, user_id: str, conversation_id: str) -> ReadState:
         """The same without the keyspace, for when it is down; totals are not known then."""
         built = await self._rebuilds.read(user_id, conversation_id)
         return await self.describe(user_id, conversation_id, built.mark, None)
 
-    async def totals(self, user_id: str) -> Totals:
-        """The badge, rebuilt first if it is COLD."""
-        for _ in range(3):
-            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=1, after=None))
-            if page is None:
-                await self._rebuilds.user(user_id)
-            elif page.cold > 0:
-                await self._rebuilds.missing(user_id)
-            else:
-                return Totals(page.total_unread, page.unread_conversations)
-        raise Unavailable("the totals are being rebuilt")
-
-    async def describe(
-        self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None
-    ) -> ReadState:
+    async def describe(self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None) -> ReadState:
         """A mark in the words of the wire."""
-        first = mark.first or None
-        if first is None and mark.shown(self._scripts.cap) > 0:
-            first = await self.first_unread(user_id, conversation_id, mark)
         return ReadState(
             conversation_id=conversation_id,
             read_seq=mark.cursor,
             unread_count=mark.shown(self._scripts.cap),
             unread_capped=mark.is_capped,
-            first_unread_seq=first,
+            first_unread_seq=mark.first or await self._first(user_id, conversation_id, mark),
             total_unread=total_unread,
         )
 
-    async def first_unread(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
-        """From the log: for counts above the cap, whose oldest are not in the set."""
-        after = mark.seen
-        while entries := await self._tables.page(
-            conversation_id, after=after, before=1 << 62, limit=PAGE_MAX, newest_first=False
-        ):
-            for entry in entries:
-                is_counted = entry.kind == "message" and not entry.is_deleted and entry.sender_id != user_id
-                if is_counted and not is_in(mark.ranges, entry.seq_no):
-                    return entry.seq_no
-            after = entries[-1].seq_no
-        return None
+    async def _first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
+        if mark.first or not mark.shown(self._scripts.cap):
+            return mark.first or None
+        return await self._rebuilds.oldest(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
 
-    async def _head(self, conversation_id: str) -> int:
-        heads = await self._tables.heads([conversation_id])
-        return heads[conversation_id].head if conversation_id in heads else 0
+    async def _described(self, user_id: str, conversation_id: str, found: Look | None) -> ReadState:
+        mark = await self._rebuilds.mark(user_id, conversation_id, found)
+        total = found.total_unread if found is not None and found.mark is not None else None
+        if total is None:
+            total = (await self.totals(user_id)).total_unread
+        return await self.describe(user_id, conversation_id, mark, total)
 
-    async def _status(self, user_id: str, conversation_id: str) -> Status:
-        rows = await self._tables.rows(user_id, [conversation_id])
-        statuses = await self._tables.get(user_id, [conversation_id])
-        row = rows.get(conversation_id)
-        if row is None:
-            row = Row(user_id=user_id, conversation_id=conversation_id, kind="group")
-        return effective(statuses.get(conversation_id), row)
+    # --- changes ------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _noted(self, user_id: str, conversation_id: str) -> AsyncIterator[_Note]:
+        """Authorized, and noted in the keyspace: should this node die between the commit and the keyspace's turn, the
+        note stays and makes the user COLD. Where nothing was committed it is taken back."""
+        note = _Note(user_id, self._rebuilds.token())
+        call = self._scripts.unread_put(user_id, note.token, hold_ms=_HOLD_MS)
+        try:
+            if (await self._access.authorize_beside(user_id, conversation_id, "read", call)).beside is None:
+                raise Unavailable("the keyspace is down, so nothing was marked")
+            yield note
+        except Problem:
+            await self._keyspace.one(self._taken_back(note))
+            raise
+
+    def _taken_back(self, note: _Note) -> Call[int]:
+        return self._scripts.unread_put(note.user_id, note.token, hold_ms=0)
+
+    async def _mine(self, user_id: str, conversation_id: str) -> tuple[Status, int]:
+        """The member's own state, and the head."""
+        ids = [conversation_id]
+        rows, statuses, heads = await asyncio.gather(
+            self._tables.rows(user_id, ids), self._tables.get(user_id, ids), self._tables.heads(ids)
+        )
+        if not rows or not heads:
+            raise NotFound("no such conversation")
+        return effective(statuses.get(conversation_id), rows[conversation_id]), heads[conversation_id].head
 
     async def _put(self, status: Status, *, tick: int) -> Status | None:
         """None: another device was first."""
@@ -233,32 +247,42 @@ class Unread:
         except Conflict:
             return None
 
-    async def _follow(self, status: Status, seqs: Sequence[int], origin: str | None) -> ReadState:
-        """The keyspace takes the change over."""
+    async def _follow(self, note: _Note, status: Status, seqs: Sequence[int], origin: str | None) -> ReadState:
+        """The keyspace takes a read over."""
         user_id, conversation_id = status.user_id, status.conversation_id
-        seen = max(status.cursor_seq, status.delivered_seq) if self._is_delivered_seen else status.cursor_seq
-        answer = await self._keyspace.one(
-            self._scripts.unread_read(
-                user_id,
-                conversation_id,
-                version=status.version,
-                cursor=status.cursor_seq,
-                seen=seen,
-                ranges=status.ranges,
-                seqs=seqs,
-            )
+        read = self._scripts.unread_read(
+            user_id,
+            conversation_id,
+            version=status.version,
+            cursor=status.cursor_seq,
+            seen=max(status.cursor_seq, status.delivered_seq) if self._is_delivered_seen else status.cursor_seq,
+            ranges=status.ranges,
+            seqs=seqs,
         )
+        calls: tuple[Call[Any], ...] = (read, self._taken_back(note), self.look(user_id, conversation_id))
+        answer, _, found = await self._keyspace.run(calls)
         if answer.is_cold:
-            mark = await self._rebuilds.conversation(user_id, conversation_id)
-        else:
-            mark = await self._rebuilds.mark(user_id, conversation_id) or await self._rebuilds.conversation(
-                user_id, conversation_id
-            )
-        return await self._synced(user_id, conversation_id, mark, origin)
+            return await self._rebuilt(note, status, origin)
+        return self._synced(await self._described(user_id, conversation_id, found), user_id, origin)
 
-    async def _synced(self, user_id: str, conversation_id: str, mark: Mark, origin: str | None) -> ReadState:
+    async def _rebuilt(self, note: _Note, status: Status, origin: str | None) -> ReadState:
+        """The keyspace cannot take the change over: it reads the tables."""
+        user_id, conversation_id = status.user_id, status.conversation_id
+        await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
+        state = await self._unchanged(note, status)
+        return self._synced(state, user_id, origin)
+
+    async def _unchanged(self, note: _Note, status: Status) -> ReadState:
+        """As the keyspace shows it, if it knows this version: what failed half-way before is mended by asking again."""
+        user_id, conversation_id = status.user_id, status.conversation_id
+        calls: tuple[Call[Any], ...] = (self.look(user_id, conversation_id), self._taken_back(note))
+        found, _ = await self._keyspace.run(calls)
+        if found is not None and found.mark is not None and found.mark.version < status.version:
+            await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
+            found = await self._keyspace.one(self.look(user_id, conversation_id))
+        return await self._described(user_id, conversation_id, found)
+
+    def _synced(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:
         """Tell the user's other devices."""
-        totals = await self.totals(user_id)
-        state = await self.describe(user_id, conversation_id, mark, totals.total_unread)
         self._router.push(user_id, ReadSynced(state), but=origin)
         return state

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from tidings.bounds import REBUILD_CHUNK
-from tidings.messaging.rebuild import Rebuilds, Tables, is_shown, score_of
+from tidings.messaging.rebuild import Rebuilds, Tables, score_of
 from tidings.stores.calls import Keyspace, plain
-from tidings.stores.scripts import Page, Scripts
+from tidings.stores.scripts import Listed, Page, Scripts
 
 _TRIES_MAX = 3  # a user who gets messages meanwhile is compared again
 
@@ -64,7 +64,7 @@ class Verify:
     async def reset(self, user_id: str) -> None:
         """Forget the user's index and build it again."""
         mark = self._scripts.keys.mark(user_id)
-        await self._keyspace.run([plain(mark, b"HDEL", mark, b"*"), plain(mark, b"HINCRBY", mark, b":gen", 1)])
+        await self._keyspace.one(plain(mark, b"HDEL", mark, b"*"))
         await self._rebuilds.user(user_id)
 
     async def _users(self, user_id: str | None) -> AsyncIterator[str]:
@@ -88,28 +88,47 @@ class Verify:
 
     async def _compare(self, user_id: str) -> tuple[int, list[Wrong]]:
         """(conversations compared, differences). A COLD user: (0, [])."""
-        page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=1_000_000, after=None))
-        if page is None:
+        found = await self._shown(user_id)
+        if found is None:
             return 0, []
-        shown = {one.conversation_id: one for one in page.listed}
+        page, shown = found
         wrong: list[Wrong] = []
         total = conversations = 0
         expected_ids = set()
-        async for row, head, built in self._rebuilds.read_all(user_id):
-            id_ = row.conversation_id
-            if not is_shown(head, row):
-                continue
-            expected_ids.add(id_)
-            count = built.mark.shown(self._scripts.cap)
-            total, conversations = total + count, conversations + (count > 0)
-            listed = shown.get(id_)
-            if listed is None or listed.score_ms != score_of(head, row):
-                found = listed.score_ms if listed else 0
-                wrong.append(Wrong(user_id, id_, "inbox", score_of(head, row), found))
-            if listed is not None and listed.mark is not None and listed.mark.shown(self._scripts.cap) != count:
-                wrong.append(Wrong(user_id, id_, "unread", count, listed.mark.shown(self._scripts.cap)))
+        async for chunk in self._rebuilds.read_all(user_id):
+            for row, head, built in chunk:
+                id_, count = row.conversation_id, built.mark.shown(self._scripts.cap)
+                expected_ids.add(id_)
+                total, conversations = total + count, conversations + (count > 0)
+                expected = Listed(id_, score_of(head, row), built.mark)
+                wrong += self._differences(user_id, expected, shown.get(id_))
         wrong += [Wrong(user_id, id_, "inbox", 0, shown[id_].score_ms) for id_ in shown.keys() - expected_ids]
         return len(expected_ids) or len(shown), wrong + _totals_wrong(user_id, page, total, conversations)
+
+    async def _shown(self, user_id: str) -> tuple[Page, dict[str, Listed]] | None:
+        """The whole inbox as the keyspace has it, page by page. None: COLD."""
+        shown: dict[str, Listed] = {}
+        after: tuple[int, str] | None = None
+        while True:
+            call = self._scripts.inbox_page(user_id, limit=REBUILD_CHUNK, after=after)
+            page = await self._keyspace.one(call)
+            if page is None:
+                return None
+            shown |= {one.conversation_id: one for one in page.listed}
+            if not page.listed or page.left == 0:
+                return page, shown
+            after = page.listed[-1].score_ms, page.listed[-1].conversation_id
+
+    def _differences(self, user_id: str, expected: Listed, found: Listed | None) -> list[Wrong]:
+        id_, cap = expected.conversation_id, self._scripts.cap
+        pairs = [("inbox", expected.score_ms, found.score_ms if found else 0)]
+        if found is not None and found.mark is not None and expected.mark is not None:
+            good, held = expected.mark, found.mark
+            pairs.append(("unread", good.shown(cap), held.shown(cap)))
+            pairs.append(("unread_capped", good.is_capped, held.is_capped))
+            pairs.append(("read_seq", good.cursor, held.cursor))
+            pairs.append(("first_unread", good.first, held.first or good.first))  # 0: it reads the log when asked
+        return [Wrong(user_id, id_, what, want, got) for what, want, got in pairs if want != got]
 
 
 def _totals_wrong(user_id: str, page: Page, total: int, conversations: int) -> list[Wrong]:

@@ -233,8 +233,8 @@ def _canceled(said: dict[str, Any]) -> StoreError:
     if "ConditionalCheckFailed" in codes:
         reasons = zip(codes, said["CancellationReasons"], strict=True)
         raise Canceled([Reason(code == "ConditionalCheckFailed", reason.get("Item")) for code, reason in reasons])
-    if codes and _LESS_REASONS.issuperset(codes):
-        return Throttled(f"DynamoDB: {next(code for code in codes if code != 'None')}")
+    if _LESS_REASONS.issuperset(codes):
+        return Throttled(f"DynamoDB: {next((code for code in codes if code != 'None'), 'canceled')}")
     raise Unavailable(f"DynamoDB cancels a transaction: {', '.join(sorted(set(codes)))}")
 
 

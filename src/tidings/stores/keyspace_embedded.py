@@ -180,6 +180,7 @@ def _arguments(folder: ValkeyFolder) -> list[str]:
         "appendfsync": "everysec",
         "aof-load-truncated": "yes",
         "save": "",
+        "hash-max-listpack-entries": "64",  # a mark hash is looked up field by field: a longer list is walked each time
         "maxmemory": "0",
         "maxmemory-policy": "noeviction",
         "daemonize": "no",

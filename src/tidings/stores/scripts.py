@@ -2,8 +2,9 @@
 
 The stubs are the seam between the use cases and the keyspace: they say what is asked in Python's words, and a
 simulation may stand in for them. A mark is packed as `version cursor seen count first floor day ranges`; only `Mark`
-and the Lua files know that. The user's own fields in the mark hash begin with ':' or are '*', which no conversation id
-can be.
+and the Lua files know that. In the mark hash of a warm user each conversation of the inbox has one field: its mark
+under its id, or `~id` with the number of its last change while it is COLD. While all of the user is COLD, `+id` notes
+what changed. The user's own fields are '*' and those that begin with ':'. No conversation id can be any of these.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ NAMES = (
     "inbox_join",
     "inbox_leave",
     "inbox_page",
+    "inbox_begin",
     "inbox_install",
+    "unread_state",
+    "unread_put",
     "unread_read",
     "unread_chill",
     "unread_install",
@@ -118,20 +122,36 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True):
-    size: int
+    left: int  # conversations that come after this page
     total_unread: int
     unread_conversations: int
     cold: int  # conversations without a mark: while there are any, the totals are not known
     listed: list[Listed]
 
 
+class Look(msgspec.Struct, frozen=True, gc=False):
+    """The totals, and one conversation. `total_unread` None: some conversation is COLD; `mark` None: this one is."""
+
+    total_unread: int | None
+    unread_conversations: int
+    mark: Mark | None
+
+
 class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
-    is_user_cold: bool
     is_cold: bool
     unread_count: int
     unread_capped: bool
     total_unread: int | None
     first: int
+    read_seq: int
+
+
+class Chilled(msgspec.Struct, frozen=True, gc=False):
+    """What unread_chill found: a mark that is good as it is, or COLD as of `gen`, or neither."""
+
+    is_user_cold: bool
+    mark: Mark | None
+    gen: str | None  # None without a mark: the conversation is not in the inbox
 
 
 class Scripts:
@@ -173,9 +193,7 @@ class Scripts:
         )
 
     def conversation_seed(self, conversation_id: str, *, seq: int, at: int, members_seq: int) -> Call[int]:
-        return _call(
-            "conversation_seed", (self.keys.conv(conversation_id),), (seq, at, members_seq, INDEX_TTL_S), int
-        )
+        return _call("conversation_seed", (self.keys.conv(conversation_id),), (seq, at, members_seq, INDEX_TTL_S), int)
 
     def sent_forget(
         self, conversation_id: str, notes: Iterable[tuple[str, int, tuple[int, int] | None]], *, now_ms: int
@@ -222,16 +240,15 @@ class Scripts:
             _indexed,
         )
 
-    def inbox_join(
-        self, user_id: str, conversation_id: str, *, score_ms: int, version: int, cursor: int
-    ) -> Call[bool]:
+    def inbox_join(self, user_id: str, conversation_id: str, *, score_ms: int, version: int, cursor: int) -> Call[bool]:
         """Answers False when the user is COLD."""
         day = score_ms // 86_400_000
         args = (conversation_id, score_ms, version, cursor, day, self.cap, self.ttl_s)
         return _call("inbox_join", self._user_keys(user_id, conversation_id), args, lambda reply: bool(reply == 1))
 
-    def inbox_leave(self, user_id: str, conversation_id: str) -> Call[bool]:
-        args = (conversation_id, self.cap, self.ttl_s)
+    def inbox_leave(self, user_id: str, conversation_id: str, *, gen: str = "") -> Call[bool]:
+        """With `gen`: only if the conversation is COLD and has not changed since."""
+        args = (conversation_id, self.cap, self.ttl_s, gen)
         return _call("inbox_leave", self._user_keys(user_id, conversation_id), args, lambda reply: bool(reply == 1))
 
     def inbox_page(self, user_id: str, *, limit: int, after: tuple[int, str] | None) -> Call[Page | None]:
@@ -240,19 +257,32 @@ class Scripts:
         keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
         return _call("inbox_page", keys, (limit, score_ms, after_id), _page)
 
+    def inbox_begin(self, user_id: str, token: str, *, wait_ms: int) -> Call[int]:
+        """1 warm already, 0 the rebuild is ours, -1 another node is at it."""
+        return _call("inbox_begin", (self.keys.mark(user_id),), (token, wait_ms, self.ttl_s), int)
+
     def inbox_install(
-        self, user_id: str, token: str, *, gen: int, size: int, totals: tuple[int, int], unread_ids: Sequence[str]
+        self, user_id: str, token: str, *, size: int, totals: tuple[int, int], unread_ids: Sequence[str]
     ) -> Call[bool]:
-        """False: overtaken, read again."""
+        """False: not installed, begin again."""
         keys = self.keys
         pairs = (name for id_ in unread_ids for name in (keys.unread(user_id, id_), self.aside(user_id, id_, token)))
         inbox, mark = keys.inbox(user_id), keys.mark(user_id)
         return _call(
             "inbox_install",
             (inbox, mark, f"{inbox}:{token}", f"{mark}:{token}", *pairs),
-            (gen, size, *totals, self.ttl_s),
+            (token, size, *totals, self.cap, self.ttl_s),
             lambda reply: bool(reply == 1),
         )
+
+    def unread_state(self, user_id: str, conversation_id: str = "") -> Call[Look | None]:
+        """Without a conversation: the totals. None: the user is COLD."""
+        keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
+        return _call("unread_state", keys, (conversation_id,), _look)
+
+    def unread_put(self, user_id: str, token: str, *, hold_ms: int) -> Call[int]:
+        """A change of the member's own state is about to be committed. hold_ms 0: the keyspace has followed it."""
+        return _call("unread_put", (self.keys.mark(user_id),), (token, hold_ms, self.ttl_s), int)
 
     def unread_read(
         self,
@@ -269,27 +299,20 @@ class Scripts:
         head: tuple[Arg, ...] = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s)
         return _call("unread_read", keys, (*head, *seqs), _read)
 
-    def unread_chill(self, user_id: str, conversation_id: str) -> Call[tuple[int, bool]]:
-        """(gen, is_warm)."""
-        return _call(
-            "unread_chill",
-            (self.keys.mark(user_id),),
-            (conversation_id, self.cap),
-            lambda reply: (int(reply[0]), reply[1] == 1),
-        )
+    def unread_chill(self, user_id: str, conversation_id: str, *, version: int) -> Call[Chilled]:
+        """A mark of this version or a later one stays as it is."""
+        keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
+        return _call("unread_chill", keys, (conversation_id, self.cap, version), _chilled)
 
-    def unread_install(
-        self, user_id: str, conversation_id: str, token: str, *, gen: int, mark: Mark
-    ) -> Call[tuple[int, int | None]]:
-        """(1 installed | 0 overtaken | -1 COLD, total_unread)."""
+    def unread_install(self, user_id: str, conversation_id: str, token: str, *, gen: str, mark: Mark) -> Call[bool]:
+        """False: it changed meanwhile, read again."""
         keys = (
-            self.keys.inbox(user_id),
             self.keys.mark(user_id),
             self.keys.unread(user_id, conversation_id),
             self.aside(user_id, conversation_id, token),
         )
-        args = (conversation_id, gen, mark.packed(), mark.shown(self.cap), self.ttl_s)
-        return _call("unread_install", keys, args, lambda reply: (int(reply[0]), _known(reply[1])))
+        args = (conversation_id, gen, mark.packed(), mark.count, mark.shown(self.cap), self.ttl_s)
+        return _call("unread_install", keys, args, lambda reply: bool(reply == 1))
 
     def aside(self, user_id: str, conversation_id: str, token: str) -> str:
         """Where an unread set is built before it is installed."""
@@ -327,14 +350,26 @@ def _indexed(reply: list[Any]) -> Indexed:
 def _page(reply: list[Any]) -> Page | None:
     if not reply:
         return None
-    size, total, convs, cold = reply[:4]
+    left, total, convs, cold = reply[:4]
     listed = [
         Listed(reply[i].decode(), int(float(reply[i + 1])), unpack_mark(reply[i + 2]) if reply[i + 2] else None)
         for i in range(4, len(reply), 3)
     ]
-    return Page(size, total, convs, cold, listed)
+    return Page(left, total, convs, cold, listed)
+
+
+def _look(reply: list[Any]) -> Look | None:
+    if not reply:
+        return None
+    total, convs, cold, packed = reply
+    return Look(None if cold else total, convs, unpack_mark(packed) if packed else None)
 
 
 def _read(reply: list[int]) -> ReadAnswer:
-    state, shown, capped, total, first = reply
-    return ReadAnswer(state < 0, state != 1, shown, capped == 1, _known(total), first)
+    state, shown, capped, total, first, read_seq = reply
+    return ReadAnswer(state != 1, shown, capped == 1, _known(total), first, read_seq)
+
+
+def _chilled(reply: list[Any]) -> Chilled:
+    state, value = reply
+    return Chilled(state == -1, unpack_mark(value) if state == 1 else None, value.decode() if state == 0 else None)

@@ -5,7 +5,7 @@
 -- ARGV  epoch  conversation_id  score_ms  cap  unread_ttl_s  now_ms  removed_count  [removed_seq ...]  [seq  sent_ms ...]
 --       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this member
 -- returns {state, shown, is_capped, total, leases, first, read_seq}   state 1 warm, 0 this conversation is COLD, -1 all of
---         the user is; total -1: not known now. A COLD answer has raised :gen, so a rebuild under way reads again.
+--         the user is; total -1: not known now. What is COLD is noted as changed, so a rebuild under way takes it in.
 -- cost O(seqs log n)
 local inbox, mark, unread, ws = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch, id, score, cap = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -16,11 +16,18 @@ local leases = {}
 if now_ms > 0 then
   leases = redis.call('ZRANGE', ws, now_ms, '+inf', 'BYSCORE')
 end
-if m[1] ~= epoch or not m[2] then
-  if redis.call('HINCRBY', mark, ':gen', 1) == 1 then
+
+local function user_is_cold()
+  if score >= tonumber(redis.call('HGET', mark, '+' .. id) or 0) then
+    redis.call('HSET', mark, '+' .. id, ARGV[3])
+  end
+  if redis.call('HLEN', mark) == 1 then
     redis.call('EXPIRE', mark, unread_ttl_s)
   end
   return {-1, 0, 0, -1, leases, 0, 0}
+end
+if m[1] ~= epoch or not (m[2] and m[3] and m[4] and m[5]) then
+  return user_is_cold()
 end
 
 local size, total, convs, cold = tonumber(m[2]), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])
@@ -28,19 +35,20 @@ local fields = {}
 local is_new = score > 0 and redis.call('ZADD', inbox, 'GT', score, id) == 1
 if is_new then
   fields = {'*', size + 1}
+  if size == 0 then
+    redis.call('EXPIRE', inbox, unread_ttl_s)
+  end
 end
 
 -- A conversation that has no mark, or whose set is not what its mark says, is COLD: it is taken out of the totals.
 local function go_cold(shown)
-  fields[#fields + 1] = ':cold'
-  fields[#fields + 1] = cold + 1
-  fields[#fields + 1] = ':unread'
-  fields[#fields + 1] = total - shown
-  fields[#fields + 1] = ':convs'
-  fields[#fields + 1] = convs - (shown > 0 and 1 or 0)
+  local gen = redis.call('HINCRBY', mark, ':gen', 1)
+  for _, part in ipairs({':cold', cold + 1, ':unread', total - shown, ':convs', convs - (shown > 0 and 1 or 0),
+    '~' .. id, string.format('%.0f', gen)}) do
+    fields[#fields + 1] = part
+  end
   redis.call('HSET', mark, unpack(fields))
   redis.call('HDEL', mark, id)
-  redis.call('HINCRBY', mark, ':gen', 1)
   return {0, 0, 0, -1, leases, 0, 0}
 end
 
@@ -48,8 +56,17 @@ if not m[6] then
   if is_new then
     return go_cold(0)
   end
-  redis.call('HINCRBY', mark, ':gen', 1)
+  if redis.call('HEXISTS', mark, '~' .. id) == 1 then
+    redis.call('HSET', mark, '~' .. id, string.format('%.0f', redis.call('HINCRBY', mark, ':gen', 1)))
+  elseif redis.call('ZSCORE', inbox, id) then
+    redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
+    return user_is_cold()
+  end
   return {0, 0, 0, -1, leases, 0, 0}
+end
+if is_new then
+  redis.call('HDEL', mark, '*') -- it has a mark, so the inbox was lost
+  return user_is_cold()
 end
 
 local version, cursor, seen, count, first, floor, day, ranges =
@@ -58,7 +75,7 @@ seen, count, first, floor, day = tonumber(seen), tonumber(count), tonumber(first
 local shown = floor > seen and cap or count
 
 local function is_read(seq)
-  if seq <= seen or seq <= floor then
+  if seq <= seen then
     return true
   end
   for low, high in string.gmatch(ranges, '(%d+)-(%d+)') do
@@ -69,13 +86,17 @@ local function is_read(seq)
   return false
 end
 
-local add, lowest = {}, nil
+local add, lowest, is_changed = {}, nil, false
 for i = 8 + removed_count, #ARGV, 2 do
   local seq = tonumber(ARGV[i])
   if not is_read(seq) then
-    add[#add + 1] = ARGV[i + 1]
-    add[#add + 1] = ARGV[i]
-    lowest = lowest and math.min(lowest, seq) or seq
+    if seq > floor then
+      add[#add + 1] = ARGV[i + 1]
+      add[#add + 1] = ARGV[i]
+      lowest = lowest and math.min(lowest, seq) or seq
+    elseif seq < first then -- trimmed before it came, but it may be the oldest
+      first, is_changed = seq, true
+    end
   end
 end
 local added, removed = 0, 0
@@ -83,24 +104,28 @@ if #add > 0 then
   added = redis.call('ZADD', unread, unpack(add))
 end
 if removed_count > 0 and count + added > 0 then
+  for i = 8, 7 + removed_count do
+    if floor > seen and not is_read(tonumber(ARGV[i])) then
+      return go_cold(shown) -- how many were trimmed is not known, so whether this is still capped is not either
+    end
+  end
   removed = redis.call('ZREM', unread, unpack(ARGV, 8, 7 + removed_count))
 end
-if #add > 0 or removed > 0 then
+if #add > 0 or (removed_count > 0 and count > 0) then
   local n = redis.call('ZCARD', unread)
   if n ~= count + added - removed then
     return go_cold(shown)
   end
-  if added > 0 and (count == 0 or lowest < first) then
+  if removed > 0 then
+    local left = redis.call('ZRANGE', unread, 0, 0)[1]
+    first = left and tonumber(left) or 0
+  elseif added > 0 and (count == 0 or lowest < first) then
     first = lowest
   end
   if n > cap then
+    floor = tonumber(redis.call('ZRANGE', unread, n - cap - 1, n - cap - 1)[1])
     redis.call('ZREMRANGEBYRANK', unread, 0, n - cap - 1)
-    floor = tonumber(redis.call('ZRANGE', unread, 0, 0)[1]) - 1
     n = cap
-  end
-  if removed > 0 then
-    local left = floor <= seen and redis.call('ZRANGE', unread, 0, 0)[1]
-    first = left and tonumber(left) or 0
   end
   local today = math.floor((tonumber(add[#add - 1]) or 0) / 86400000)
   if count == 0 or (today - day) * 172800 > unread_ttl_s then
@@ -109,19 +134,15 @@ if #add > 0 or removed > 0 then
     redis.call('EXPIRE', mark, unread_ttl_s)
     redis.call('EXPIRE', inbox, unread_ttl_s)
   end
+  is_changed = is_changed or added > 0 or removed > 0
   count = n
+end
+if is_changed then
   local before = shown
   shown = floor > seen and cap or count
   total = total + shown - before
   convs = convs + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
-  fields[#fields + 1] = ':unread'
-  fields[#fields + 1] = total
-  fields[#fields + 1] = ':convs'
-  fields[#fields + 1] = convs
-  fields[#fields + 1] = id
-  fields[#fields + 1] = string.format('%s %s %d %d %d %d %d %s', version, cursor, seen, count, first, floor, day, ranges)
-end
-if #fields > 0 then
-  redis.call('HSET', mark, unpack(fields))
+  redis.call('HSET', mark, ':unread', total, ':convs', convs, id,
+    string.format('%s %s %d %d %d %d %d %s', version, cursor, seen, count, first, floor, day, ranges))
 end
 return {1, shown, floor > seen and 1 or 0, cold > 0 and -1 or total, leases, first, tonumber(cursor)}

@@ -1,32 +1,73 @@
 #!lua
--- inbox_install: put a user's whole rebuilt index in place, if nothing happened to the user since it was read.
+-- inbox_install: put a user's whole rebuilt index in place. Conversations that changed since the rebuild began are put in
+-- place COLD: they are read again one by one, so a busy user is not rebuilt for ever.
 -- Atomic because a half-built inbox must never be seen.
 -- KEYS  inbox  mark  inbox_aside  mark_aside  [unread  unread_aside ...]
--- ARGV  epoch  gen  size  unread_total  conversations  ttl_s
--- returns 1 installed, or warm already; 0 overtaken, read again
+-- ARGV  epoch  token  size  unread_total  conversations  cap  ttl_s
+-- returns 1 installed; 0 not: somebody else has it in hand, or something built aside was lost
 -- cost O(conversations with unread)
 local inbox, mark, inbox_aside, mark_aside = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local m = redis.call('HMGET', mark, ':epoch', '*', ':gen')
-local is_warm = m[1] == ARGV[1] and m[2]
-if is_warm or (m[3] or '0') ~= ARGV[2] then
+local size, total, convs, ttl_s = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
+
+local is_whole = redis.call('HGET', mark, ':begun') == ARGV[1] .. ':' .. ARGV[2]
+  and redis.call('ZCARD', inbox_aside) == size and redis.call('HLEN', mark_aside) == size
+for i = 6, #KEYS, 2 do
+  is_whole = is_whole and redis.call('EXISTS', KEYS[i]) == 1
+end
+if not is_whole then
   redis.call('UNLINK', inbox_aside, mark_aside)
   for i = 6, #KEYS, 2 do
     redis.call('UNLINK', KEYS[i])
   end
-  return is_warm and 1 or 0
+  return 0
 end
+
+local noted = redis.call('HGETALL', mark)
 redis.call('UNLINK', inbox, mark)
-if redis.call('EXISTS', inbox_aside) == 1 then
+if size > 0 then
   redis.call('RENAME', inbox_aside, inbox)
-  redis.call('EXPIRE', inbox, ARGV[6])
-end
-if redis.call('EXISTS', mark_aside) == 1 then
   redis.call('RENAME', mark_aside, mark)
 end
-redis.call('HSET', mark, ':epoch', ARGV[1], ':gen', ARGV[2], '*', ARGV[3], ':unread', ARGV[4], ':convs', ARGV[5], ':cold', 0)
-redis.call('EXPIRE', mark, ARGV[6])
 for i = 5, #KEYS, 2 do
   redis.call('RENAME', KEYS[i + 1], KEYS[i])
-  redis.call('EXPIRE', KEYS[i], ARGV[6])
+  redis.call('EXPIRE', KEYS[i], ttl_s)
+end
+local fields, gen, cold = {}, 0, 0
+for i = 1, #noted, 2 do
+  local name, value = noted[i], noted[i + 1]
+  if name == ':put' then
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  elseif name == ':gen' then
+    gen = tonumber(value)
+  end
+end
+for i = 1, #noted, 2 do
+  if string.sub(noted[i], 1, 1) == '+' then
+    local id, score = string.sub(noted[i], 2), tonumber(noted[i + 1])
+    local packed = redis.call('HGET', mark, id)
+    if packed then
+      local seen, count, floor = string.match(packed, '^%d+ %d+ (%d+) (%d+) %d+ (%d+) ')
+      local shown = tonumber(floor) > tonumber(seen) and tonumber(ARGV[6]) or tonumber(count)
+      total, convs = total - shown, convs - (shown > 0 and 1 or 0)
+      redis.call('HDEL', mark, id)
+    end
+    if score > 0 and redis.call('ZADD', inbox, 'GT', score, id) == 1 then
+      size = size + 1
+    end
+    if packed or score > 0 then
+      cold, gen = cold + 1, gen + 1
+      redis.call('HSET', mark, '~' .. id, string.format('%.0f', gen))
+    end
+  end
+end
+for _, part in ipairs({':epoch', ARGV[1], ':gen', string.format('%.0f', gen), '*', size, ':unread', total,
+  ':convs', convs, ':cold', cold}) do
+  fields[#fields + 1] = part
+end
+redis.call('HSET', mark, unpack(fields))
+redis.call('EXPIRE', mark, ttl_s)
+if size > 0 then
+  redis.call('EXPIRE', inbox, ttl_s)
 end
 return 1

@@ -3,19 +3,38 @@
 -- Atomic because order, marks and totals must be of one moment.
 -- KEYS  inbox  mark
 -- ARGV  epoch  limit  after_score  after_id              (after_id '': from the top; else strictly after (score, id))
--- returns {} = COLD, else {size, total, convs, cold, id, score, mark, ...}   mark '': this conversation is COLD
+-- returns {} = COLD, else {left, total, convs, cold, id, score, mark, ...}   left: how many come after this page;
+--         mark '': this conversation is COLD
 -- cost O(log n + limit)
 local inbox, mark = KEYS[1], KEYS[2]
 local limit, after_score, after_id = tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold')
-if m[1] ~= ARGV[1] or not m[2] then
+local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', ':put')
+if m[1] ~= ARGV[1] or not (m[2] and m[3] and m[4] and m[5]) then
   return {}
 end
-if redis.call('ZCARD', inbox) ~= tonumber(m[2]) then
-  redis.call('HDEL', mark, '*')
-  redis.call('HINCRBY', mark, ':gen', 1)
+local size = tonumber(m[2])
+local is_whole = redis.call('ZCARD', inbox) == size and redis.call('HLEN', mark) == 6 + size + (m[6] and 1 or 0)
+local is_left_behind = false
+if m[6] then
+  local now = redis.call('TIME')
+  is_left_behind = tonumber(string.match(m[6], '^%d+')) < now[1] * 1000 + now[2] / 1000
+end
+if is_left_behind or not is_whole then
+  redis.call('HDEL', mark, '*', ':put')
   return {}
 end
+
+-- The server sorts by bytes; Lua's own comparison would follow the locale.
+local function is_above(one, other)
+  for i = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, i), string.byte(other, i)
+    if a ~= b then
+      return a > b
+    end
+  end
+  return #one > #other
+end
+
 local start = 0
 if after_id ~= '' then
   local score = redis.call('ZSCORE', inbox, after_id)
@@ -24,18 +43,23 @@ if after_id ~= '' then
   else
     -- The conversation has moved up or gone since: go on where it stood, past its equals that sort before it.
     start = redis.call('ZCOUNT', inbox, '(' .. after_score, '+inf')
-    local tied = redis.call('ZCOUNT', inbox, after_score, after_score)
-    while tied > 0 and redis.call('ZREVRANGE', inbox, start, start)[1] > after_id do
-      start, tied = start + 1, tied - 1
+    local stop = start + redis.call('ZCOUNT', inbox, after_score, after_score)
+    while start < stop do
+      local middle = math.floor((start + stop) / 2)
+      if is_above(redis.call('ZREVRANGE', inbox, middle, middle)[1], after_id) then
+        start = middle + 1
+      else
+        stop = middle
+      end
     end
   end
 end
 local rows = redis.call('ZRANGE', inbox, start, start + limit - 1, 'REV', 'WITHSCORES')
-local answer = {tonumber(m[2]), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])}
 local ids = {}
 for i = 1, #rows, 2 do
   ids[#ids + 1] = rows[i]
 end
+local answer = {math.max(size - start - #ids, 0), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])}
 if #ids == 0 then
   return answer
 end

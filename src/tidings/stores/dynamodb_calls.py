@@ -1,0 +1,224 @@
+"""Operations on tables: get, batch get, query, conditional write, transaction, batch delete, many at once.
+
+In an expression every attribute is written `#name` and every value `:name`; the aliases that DynamoDB wants are made
+from that. Reads are consistent. What a batch leaves unprocessed is asked for again until the operation's deadline, so
+an answer is never a part of one. The modules of the ports (log, rows, statuses) speak to DynamoDB through here only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from tidings import bounds
+from tidings.errors import Throttled
+from tidings.stores.dynamodb_wire import Canceled, ConditionFailed, Item, Wire
+
+T = TypeVar("T")
+R = TypeVar("R")
+Count = Callable[[str, int], None]  # table, rows
+Verb = Literal["Put", "Update", "Delete", "ConditionCheck"]
+_ALIAS = re.compile(r"#(\w+)")
+
+
+@lru_cache(maxsize=512)
+def _names(*texts: str) -> dict[str, str]:
+    return {f"#{name}": name for text in texts for name in _ALIAS.findall(text)}
+
+
+def _expressions(values: Item | None = None, **texts: str) -> dict[str, Any]:
+    """The parts of a request that say something in expressions."""
+    used = {name: text for name, text in texts.items() if text}
+    parts: dict[str, Any] = {f"{name}Expression": text for name, text in used.items()}
+    if names := _names(*used.values()):
+        parts["ExpressionAttributeNames"] = names
+    if values:
+        parts["ExpressionAttributeValues"] = values
+    return parts
+
+
+class Op(NamedTuple):
+    """One write: a request of its own, or a part of a transaction. `key` reads back what stood in its way."""
+
+    verb: Verb
+    table: str
+    key: Item
+    body: dict[str, Any]
+
+
+def put(table: str, key: Item, item: Item, condition: str = "", values: Item | None = None) -> Op:
+    return Op("Put", table, key, {"Item": item, **_expressions(values, Condition=condition)})
+
+
+def update(table: str, key: Item, change: str, values: Item, condition: str = "") -> Op:
+    return Op("Update", table, key, {"Key": key, **_expressions(values, Update=change, Condition=condition)})
+
+
+def delete(table: str, key: Item, condition: str = "", values: Item | None = None) -> Op:
+    return Op("Delete", table, key, {"Key": key, **_expressions(values, Condition=condition)})
+
+
+def check(table: str, key: Item, condition: str, values: Item | None = None) -> Op:
+    return Op("ConditionCheck", table, key, {"Key": key, **_expressions(values, Condition=condition)})
+
+
+class Store:
+    """The tables of one prefix."""
+
+    def __init__(self, wire: Wire, prefix: str, *, count_read: Count, count_write: Count) -> None:
+        self._wire = wire
+        self._prefix = prefix
+        self._count_read = count_read
+        self._count_write = count_write
+        self.clock = wire.clock
+
+    # --- reads ------------------------------------------------------------------------------------
+    async def get(self, table: str, key: Item) -> Item | None:
+        reply = await self._wire.call("GetItem", self._request(table, Key=key, ConsistentRead=True))
+        item: Item | None = reply.get("Item")
+        self._count_read(table, item is not None)
+        return item
+
+    async def batch_get(self, table: str, keys: Sequence[Item]) -> list[Item]:
+        """As far as they exist, in no order. Each key once."""
+        chunks = [keys[at : at + bounds.DYNAMODB_BATCH_GET_MAX] for at in range(0, len(keys), bounds.DYNAMODB_BATCH_GET_MAX)]
+        found = await self.each(chunks, lambda chunk: self._batch_get(table, chunk))
+        return [item for items in found for item in items]
+
+    async def _batch_get(self, table: str, keys: Sequence[Item]) -> list[Item]:
+        name, effort = self._prefix + table, self._wire.effort()
+        wanted: dict[str, Any] = {name: {"Keys": keys, "ConsistentRead": True}}
+        found: list[Item] = []
+        while True:
+            payload = {"RequestItems": wanted, "ReturnConsumedCapacity": "TOTAL"}
+            reply = await self._wire.call("BatchGetItem", payload, effort)
+            found += reply["Responses"].get(name, ())
+            wanted = reply.get("UnprocessedKeys") or {}
+            if not wanted:
+                self._count_read(table, len(found))
+                return found
+            await effort.pause(Throttled("DynamoDB leaves keys unprocessed"))
+
+    async def query(
+        self,
+        table: str,
+        where: str,
+        values: Item,
+        *,
+        newest_first: bool = False,
+        limit: int | None = None,
+        only: str = "",
+        matching: str = "",
+        index: str | None = None,
+        after: Item | None = None,
+    ) -> AsyncIterator[list[Item]]:
+        """Pages, until there is no more. `limit` is how many rows a page looks at, before `matching` is applied."""
+        request = self._request(table, ScanIndexForward=not newest_first, ConsistentRead=index is None)
+        request |= _expressions(values, KeyCondition=where, Projection=only, Filter=matching)
+        request |= {} if limit is None else {"Limit": limit}
+        request |= {} if index is None else {"IndexName": index}
+        while True:
+            reply = await self._wire.call("Query", request | ({"ExclusiveStartKey": after} if after else {}))
+            self._count_read(table, reply["ScannedCount"])
+            yield reply["Items"]
+            after = reply.get("LastEvaluatedKey")
+            if not after:
+                return
+
+    async def first(self, pages: AsyncIterator[list[Item]], limit: int) -> list[Item]:
+        """The first `limit` rows of a query."""
+        found: list[Item] = []
+        async for page in pages:
+            found += page
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def all(self, pages: AsyncIterator[list[Item]]) -> list[Item]:
+        return [item async for page in pages for item in page]
+
+    # --- writes -----------------------------------------------------------------------------------
+    async def write(self, op: Op, *, returns: str = "NONE") -> Item:
+        """What the row has now, with returns="ALL_NEW". Raises ConditionFailed."""
+        request = self._request(op.table, **op.body, ReturnValues=returns)
+        if "ConditionExpression" in op.body:
+            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        reply = await self._wire.call(f"{op.verb}Item", request)
+        self._count_write(op.table, 1)
+        item: Item = reply.get("Attributes", {})
+        return item
+
+    async def standing(self, op: Op, failed: ConditionFailed) -> Item | None:
+        """What stood in the way of a write. Older versions of DynamoDB do not say, so it is read."""
+        return failed.item or await self.get(op.table, op.key)
+
+    async def transact(self, ops: Sequence[Op]) -> None:
+        """All or nothing. Raises Canceled.
+
+        The token makes a try after a lost reply answer as the first one. It is new for each transaction, because the
+        same rows may be written again after they were deleted.
+        """
+        assert 0 < len(ops) <= bounds.DYNAMODB_TRANSACTION_ITEMS_MAX
+        parts = [{op.verb: {"TableName": self._prefix + op.table, **op.body, **_told(op)}} for op in ops]
+        token = self.clock.random_id(16)
+        payload = {"TransactItems": parts, "ClientRequestToken": token, "ReturnConsumedCapacity": "TOTAL"}
+        await self._wire.call("TransactWriteItems", payload)
+        for op in ops:
+            if op.verb != "ConditionCheck":
+                self._count_write(op.table, 1)
+
+    async def put_many(self, table: str, items: Iterable[Item]) -> None:
+        """Without a condition: only where writing the same row again changes nothing."""
+        await self._batch_write(table, [{"PutRequest": {"Item": item}} for item in items])
+
+    async def delete_many(self, table: str, keys: Iterable[Item]) -> None:
+        await self._batch_write(table, [{"DeleteRequest": {"Key": key}} for key in keys])
+
+    async def _batch_write(self, table: str, writes: Sequence[dict[str, Any]]) -> None:
+        size = bounds.DYNAMODB_BATCH_WRITE_MAX
+        chunks = [writes[at : at + size] for at in range(0, len(writes), size)]
+        await self.each(chunks, lambda chunk: self._write_chunk(table, chunk))
+
+    async def _write_chunk(self, table: str, writes: Sequence[dict[str, Any]]) -> None:
+        effort = self._wire.effort()
+        waiting: dict[str, Any] = {self._prefix + table: writes}
+        while waiting:
+            payload = {"RequestItems": waiting, "ReturnConsumedCapacity": "TOTAL"}
+            reply = await self._wire.call("BatchWriteItem", payload, effort)
+            waiting = reply.get("UnprocessedItems") or {}
+            if waiting:
+                effort.is_unclear = True  # some are written, some are not
+                await effort.pause(Throttled("DynamoDB leaves items unprocessed"))
+        self._count_write(table, len(writes))
+
+    # --- many at once -----------------------------------------------------------------------------
+    async def each(
+        self, things: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int = bounds.DYNAMODB_AT_ONCE
+    ) -> list[R]:
+        """Answers in order. Everything is tried; the first error, if any, is raised after that."""
+        if len(things) == 1:
+            return [await work(things[0])]
+        places = asyncio.Semaphore(at_once)
+
+        async def one(thing: T) -> R:
+            async with places:
+                return await work(thing)
+
+        answers = await asyncio.gather(*(one(thing) for thing in things), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers  # type: ignore[return-value]  # no exception is among them
+
+    def _request(self, table: str, **parts: Any) -> dict[str, Any]:
+        return {"TableName": self._prefix + table, "ReturnConsumedCapacity": "TOTAL", **parts}
+
+
+def _told(op: Op) -> dict[str, str]:
+    return {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"} if "ConditionExpression" in op.body else {}
+
+
+__all__ = ["Canceled", "ConditionFailed", "Item", "Op", "Store", "check", "delete", "put", "update"]
