@@ -6,16 +6,23 @@ servers, alone, are the matrix of what Tidings runs on: the wheel's Valkey, and 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tests.valkey import ValkeyProcess
+from tidings import wiring
+from tidings.clock import Clock
+from tidings.config import Settings
+from tidings.stores.keys import Keys
+from tidings.stores.keyspace_cluster import open_cluster
+from tidings.wiring import Core, Stores
 
 READY_S = 30.0
 NODE_TIMEOUT_MS = 2_000
@@ -73,6 +80,14 @@ class Server(ValkeyProcess):
         """As this server sees it: everything is served, everybody is known."""
         said = self.say("CLUSTER", "INFO")
         return "cluster_state:ok" in said and f"cluster_known_nodes:{size}\r" in said
+
+    def owner_of(self, slot: int) -> str | None:
+        """The id of whoever serves a slot, as far as this server has heard."""
+        for line in self.say("CLUSTER", "NODES").splitlines()[1:]:
+            words = line.split()
+            if _has_slot(words[8:], slot):
+                return words[0]
+        return None
 
     def meet(self, other: Server) -> None:
         self.say("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
@@ -132,10 +147,8 @@ class Cluster:
     def serving(self, slot: int) -> Server:
         """By the server that says so itself."""
         for server in self.servers:
-            for line in server.say("CLUSTER", "NODES").splitlines():
-                words = line.split()
-                if len(words) > 8 and "myself,master" in words[2] and _has_slot(words[8:], slot):
-                    return server
+            if server.owner_of(slot) == server.id():
+                return server
         raise AssertionError(f"nobody serves slot {slot}")
 
     def begin_move(self, slot: int, to: Server) -> Server:
@@ -152,8 +165,14 @@ class Cluster:
         for server in (to, source):
             server.say("CLUSTER", "SETSLOT", slot, "NODE", to.id())
 
-    def move(self, slot: int, to: Server) -> None:
-        self.end_move(slot, self.begin_move(slot, to), to)
+    def agree(self, slot: int, owner: Server) -> None:
+        """Until everybody has heard of a move: moves in two directions at once may leave a slot to nobody."""
+        wait_until(lambda: all(server.owner_of(slot) == owner.id() for server in self.servers))
+
+    def move(self, slots: Iterable[int], to: Server) -> None:
+        for slot in slots:
+            self.end_move(slot, self.begin_move(slot, to), to)
+            self.agree(slot, to)
 
 
 @contextmanager
@@ -178,3 +197,14 @@ def _has_slot(ranges: Sequence[str], slot: int) -> bool:
         if first.isdigit() and int(first) <= slot <= int(last or first):
             return True
     return False
+
+
+@asynccontextmanager
+async def core_on(settings: Settings, url: str, clock: Clock | None = None) -> AsyncIterator[Core]:
+    """A node without sockets on a cluster, with the tables of these settings."""
+    prefix = f"{settings.node.id}." if settings.node.id else ""
+    async with wiring.open_core(settings, clock) as plain, AsyncExitStack() as stack:
+        keyspace = await open_cluster(url, wiring.LUA, plain.clock)
+        stack.push_async_callback(keyspace.close)
+        stores = {field.name: getattr(plain, field.name) for field in dataclasses.fields(Stores)}
+        yield wiring.build(Stores(**{**stores, "keyspace": keyspace, "keys": Keys(prefix)}))

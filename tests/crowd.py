@@ -42,13 +42,16 @@ class Device(Client):
         super().take(frame)
 
 
+Said = tuple[Device, asyncio.Future[Frame]]  # a send under way
+
+
 class Crowd:
-    """`users` x `devices` sockets. `told` and `first` are what the answers said."""
+    """`users` x `devices` sockets. `told` and `stored` are what the answers said."""
 
     def __init__(self, users: int, devices: int, *, seed: int = 1) -> None:
         self.user_ids = [f"u{n}" for n in range(users)]
         self.names = [f"{user_id}-d{n}" for user_id in self.user_ids for n in range(devices)]
-        self.sent: dict[str, list[str]] = {name: [] for name in self.names}  # device -> ids in the order sent
+        self.sent: dict[str, dict[str, None]] = {name: {} for name in self.names}  # device -> ids in the order sent
         self.told: dict[str, int] = {}  # message_id -> seq of the acknowledgement
         self.stored: dict[str, int] = {}  # message_id -> how often an answer said that it was stored now
         self.resends = 0
@@ -70,79 +73,80 @@ class Crowd:
     def unacknowledged(self, name: str) -> list[str]:
         return [id_ for id_ in self.sent[name] if id_ not in self.told]
 
-    async def send(self, conversation_id: str, count: int, until: Callable[[], bool] = lambda: False) -> None:
+    async def send(self, conversation_id: str, count: int) -> None:
         """Each device resends what was not acknowledged, then sends its share of `count` more.
 
-        `until`: leave the rest unsent. A device whose socket is lost stops by itself.
+        A device whose socket is lost stops by itself.
         """
         share = count // len(self.names)
         async with asyncio.TaskGroup() as group:
             for name in self.names:
                 begun = len(self.sent[name])
                 ids = [f"{name}-{n}" for n in range(begun, begun + share)]
-                group.create_task(self._run(self.connected[name], conversation_id, ids, until))
+                group.create_task(self._run(self.connected[name], conversation_id, ids))
 
     async def resend(self, conversation_id: str, message_ids: Sequence[str]) -> None:
         """Once more, each on the device that sent it first; the answers must repeat what was said."""
         self.resends += len(message_ids)
         asked = [(id_, self._say(self.connected[device_of(id_)], conversation_id, id_)) for id_ in message_ids]
-        for id_, answer in asked:
-            self.note(id_, await asyncio.wait_for(answer, 20))
+        for id_, (_, answer) in asked:
+            frame = await asyncio.wait_for(answer, 20)
+            assert frame["type"] == "ok", frame
+            self.note(id_, frame)
 
     def some_acknowledged(self, share: float) -> list[str]:
         return self._random.sample(sorted(self.told), int(len(self.told) * share))
 
     # --- one device ---
 
-    async def _run(self, device: Device, c: str, fresh: list[str], until: Callable[[], bool]) -> None:
+    async def _run(self, device: Device, c: str, fresh: list[str]) -> None:
         waiting = deque([*self.unacknowledged(device.name), *fresh])
-        while waiting and not until() and not device.is_lost.is_set():
+        while waiting and not device.is_lost.is_set():
             await self._advance(device, c, waiting)
 
     async def _advance(self, device: Device, c: str, waiting: deque[str]) -> None:
         """A window of sends; what is refused as temporary stays in front, with everything after it."""
         batch = [waiting.popleft() for _ in range(min(WINDOW, len(waiting)))]
-        known = set(self.sent[device.name][-10 * WINDOW :])
-        self.sent[device.name] += [id_ for id_ in batch if id_ not in known]
+        self.sent[device.name].update(dict.fromkeys(batch))
         refused: list[str] = []
-        for id_, answers in [(id_, self._say_perhaps_twice(device, c, id_)) for id_ in batch[:-1]]:
-            refused += await self._take(id_, answers)
+        for id_, said in [(id_, self._say_perhaps_twice(device, c, id_)) for id_ in batch[:-1]]:
+            refused += await self._take(c, id_, said)
         if not refused and not device.is_lost.is_set():
             # Everything before it is stored: now it may race itself on two sockets without overtaking anything.
             last = batch[-1]
-            refused += await self._race(device, c, last)
+            refused += await self._take(c, last, self._say_on_two(device, c, last))
         else:
             refused.append(batch[-1])
         waiting.extendleft(reversed(refused))
         if refused:
             await asyncio.sleep(AGAIN_S)
 
-    def _say_perhaps_twice(self, device: Device, c: str, id_: str) -> list[asyncio.Future[Frame]]:
+    def _say_perhaps_twice(self, device: Device, c: str, id_: str) -> list[Said]:
         times = 2 if self._random.random() < RESENT / 2 else 1
         self.resends += times - 1
         return [self._say(device, c, id_) for _ in range(times)]
 
-    async def _race(self, device: Device, c: str, id_: str) -> list[str]:
-        """The same message on two sockets of the user at once. The other one gives up what it was refused."""
+    def _say_on_two(self, device: Device, c: str, id_: str) -> list[Said]:
+        """The same message on two sockets of the user at once."""
         user_id = user_of(device.name)
         others = [one for name, one in self.connected.items() if user_of(name) == user_id and one is not device]
         alive = [one for one in others if not one.is_lost.is_set()][:1]
         self.resends += len(alive)
-        refused = await self._take(id_, [self._say(one, c, id_) for one in (device, *alive)])
-        for other in alive:
-            if not other.is_lost.is_set():
-                other.send({"type": "message.abandon", "conversation_id": c, "message_id": id_})
-        return refused
+        return [self._say(one, c, id_) for one in (device, *alive)]
 
-    def _say(self, device: Device, c: str, id_: str) -> asyncio.Future[Frame]:
-        return device.ask("message.send", conversation_id=c, message_id=id_, text=text_of(id_))
+    def _say(self, device: Device, c: str, id_: str) -> Said:
+        return device, device.ask("message.send", conversation_id=c, message_id=id_, text=text_of(id_))
 
-    async def _take(self, id_: str, answers: list[asyncio.Future[Frame]]) -> list[str]:
-        """The id itself when it is to be sent again."""
-        frames = await asyncio.gather(*answers, return_exceptions=True)
-        for frame in frames:
-            if not isinstance(frame, BaseException):
-                self.note(id_, frame)
+    async def _take(self, c: str, id_: str, said: list[Said]) -> list[str]:
+        """The id itself when it is to be sent again. A copy that was refused and will not be is given up."""
+        frames = await asyncio.gather(*(answer for _, answer in said), return_exceptions=True)
+        heard = [(device, frame) for (device, _), frame in zip(said, frames, strict=True) if isinstance(frame, dict)]
+        for _, frame in heard:
+            self.note(id_, frame)
+        for device, frame in heard:
+            is_given_up = id_ in self.told or device.name != device_of(id_)
+            if frame["type"] == "error" and is_given_up and not device.is_lost.is_set():
+                device.send({"type": "message.abandon", "conversation_id": c, "message_id": id_})
         return [] if id_ in self.told else [id_]
 
     def note(self, id_: str, frame: Frame) -> None:

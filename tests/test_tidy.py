@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import tidings
 from tests import tidy
+from tidings import wiring
 from tidings.stores import scripts as stubs
+from tidings.stores import scripts_push, scripts_routing, scripts_ticks
 from tidings.stores.keys import Keys
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -208,11 +211,23 @@ def test_a_script_keeps_its_header_contract(file: Path) -> None:
 @pytest.mark.parametrize("file", LUA, ids=lambda file: file.stem)
 def test_a_script_agrees_with_its_stub(file: Path) -> None:
     header = tidy.Header(file.read_text("utf-8"))
-    call = sample_call(getattr(stubs.Scripts(Keys(), unread_cap=10, unread_ttl_s=60), file.stem))
+    call = sample_call(stub_of(file.stem))
     key_count = int(call.words[2])
     argument_count = len(call.words) - 3 - key_count + (call.epoch_at is not None)
     assert (key_count, argument_count) == (len(header.keys), len(header.args))
     assert (call.epoch_at is not None) == (header.args[:1] == ["epoch"])
+
+
+def stub_of(name: str) -> Callable[..., Any]:
+    """The function that is called like the script, in whichever module of stubs it is."""
+    for owner in (
+        stubs.Scripts(Keys(), unread_cap=10, unread_ttl_s=60),
+        scripts_ticks.TickScripts(Keys()),
+        scripts_push.PushScripts(Keys()),
+    ):
+        if hasattr(owner, name):
+            return cast(Callable[..., Any], getattr(owner, name))
+    return partial(getattr(scripts_routing, name), Keys())
 
 
 def sample_call(stub: Callable[..., Any]) -> Any:
@@ -232,7 +247,10 @@ def sample(parameter: inspect.Parameter) -> Any:
 
 
 def test_every_script_is_loaded_and_every_stub_has_a_script() -> None:
-    assert sorted(stubs.NAMES) == [file.stem for file in LUA]
+    modules = (stubs, scripts_ticks, scripts_push, scripts_routing)
+    assert sorted(name for module in modules for name in module.NAMES) == [file.stem for file in LUA]
+    loaded = set(wiring.LUA)
+    assert all(source in loaded for module in modules for source in module.SOURCES.values())
 
 
 def test_a_script_that_breaks_its_contract_is_noticed() -> None:

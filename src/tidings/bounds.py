@@ -117,6 +117,7 @@ DYNAMODB_BATCH_GET_MAX = 100  # DynamoDB's limit
 DYNAMODB_BATCH_WRITE_MAX = 25  # DynamoDB's limit
 DYNAMODB_SENT_TTL_S = 30 * 86_400  # dedupe rows: a resend after a month is a new message
 DYNAMODB_RESERVED_TTL_S = 3_600  # the mark of a large conversation being created; its creator takes seconds
+DYNAMODB_CREATE_S = 300.0  # until a new table can be used; seconds as a rule
 DYNAMODB_CREDENTIALS_S = 5.0  # one request for credentials
 NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and its work is finished by another
 NODE_RENEW_S = 2.0  # how often a node says that it lives

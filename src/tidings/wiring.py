@@ -6,11 +6,10 @@ the Valkey of a node that runs on the same data folder, else it starts it for it
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -61,43 +60,6 @@ from tidings.stores.tables_sqlite import open_sqlite
 from tidings.telemetry import Metrics
 
 LUA = (*scripts.SOURCES.values(), *scripts_ticks.SOURCES.values(), *scripts_routing.SOURCES.values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stores:
-    """What remains, opened."""
-
-    settings: Settings
-    clock: Clock
-    metrics: Metrics
-    keyspace: SingleKeyspace
-    tables: Tables
-    keys: Keys
-
-
-@dataclass(frozen=True, kw_only=True)
-class Core(Stores):
-    """A node without its sockets."""
-
-    hub: Hub
-    bus: Bus
-    registry: Registry
-    router: Router
-    access: Access
-    limiter: Limiter
-    rebuilds: Rebuilds
-    unread: Unread
-    inbox: Inbox
-    receipts: Receipts
-    history: History
-    resume: Resume
-    indexing: Indexing
-    sends: Sends
-    repair: Repair
-    signals: Signals
-    tending: Tending
-    directory: Directory
-    verify: Verify
 
 
 @asynccontextmanager
@@ -163,218 +125,271 @@ def sqlite_path(settings: Settings) -> Path:
     return settings.data / "tidings.db"
 
 
-# --- the graph, in the order of the imports: routing, reading, sending --------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    """What remains, opened; with the settings, the clock and the metrics that go with it."""
+
+    settings: Settings
+    clock: Clock
+    metrics: Metrics
+    keyspace: SingleKeyspace
+    tables: Tables
+    keys: Keys
 
 
 def build(stores: Stores) -> Core:
-    settings, keyspace, keys, tables, clock = (
-        stores.settings,
-        stores.keyspace,
-        stores.keys,
-        stores.tables,
-        stores.clock,
-    )
-    lua = Scripts(keys, unread_cap=settings.unread.cap, unread_ttl_s=settings.unread.ttl_days * 86_400)
-    epoch_changes = _EpochChanges(keyspace)
-    hub = Hub()
-    bus = Bus(keyspace, keys, settings.node.id)
-    registry = Registry(keyspace, keys, hub, bus, clock, settings.node.id)
-    router = Router(hub, registry, bus)
-    access = Access(tables, keyspace, keys)
-    slots = Slots(tables, clock, partial(_count_repair, stores.metrics))
-    rebuilds, unread, inbox = _reading(stores, lua, access, router)
-    ticks = Ticks(keyspace, TickScripts(keys), tables)
-    receipts = Receipts(
-        access=access,
-        messages=tables,
-        statuses=tables,
-        conversations=tables,
-        unread=unread,
-        ticks=ticks,
-        router=router,
-    )
-    indexing = Indexing(keyspace, lua, tables, epoch_changes, registry.lease_time_ms)
-    deliver = Deliver(
-        hub=hub,
-        access=access,
-        slots=slots,
-        inbox=inbox,
-        unread=unread,
-        router=router,
-        bus=bus,
-        clock=clock,
-        node_id=settings.node.id,
-        has_others=lambda: registry.has_others,
-        count_deliveries=stores.metrics.deliveries.inc,
-    )
-    limiter, repair, sends = _sending(stores, lua, access, slots, indexing, deliver, epoch_changes)
-    signals = _signals(stores, access, hub, registry, bus)
-    return Core(
-        **{field.name: getattr(stores, field.name) for field in dataclasses.fields(stores)},
-        hub=hub,
-        bus=bus,
-        registry=registry,
-        router=router,
-        access=access,
-        limiter=limiter,
-        rebuilds=rebuilds,
-        unread=unread,
-        inbox=inbox,
-        receipts=receipts,
-        history=History(access, tables, slots, unread, receipts),
-        resume=Resume(access, tables, slots, inbox, unread, receipts),
-        indexing=indexing,
-        sends=sends,
-        repair=repair,
-        signals=signals,
-        tending=Tending(
-            hub=hub,
-            bus=bus,
-            registry=registry,
-            router=router,
-            deliver=deliver,
-            repair=repair,
-            sends=sends,
-            signals=signals,
-            clock=clock,
-        ),
-        directory=Directory(
-            access=access,
-            conversations=tables,
-            accounts=tables,
-            sends=sends,
-            inbox=inbox,
-            router=router,
-            keyspace=keyspace,
-            scripts=lua,
-            clock=clock,
-            members_max=settings.members_max,
-        ),
-        verify=Verify(tables, keyspace, lua, rebuilds),
-    )
+    return Core(stores)
 
 
-def _reading(stores: Stores, lua: Scripts, access: Access, router: Router) -> tuple[Rebuilds, Unread, Inbox]:
-    """What a member sees."""
-    keyspace, tables, metrics = stores.keyspace, stores.tables, stores.metrics
-    is_delivered_seen = stores.settings.unread.policy == "when_offline"
-    rebuilds = Rebuilds(
-        keyspace,
-        lua,
-        tables,
-        stores.clock,
-        is_delivered_seen=is_delivered_seen,
-        count_rebuild=lambda what: metrics.rebuilds[what].inc(),
-    )
-    unread = Unread(access, tables, keyspace, lua, rebuilds, router, is_delivered_seen=is_delivered_seen)
-    inbox = Inbox(access, tables, keyspace, lua, rebuilds, unread, partial(_count_repair, metrics))
-    return rebuilds, unread, inbox
+class Core:
+    """A node without its sockets. Each part is a property, built when it is first asked for with exactly what it uses."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.settings = stores.settings
+        self.clock = stores.clock
+        self.metrics = stores.metrics
+        self.keyspace = stores.keyspace
+        self.tables = stores.tables
+        self.keys = stores.keys
+        self.node_id = stores.settings.node.id
+        self.epoch_changes = EpochChanges()
+        stores.keyspace.on_epoch(self.epoch_changes.note)
+        self.unread.on_read = self.receipts.read
+
+    def _count_repair(self, what: str, n: int) -> None:
+        self.metrics.repairs[what].inc(n)
+
+    # --- routing ------------------------------------------------------------------------------------
+
+    @cached_property
+    def hub(self) -> Hub:
+        return Hub()
+
+    @cached_property
+    def bus(self) -> Bus:
+        return Bus(self.keyspace, self.keys, self.node_id)
+
+    @cached_property
+    def registry(self) -> Registry:
+        return Registry(self.keyspace, self.keys, self.hub, self.bus, self.clock, self.node_id)
+
+    @cached_property
+    def router(self) -> Router:
+        return Router(self.hub, self.registry, self.bus)
+
+    # --- what a member sees ---------------------------------------------------------------------------
+
+    @cached_property
+    def scripts(self) -> Scripts:
+        unread = self.settings.unread
+        return Scripts(self.keys, unread_cap=unread.cap, unread_ttl_s=unread.ttl_days * 86_400)
+
+    @property
+    def is_delivered_seen(self) -> bool:
+        return self.settings.unread.policy == "when_offline"
+
+    @cached_property
+    def access(self) -> Access:
+        return Access(self.tables, self.keyspace, self.keys)
+
+    @cached_property
+    def slots(self) -> Slots:
+        return Slots(self.tables, self.clock, self._count_repair)
+
+    @cached_property
+    def rebuilds(self) -> Rebuilds:
+        return Rebuilds(
+            self.keyspace,
+            self.scripts,
+            self.tables,
+            self.clock,
+            is_delivered_seen=self.is_delivered_seen,
+            count_rebuild=lambda what: self.metrics.rebuilds[what].inc(),
+        )
+
+    @cached_property
+    def unread(self) -> Unread:
+        return Unread(
+            self.access,
+            self.tables,
+            self.keyspace,
+            self.scripts,
+            self.rebuilds,
+            self.router,
+            is_delivered_seen=self.is_delivered_seen,
+        )
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        return Inbox(
+            self.access, self.tables, self.keyspace, self.scripts, self.rebuilds, self.unread, self._count_repair
+        )
+
+    @cached_property
+    def receipts(self) -> Receipts:
+        return Receipts(
+            access=self.access,
+            messages=self.tables,
+            statuses=self.tables,
+            conversations=self.tables,
+            unread=self.unread,
+            ticks=Ticks(self.keyspace, TickScripts(self.keys), self.tables),
+            router=self.router,
+        )
+
+    @cached_property
+    def history(self) -> History:
+        return History(self.access, self.tables, self.slots, self.unread, self.receipts)
+
+    @cached_property
+    def resume(self) -> Resume:
+        return Resume(self.access, self.tables, self.slots, self.inbox, self.unread, self.receipts)
+
+    @cached_property
+    def verify(self) -> Verify:
+        return Verify(self.tables, self.keyspace, self.scripts, self.rebuilds)
+
+    # --- the pipeline ---------------------------------------------------------------------------------
+
+    @cached_property
+    def limiter(self) -> Limiter:
+        refused = self.metrics.rate_limited
+        return Limiter(
+            self.keyspace, self.scripts, self.clock, _limits(self.settings), lambda name, n: refused[name].inc(n)
+        )
+
+    @cached_property
+    def indexing(self) -> Indexing:
+        return Indexing(
+            self.keyspace, self.scripts, self.tables, self.epoch_changes, self.registry.lease_time_ms
+        )
+
+    @cached_property
+    def deliver(self) -> Deliver:
+        return Deliver(
+            hub=self.hub,
+            access=self.access,
+            slots=self.slots,
+            inbox=self.inbox,
+            unread=self.unread,
+            router=self.router,
+            bus=self.bus,
+            clock=self.clock,
+            node_id=self.node_id,
+            has_others=lambda: self.registry.has_others,
+            count_deliveries=self.metrics.deliveries.inc,
+        )
+
+    @cached_property
+    def rows(self) -> Rows:
+        return Rows(self.tables, self.clock)
+
+    @cached_property
+    def repair(self) -> Repair:
+        return Repair(
+            keyspace=self.keyspace,
+            keys=self.keys,
+            access=self.access,
+            slots=self.slots,
+            indexing=self.indexing,
+            deliver=self.deliver,
+            rows=self.rows,
+            clock=self.clock,
+            node_id=self.node_id,
+            epoch_changes=self.epoch_changes,
+            count_repair=self._count_repair,
+        )
+
+    @cached_property
+    def sends(self) -> Sends:
+        holds = Holds()
+        numbering = Numbering(self.keyspace, self.scripts, self.tables, self.access, self.clock, self.node_id)
+        return Sends(
+            access=self.access,
+            holds=holds,
+            admitting=Admitting(self.limiter, holds, self.keyspace, self.keys, self.clock),
+            numbering=numbering,
+            storing=Storing(self.tables, numbering, self.clock),
+            indexing=self.indexing,
+            deliver=self.deliver,
+            rows=self.rows,
+            repair=self.repair,
+            messages=self.tables,
+            conversations=self.tables,
+            clock=self.clock,
+            measures=self.metrics,
+        )
+
+    @cached_property
+    def directory(self) -> Directory:
+        return Directory(
+            access=self.access,
+            conversations=self.tables,
+            accounts=self.tables,
+            sends=self.sends,
+            inbox=self.inbox,
+            router=self.router,
+            keyspace=self.keyspace,
+            scripts=self.scripts,
+            clock=self.clock,
+            members_max=self.settings.members_max,
+        )
+
+    # --- beside answering -----------------------------------------------------------------------------
+
+    @cached_property
+    def signals(self) -> Signals:
+        errands = Errands(SIGNALS_MAX)
+        watching = Watching(
+            access=self.access,
+            hub=self.hub,
+            registry=self.registry,
+            bus=self.bus,
+            keyspace=self.keyspace,
+            keys=self.keys,
+            clock=self.clock,
+            node_id=self.node_id,
+        )
+        presences = Presences(
+            access=self.access,
+            watching=watching,
+            hub=self.hub,
+            registry=self.registry,
+            keyspace=self.keyspace,
+            keys=self.keys,
+            errands=errands,
+            clock=self.clock,
+        )
+        return Signals(watching, Typists(self.access, watching, errands, self.clock), presences, errands)
+
+    @cached_property
+    def tending(self) -> Tending:
+        return Tending(
+            hub=self.hub,
+            bus=self.bus,
+            registry=self.registry,
+            router=self.router,
+            deliver=self.deliver,
+            repair=self.repair,
+            sends=self.sends,
+            signals=self.signals,
+            clock=self.clock,
+        )
 
 
-def _sending(
-    stores: Stores,
-    lua: Scripts,
-    access: Access,
-    slots: Slots,
-    indexing: Indexing,
-    deliver: Deliver,
-    epoch_changes: _EpochChanges,
-) -> tuple[Limiter, Repair, Sends]:
-    """The pipeline."""
-    keyspace, keys, tables, clock, metrics = (
-        stores.keyspace,
-        stores.keys,
-        stores.tables,
-        stores.clock,
-        stores.metrics,
-    )
-    node_id = stores.settings.node.id
-    limiter = Limiter(
-        keyspace,
-        lua,
-        clock,
-        _limits(stores.settings),
-        lambda class_name, n: metrics.rate_limited[class_name].inc(n),
-    )
-    rows = Rows(tables, clock)
-    repair = Repair(
-        keyspace=keyspace,
-        keys=keys,
-        access=access,
-        slots=slots,
-        indexing=indexing,
-        deliver=deliver,
-        rows=rows,
-        clock=clock,
-        node_id=node_id,
-        epoch_changes=epoch_changes,
-        count_repair=partial(_count_repair, metrics),
-    )
-    holds = Holds()
-    numbering = Numbering(keyspace, lua, tables, access, clock, node_id)
-    sends = Sends(
-        access=access,
-        holds=holds,
-        admitting=Admitting(limiter, holds, keyspace, keys, clock),
-        numbering=numbering,
-        storing=Storing(tables, numbering, clock),
-        indexing=indexing,
-        deliver=deliver,
-        rows=rows,
-        repair=repair,
-        messages=tables,
-        conversations=tables,
-        clock=clock,
-        measures=metrics,
-    )
-    return limiter, repair, sends
-
-
-def _signals(stores: Stores, access: Access, hub: Hub, registry: Registry, bus: Bus) -> Signals:
-    """Presence and typing."""
-    keyspace, keys, clock = stores.keyspace, stores.keys, stores.clock
-    errands = Errands(SIGNALS_MAX)
-    watching = Watching(
-        access=access,
-        hub=hub,
-        registry=registry,
-        bus=bus,
-        keyspace=keyspace,
-        keys=keys,
-        clock=clock,
-        node_id=stores.settings.node.id,
-    )
-    presences = Presences(
-        access=access,
-        watching=watching,
-        hub=hub,
-        registry=registry,
-        keyspace=keyspace,
-        keys=keys,
-        errands=errands,
-        clock=clock,
-    )
-    return Signals(watching, Typists(access, watching, errands, clock), presences, errands)
-
-
-class _EpochChanges:
+class EpochChanges:
     """How often a primary of the keyspace has begun another life while we watched."""
 
-    def __init__(self, keyspace: SingleKeyspace) -> None:
+    def __init__(self) -> None:
         self._count = 0
-        keyspace.on_epoch(self._note)
 
     def __call__(self) -> int:
         return self._count
 
-    def _note(self, old: str, new: str) -> None:
+    def note(self, old: str, new: str) -> None:
         self._count += 1
 
 
 def _limits(settings: Settings) -> dict[str, Limit | None]:
     named = {name: getattr(settings.limits, name) for name in ("send", "read", "typing", "connect", "http")}
     return {name: Limit(limit.count, limit.window_s) if limit else None for name, limit in named.items()}
-
-
-def _count_repair(metrics: Metrics, what: str, n: int) -> None:
-    metrics.repairs[what].inc(n)

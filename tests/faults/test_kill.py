@@ -25,8 +25,11 @@ async def fall_and_return(crowd: Crowd, node: NodeProcess, c: str, blow: Blow, *
     assert {id_: crowd.told[id_] for id_ in before} == before
 
 
-@pytest.mark.parametrize("at", [20, 300, 700])
-@pytest.mark.parametrize("blow", [NodeProcess.kill_both, NodeProcess.kill], ids=["node-and-valkey", "node-alone"])
+@pytest.mark.parametrize(
+    ("blow", "at"),
+    [(NodeProcess.kill_both, 20), (NodeProcess.kill_both, 300), (NodeProcess.kill_both, 700), (NodeProcess.kill, 300)],
+    ids=["both-early", "both-midway", "both-late", "node-alone"],
+)
 async def test_nothing_acknowledged_is_lost_or_stored_twice(tmp_path: Path, blow: Blow, at: int) -> None:
     crowd = Crowd(users=5, devices=2, seed=at)
     with NodeProcess(tmp_path / "data") as node:

@@ -18,14 +18,14 @@ from tests.valkey import free_port, start_valkey
 Pair = tuple[NodeProcess, NodeProcess]
 
 
-@pytest.fixture(params=["unix", "redis"])
+@pytest.fixture
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     """Two nodes that share everything, reached through a unix socket or a TCP port."""
     port = free_port()
     with ExitStack() as stack:
         valkey = start_valkey(tmp_path / "v", args=["--port", str(port), "--bind", "127.0.0.1"])
         stack.callback(valkey.stop)
-        keyspace = valkey.url if request.param == "unix" else f"redis://127.0.0.1:{port}/0"
+        keyspace = valkey.url if getattr(request, "param", "unix") == "unix" else f"redis://127.0.0.1:{port}/0"
         env = {"TIDINGS_KEYSPACE": f"{keyspace}?prefix=two.", "TIDINGS_TABLES": f"sqlite://{tmp_path}/shared.db"}
         first, second = (stack.enter_context(NodeProcess(tmp_path / name, env)) for name in ("a", "b"))
         yield first.start(), second.start()
@@ -57,6 +57,7 @@ async def test_a_resend_to_the_other_node_gets_the_first_number(pair: Pair) -> N
         await client.close()
 
 
+@pytest.mark.parametrize("pair", ["unix", "redis"], indirect=True)
 async def test_both_nodes_number_one_conversation_without_a_hole_or_a_duplicate(pair: Pair) -> None:
     first, second = pair
     crowd = Crowd(users=6, devices=2)

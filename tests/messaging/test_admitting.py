@@ -39,9 +39,7 @@ async def test_of_1000_simultaneous_sends_exactly_100_pass(settings: Settings) -
         assert all(0 < (answer.retry_after_ms or 0) <= 60_001 for answer in refused)
 
 
-async def test_1000_sends_over_many_conversations_and_two_nodes_share_one_budget(
-    a: FaultyNode, b: FaultyNode
-) -> None:
+async def test_1000_sends_over_many_conversations_and_two_nodes_share_one_budget(a: FaultyNode, b: FaultyNode) -> None:
     ids = []
     for i in range(20):
         view, _ = await a.core.directory.create("alice", kind="direct", members=[f"bob{i}"])

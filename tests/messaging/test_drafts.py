@@ -31,8 +31,8 @@ def roster_of(roles: dict[str, Role], kind: Any = "group") -> Roster:
 
 
 def draft(message_id: str, conversation_id: str = "c", **fields: Any) -> Draft:
-    fields = {"sender_id": "alice", "text": "hi", "reply": lambda result: None} | fields
-    made = Draft(conversation_id=conversation_id, message_id=message_id, **fields)
+    given: dict[str, Any] = {"sender_id": "alice", "text": "hi", "reply": lambda result: None}
+    made = Draft(conversation_id=conversation_id, message_id=message_id, **{**given, **fields})
     made.digest = made.digest or digest_of(made.text or "")
     return made
 
@@ -65,7 +65,7 @@ def test_a_group_closes_at_45_and_the_rest_keeps_its_order() -> None:
 
 
 def test_a_member_change_is_alone_in_its_commit() -> None:
-    change = {"kind": "member", "change": MemberChange("added", ("bob",))}
+    change: dict[str, Any] = {"kind": "member", "change": MemberChange("added", ("bob",))}
     waiting = deque([draft("m1"), draft("change", **change), draft("m2"), draft("m3")])
     assert ids(gather(waiting, Lists())) == ["m1"]
     assert ids(gather(waiting, Lists())) == ["change"]

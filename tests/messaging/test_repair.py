@@ -100,7 +100,7 @@ async def test_a_batch_that_cannot_be_routed_is_answered_once_and_routed_later(a
             await down(route)  # type: ignore[arg-type]
         await route(*args)  # type: ignore[arg-type]
 
-    a.core.repair._deliver.route = fails_once  # type: ignore[method-assign]
+    a.core.repair._deliver.route = fails_once  # type: ignore[assignment,method-assign]
     assert await a.code("alice", group, "m1") == "stored"
     await a.core.repair.finish_own()
     assert bob.seqs() == [1]

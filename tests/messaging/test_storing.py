@@ -234,7 +234,9 @@ async def test_a_deleted_message_stays_deleted_whatever_is_edited_at_the_same_ti
     assert await a.unread("bob") == 0 and await a.wrong() == []
 
 
-async def test_edits_of_one_message_at_once_are_all_numbered_and_the_last_text_stays(a: FaultyNode, direct: str) -> None:
+async def test_edits_of_one_message_at_once_are_all_numbered_and_the_last_text_stays(
+    a: FaultyNode, direct: str
+) -> None:
     await a.send("alice", direct, "m1", "0")
     edits = await asyncio.gather(*(a.core.sends.edit("alice", direct, 1, str(i)) for i in range(1, 5)))
     last = max(edits, key=lambda sent: sent.entry.seq_no)

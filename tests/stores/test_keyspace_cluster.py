@@ -169,13 +169,13 @@ async def test_a_moved_slot_is_followed_and_nothing_is_done_twice(cluster: Clust
     calls = [count_up(f"{tag}:{n}") for n in range(5)] + [count_up(f"k{n}") for n in range(20)]
     assert await keyspace.run(calls) == [1] * 25
     old = keyspace.epoch(tag)
-    cluster.move(slot_of(tag), to)
+    cluster.move([slot_of(tag)], to)
     try:
         assert await keyspace.run(calls) == [2] * 25
         assert keyspace.epoch(tag) != old
         assert await keyspace.run(calls) == [3] * 25
     finally:
-        cluster.move(slot_of(tag), source)
+        cluster.move([slot_of(tag)], source)
     assert await keyspace.run(calls) == [4] * 25
     assert keyspace.epoch(tag) == old
 
@@ -189,14 +189,12 @@ async def test_a_move_of_many_slots_is_told_once_for_each_pair_of_servers(
     old, new = keyspace.epoch(tag_of(cluster, source)), keyspace.epoch(tag_of(cluster, to))
     slots = [slot for n in range(300) if cluster.serving(slot := slot_of(f"{{s{n}}}")) is source][:5]
     keys = {slot: next(key for n in range(300) if slot_of(key := f"{{s{n}}}") == slot) for slot in slots}
-    for slot in slots:
-        cluster.move(slot, to)
+    cluster.move(slots, to)
     try:
         await keyspace.run([set_key(key, "v") for key in keys.values()])
         assert told == [(old, new)]
     finally:
-        for slot in slots:
-            cluster.move(slot, source)
+        cluster.move(slots, source)
     assert await keyspace.run([get_key(key) for key in keys.values()]) == ["v"] * 5
     assert told == [(old, new), (new, old)]
 
@@ -222,8 +220,9 @@ async def test_a_key_is_asked_for_where_it_is_while_its_slot_is_on_its_way(
         assert await keyspace.one(get_key("k")) == "2"
     finally:
         cluster.end_move(slot_of(tag), source, to)
+        cluster.agree(slot_of(tag), to)
     assert await keyspace.run([get_key(here), get_key(there), get_key(new)]) == ["2", "8", "1"]
-    cluster.move(slot_of(tag), source)
+    cluster.move([slot_of(tag)], source)
 
 
 # --- servers that die -----------------------------------------------------------------------------
@@ -340,13 +339,13 @@ async def test_a_channel_is_heard_and_followed_when_its_slot_moves(cluster: Clus
     feed = await keyspace.subscribe(channel, heard.messages.append, heard.subscribed)
     assert await keyspace.one(publish(channel, "one")) == 1
     await eventually(lambda: heard.messages == [b"one"])
-    cluster.move(slot_of(channel), to)
+    cluster.move([slot_of(channel)], to)
     try:
         await eventually(lambda: heard.subscriptions == 2 and feed.is_up)
         assert await keyspace.one(publish(channel, "two")) == 1
         await eventually(lambda: heard.messages == [b"one", b"two"])
     finally:
-        cluster.move(slot_of(channel), source)
+        cluster.move([slot_of(channel)], source)
     await eventually(lambda: heard.subscriptions == 3 and feed.is_up)
     await feed.close()
     assert not feed.is_up

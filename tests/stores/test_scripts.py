@@ -43,8 +43,8 @@ class Bench:
         return await self.do(self.scripts.conversation_seed("c", seq=seq, at=at, members_seq=members_seq))
 
     async def number(self, *ids: str, now_ms: int = NOW_MS, **fields: Any) -> Numbered | None:
-        fields = {"node_id": "n", "open_from": 0, "is_member_change": False} | fields
-        return await self.do(self.scripts.conversation_number("c", ids, now_ms=now_ms, **fields))
+        given: dict[str, Any] = {"node_id": "n", "open_from": 0, "is_member_change": False}
+        return await self.do(self.scripts.conversation_number("c", ids, now_ms=now_ms, **{**given, **fields}))
 
     async def forget(self, *notes: tuple[str, int, tuple[int, int] | None], now_ms: int = NOW_MS) -> int:
         return await self.do(self.scripts.sent_forget("c", notes, now_ms=now_ms))

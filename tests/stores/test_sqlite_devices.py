@@ -16,9 +16,6 @@ from tidings.stores.ports import Tables
 from tidings.stores.sqlite_devices import SqliteDevices, open_devices
 from tidings.stores.tables_sqlite import SqliteTables, open_sqlite
 
-for _suite in ("devices", "pending"):
-    pytest.register_assert_rewrite(f"tests.contracts.{_suite}")
-
 
 @pytest.fixture
 def counted() -> Counter[str]:

@@ -46,7 +46,6 @@ class Receipts:
         self._on_delivered = on_delivered
         self._waiting: dict[tuple[str, str], tuple[int, int]] = {}
         self._writing: asyncio.Task[None] | None = None
-        unread.on_read = self.read
 
     def delivered(self, user_id: str, acks: dict[str, int], origin: str) -> None:
         """A device has everything up to these. Never blocks; a foreign conversation is ignored in silence."""

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from tidings import bounds
 from tidings.errors import Throttled
-from tidings.stores.dynamodb_wire import Canceled, ConditionFailed, Item, Wire
+from tidings.stores.dynamodb_items import attribute
+from tidings.stores.dynamodb_wire import ConditionFailed, Item, Wire
 
 T = TypeVar("T")
 R = TypeVar("R")
 Count = Callable[[str, int], None]  # table, rows
 Verb = Literal["Put", "Update", "Delete", "ConditionCheck"]
+Pages = AsyncGenerator[list[Item], None]
 _ALIAS = re.compile(r"#(\w+)")
 
 
@@ -38,6 +41,15 @@ def _expressions(values: Item | None = None, **texts: str) -> dict[str, Any]:
     if values:
         parts["ExpressionAttributeValues"] = values
     return parts
+
+
+def assign(values: dict[str, object]) -> tuple[str, Item]:
+    """An update that gives these attributes their values, and takes away those that are None; and its values."""
+    there = {name: value for name, value in values.items() if value is not None}
+    gone = [f"#{name}" for name in values if name not in there]
+    change = f"SET {', '.join(f'#{name} = :{name}' for name in there)}" if there else ""
+    change += f" REMOVE {', '.join(gone)}" if gone else ""
+    return change.strip(), {f":{name}": attribute(value) for name, value in there.items()}
 
 
 class Op(NamedTuple):
@@ -84,7 +96,9 @@ class Store:
 
     async def batch_get(self, table: str, keys: Sequence[Item]) -> list[Item]:
         """As far as they exist, in no order. Each key once."""
-        chunks = [keys[at : at + bounds.DYNAMODB_BATCH_GET_MAX] for at in range(0, len(keys), bounds.DYNAMODB_BATCH_GET_MAX)]
+        chunks = [
+            keys[at : at + bounds.DYNAMODB_BATCH_GET_MAX] for at in range(0, len(keys), bounds.DYNAMODB_BATCH_GET_MAX)
+        ]
         found = await self.each(chunks, lambda chunk: self._batch_get(table, chunk))
         return [item for items in found for item in items]
 
@@ -114,7 +128,7 @@ class Store:
         matching: str = "",
         index: str | None = None,
         after: Item | None = None,
-    ) -> AsyncIterator[list[Item]]:
+    ) -> Pages:
         """Pages, until there is no more. `limit` is how many rows a page looks at, before `matching` is applied."""
         request = self._request(table, ScanIndexForward=not newest_first, ConsistentRead=index is None)
         request |= _expressions(values, KeyCondition=where, Projection=only, Filter=matching)
@@ -128,16 +142,17 @@ class Store:
             if not after:
                 return
 
-    async def first(self, pages: AsyncIterator[list[Item]], limit: int) -> list[Item]:
+    async def first(self, pages: Pages, limit: int) -> list[Item]:
         """The first `limit` rows of a query."""
         found: list[Item] = []
-        async for page in pages:
-            found += page
-            if len(found) >= limit:
-                break
+        async with aclosing(pages):
+            async for page in pages:
+                found += page
+                if len(found) >= limit:
+                    break
         return found[:limit]
 
-    async def all(self, pages: AsyncIterator[list[Item]]) -> list[Item]:
+    async def all(self, pages: Pages) -> list[Item]:
         return [item async for page in pages for item in page]
 
     # --- writes -----------------------------------------------------------------------------------
@@ -219,6 +234,3 @@ class Store:
 
 def _told(op: Op) -> dict[str, str]:
     return {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"} if "ConditionExpression" in op.body else {}
-
-
-__all__ = ["Canceled", "ConditionFailed", "Item", "Op", "Store", "check", "delete", "put", "update"]

@@ -1,6 +1,6 @@
 """Values as DynamoDB items, and back. Attributes carry the names of the fields in model.py.
 
-What is None is not written, except by an update that takes a value away (NULL). An entry's text and member change are
+What is None is not written. An entry's text and member change are
 one attribute, `content`, a JSON object, so that the cold tier takes it away in one step. Keys are made here alone.
 """
 
@@ -38,8 +38,6 @@ _DEFAULTS: dict[str, Any] = {"is_deleted": False}  # of an entry: not worth an a
 
 def attribute(value: object) -> dict[str, Any]:
     match value:
-        case None:
-            return {"NULL": True}
         case bool():
             return {"BOOL": value}
         case int():
@@ -56,8 +54,6 @@ def plain(value: dict[str, Any]) -> Any:
     match kind:
         case "N":
             return int(held)
-        case "NULL":
-            return None
         case "B":
             return base64.b64decode(held)
     return held
@@ -69,7 +65,7 @@ def attributes(**values: object) -> Item:
 
 
 def values(**values: object) -> dict[str, Any]:
-    """For an expression: `:name` -> value; None takes the place of a value."""
+    """For an expression: `:name` -> value."""
     return {f":{name}": attribute(value) for name, value in values.items()}
 
 

@@ -1,0 +1,162 @@
+"""Groups that change more than the log: edits and deletes with their targets, member changes with members and rows.
+
+They are looked at first (dedupe rows, slots, targets, head) and then written in one transaction, on the condition that
+what was seen still stands; if not, they are looked at again. The head is part of that transaction only where it must
+change with it: members_seq with the members, and the preview with the text of the last message, so that a deleted text
+is nowhere from the very commit on, not even when a slow raise of the head comes after it. dynamodb_append.py calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tidings.model import Entry, Head, Row
+from tidings.stores.dynamodb_calls import Op, Store, assign, check, delete, put, update
+from tidings.stores.dynamodb_heads import EXISTS
+from tidings.stores.dynamodb_items import (
+    content_of,
+    entry_of,
+    head_key,
+    head_of,
+    member_key,
+    message_key,
+    plain,
+    row_key,
+    sent_key,
+    to_item,
+    user_shard,
+    values,
+)
+from tidings.stores.dynamodb_known import AGAIN, GONE, Verdict, finish, is_same, known_of, put_entry, refuse
+from tidings.stores.dynamodb_wire import Canceled, Item
+from tidings.stores.ports import Group, Known, Refused, Rewrite, preview_of
+
+Rows = Mapping[int, Entry]  # seq_no -> what is there
+_FLAGS = ("muted", "pinned", "archived")  # the user's own: never overwritten by a put
+
+
+async def store_careful(store: Store, group: Group, _: set[int]) -> Verdict:
+    """Looks before it writes."""
+    head = head_of(await store.get("conversation_heads", head_key(group.conversation_id)))
+    if head is None:
+        return GONE
+    rows = await _rows(store, group)
+    known = await _known_in(store, group, rows)
+    voids = {entry.seq_no for entry in group.entries if entry.kind == "void"}
+    own = {known[at].seq_no for at in known if known[at].seq_no == group.entries[at].seq_no}
+    in_slots = {entry.seq_no for entry in group.entries} & rows.keys()
+    is_stale = any(_is_stale(rewrite, rows) for rewrite in group.rewrites)
+    if known or is_stale or in_slots - voids - own:
+        taken = frozenset(in_slots - voids - own)
+        return await refuse(store, group, Refused(known, taken, is_stale=is_stale))
+    entries = [entry for entry in group.entries if entry.seq_no not in rows]
+    if not entries:  # every slot was closed already
+        return None
+    try:
+        await store.transact(list(_ops(group, entries, rows, head)))
+    except Canceled:
+        return AGAIN
+    return await finish(store, group, entries)
+
+
+async def _rows(store: Store, group: Group) -> Rows:
+    """What stands in the slots, the targets and the edit entries that hold an earlier text of them."""
+    seq_nos = {entry.seq_no for entry in group.entries} | {rewrite.target_seq for rewrite in group.rewrites}
+    seq_nos |= {rewrite.wipe_seq for rewrite in group.rewrites if rewrite.wipe_seq is not None}
+    rows = await _read(store, group.conversation_id, seq_nos)
+    earlier = {rows[rewrite.target_seq].edit_seq for rewrite in group.rewrites if rewrite.target_seq in rows}
+    return rows | await _read(store, group.conversation_id, {seq for seq in earlier if seq is not None} - seq_nos)
+
+
+async def _read(store: Store, conversation_id: str, seq_nos: set[int]) -> dict[int, Entry]:
+    keys = [message_key(conversation_id, seq_no) for seq_no in sorted(seq_nos)]
+    return {entry.seq_no: entry for entry in map(entry_of, await store.batch_get("messages", keys))}
+
+
+async def _known_in(store: Store, group: Group, rows: Rows) -> dict[int, Known]:
+    known: dict[int, Known] = {}
+    keys: dict[tuple[str, str], int] = {}
+    for at, entry in enumerate(group.entries):
+        if entry.seq_no in rows and is_same(rows[entry.seq_no], entry):
+            known[at] = Known(entry.seq_no, rows[entry.seq_no].digest or b"")
+        if entry.sender_id is not None and entry.message_id is not None:
+            keys[entry.sender_id, entry.message_id] = at
+    wanted = [sent_key(group.conversation_id, *key) for key in keys]
+    for item in await store.batch_get("sent", wanted):
+        sender_id = plain(item["sender"]).rpartition("#")[2]
+        known[keys[sender_id, plain(item["message_id"])]] = known_of(item)
+    return known
+
+
+def _is_stale(rewrite: Rewrite, rows: Rows) -> bool:
+    target = rows.get(rewrite.target_seq)
+    return target is None or target.rev != rewrite.expected_rev
+
+
+def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Iterator[Op]:
+    for entry in entries:
+        yield from put_entry(entry)
+    for rewrite in group.rewrites:
+        yield from _rewrite(group.conversation_id, rewrite, rows)
+    for member in group.members:
+        yield put("members", member_key(member.conversation_id, member.user_id), to_item(member))
+    for row in group.rows_added:
+        yield put_row(row)
+    for user_id in group.rows_removed:
+        yield delete("conversations", row_key(user_id, group.conversation_id))
+    yield from _head(group, entries, rows, head)
+
+
+def _rewrite(conversation_id: str, rewrite: Rewrite, rows: Rows) -> Iterator[Op]:
+    """The target gets its new text, or none; whatever still holds an earlier text of it loses it."""
+    target = rows[rewrite.target_seq]
+    for seq_no in {rewrite.wipe_seq, target.edit_seq} - {None, rewrite.target_seq, rewrite.edit_seq}:
+        if seq_no in rows:
+            key, rev = message_key(conversation_id, seq_no), rows[seq_no].rev
+            change, held = assign({"rev": rev + 1, "content": None, "s3_ref": None})
+            yield update("messages", key, change, held | values(seen=rev), "#rev = :seen")
+    change, held = assign(
+        {
+            "content": content_of(None if rewrite.is_deleted else rewrite.text),
+            "is_deleted": rewrite.is_deleted or None,
+            "edited_ms": rewrite.edited_ms,
+            "edit_seq": rewrite.edit_seq,
+            "rev": rewrite.expected_rev + 1,
+            "s3_ref": None,
+        }
+    )
+    key = message_key(conversation_id, rewrite.target_seq)
+    yield update("messages", key, change, held | values(seen=rewrite.expected_rev), "#rev = :seen")
+
+
+def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Iterator[Op]:
+    key, conditions = head_key(group.conversation_id), [EXISTS]
+    fields: dict[str, object] = {}
+    seen: Item = {}
+    if group.members:
+        changed = [entry.seq_no for entry in entries if entry.kind == "member"] or [entries[-1].seq_no]
+        if changed[-1] > head.members_seq:
+            fields["members_seq"] = changed[-1]
+            conditions.append("#members_seq < :members_seq")
+    shown = [rewrite for rewrite in group.rewrites if rewrite.target_seq >= head.last_seq]
+    if shown:
+        last = max(shown, key=lambda rewrite: rewrite.target_seq)
+        preview = None if last.is_deleted else preview_of(last.text)
+        fields |= {"last_seq": last.target_seq, "last_ms": rows[last.target_seq].sent_ms, "preview": preview}
+        conditions.append("#last_seq = :seen")
+        seen = values(seen=head.last_seq)
+    if fields:
+        change, held = assign(fields)
+        yield update("conversation_heads", key, change, held | seen, " AND ".join(conditions))
+    elif group.members or group.rows_added or group.rows_removed:
+        yield check("conversation_heads", key, EXISTS)
+
+
+def put_row(row: Row) -> Op:
+    """A new row, or an old one brought up to date with its user's own flags kept."""
+    fields = {name: getattr(row, name) for name in Row.__struct_fields__ if name not in ("user_id", "conversation_id")}
+    fields["shard"] = user_shard(row.user_id)
+    change, held = assign(fields)
+    for flag in _FLAGS:
+        change = change.replace(f"#{flag} = :{flag}", f"#{flag} = if_not_exists(#{flag}, :{flag})")
+    return update("conversations", row_key(row.user_id, row.conversation_id), change, held)

@@ -1,0 +1,169 @@
+"""conversation_heads and members on DynamoDB: create, rename, delete.
+
+A conversation that fits is created in one transaction. A larger one is reserved first, by a head row without a `head`,
+then its members and rows are written, and the head comes last: until then nobody sees it. Deleting goes the other way:
+the `head` is taken first, so that nobody can append, and the row itself goes last, so that whoever finds it half deleted
+can finish. Called by tables_dynamodb.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidings import bounds
+from tidings.errors import Missing, StoreError, Unavailable
+from tidings.model import Head, Member, Row
+from tidings.stores.dynamodb_calls import Op, Store, assign, put, update
+from tidings.stores.dynamodb_careful import put_row
+from tidings.stores.dynamodb_heads import EXISTS
+from tidings.stores.dynamodb_items import (
+    attributes,
+    head_key,
+    head_of,
+    member_key,
+    member_of,
+    message_key,
+    plain,
+    row_key,
+    sent_key,
+    to_item,
+    unique,
+    values,
+)
+from tidings.stores.dynamodb_wire import Canceled, ConditionFailed, Item
+
+_NEW = "attribute_not_exists(#conversation_id)"
+_OF = "#conversation_id = :conversation_id"
+_CREATE_TRIES = 3
+_LOG_CHUNK = 500  # entries of a deleted conversation per round: a bounded piece of memory
+
+
+async def heads(store: Store, conversation_ids: Iterable[str]) -> dict[str, Head]:
+    items = await store.batch_get("conversation_heads", [head_key(id_) for id_ in unique(conversation_ids)])
+    found = [head for head in map(head_of, items) if head is not None]
+    return {head.conversation_id: head for head in found}
+
+
+async def members(store: Store, conversation_id: str) -> list[Member]:
+    pages = store.query(
+        "members", _OF, values(conversation_id=conversation_id), matching="attribute_not_exists(#left_seq)"
+    )
+    return [member_of(item) for item in await store.all(pages)]
+
+
+# --- create ---------------------------------------------------------------------------------------
+
+
+async def create(store: Store, head: Head, members_: Sequence[Member], rows: Sequence[Row]) -> bool:
+    for _ in range(_CREATE_TRIES):
+        ops = [_put_head(head, _NEW), *map(_put_member, members_), *map(put_row, rows)]
+        if len(ops) <= bounds.DYNAMODB_TRANSACTION_ITEMS_MAX:
+            standing = await _create_at_once(store, ops)
+        else:
+            standing = await _create_large(store, head, members_, rows)
+        if standing is None:
+            return True
+        if not _is_left_over(standing, store.clock.now_ms()):
+            return False
+        await delete(store, head.conversation_id)
+    return False
+
+
+def _is_left_over(item: Item, now_ms: int) -> bool:
+    """Of a deletion that was not finished, or a creation that was given up long ago."""
+    if "head" in item:
+        return False
+    return "expires" not in item or plain(item["expires"]) * 1000 < now_ms
+
+
+async def _create_at_once(store: Store, ops: Sequence[Op]) -> Item | None:
+    """None, or the row that is there."""
+    try:
+        await store.transact(ops)
+    except Canceled as canceled:
+        return canceled.reasons[0].item
+    return None
+
+
+async def _create_large(store: Store, head: Head, members_: Sequence[Member], rows: Sequence[Row]) -> Item | None:
+    mine = store.clock.random_id(16)
+    expires = store.clock.now_ms() // 1000 + bounds.DYNAMODB_RESERVED_TTL_S
+    key = head_key(head.conversation_id)
+    reserve = put("conversation_heads", key, key | attributes(reserved=mine, expires=expires), _NEW)
+    try:
+        await store.write(reserve)
+    except ConditionFailed as failed:
+        standing = await store.standing(reserve, failed)
+        if standing is None or standing.get("reserved") != {"S": mine}:
+            return standing or key | attributes(expires=expires)
+    try:
+        await store.put_many("members", map(to_item, members_))
+        await store.each(rows, lambda row: store.write(put_row(row)))
+        await store.write(_put_head(head, "#reserved = :mine", values(mine=mine)))
+    except ConditionFailed as failed:
+        if not failed.is_repeated:  # else it was we who put it, by a try that was not answered
+            raise Unavailable("the reservation was lost", is_ambiguous=True) from failed
+    except StoreError as error:
+        raise Unavailable(str(error), is_ambiguous=True) from error
+    return None
+
+
+def _put_head(head: Head, condition: str, held: Item | None = None) -> Op:
+    return put("conversation_heads", head_key(head.conversation_id), to_item(head), condition, held)
+
+
+def _put_member(member: Member) -> Op:
+    return put("members", member_key(member.conversation_id, member.user_id), to_item(member))
+
+
+# --- rename and delete ----------------------------------------------------------------------------
+
+
+async def rename(store: Store, conversation_id: str, *, name: str | None, avatar_url: str | None) -> None:
+    """The head first: whoever reads a row that is not renamed yet finds the new name there."""
+    change, held = assign({"name": name, "avatar_url": avatar_url})
+    try:
+        await store.write(update("conversation_heads", head_key(conversation_id), change, held, EXISTS))
+    except ConditionFailed:
+        raise Missing(conversation_id) from None
+
+    async def rename_row(member: Member) -> None:
+        key = row_key(member.user_id, conversation_id)
+        try:
+            await store.write(update("conversations", key, change, held, "attribute_exists(#user_id)"))
+        except ConditionFailed:
+            return  # left meanwhile
+
+    await store.each(await members(store, conversation_id), rename_row)
+
+
+async def delete(store: Store, conversation_id: str) -> None:
+    of_it = values(conversation_id=conversation_id)
+    key = head_key(conversation_id)
+    try:
+        gone = update(
+            "conversation_heads", key, "REMOVE #head, #reserved, #expires", {}, "attribute_exists(#conversation_id)"
+        )
+        await store.write(gone)
+    except ConditionFailed:
+        pass  # nothing to mark; what an interrupted creation left behind goes all the same
+    people = [plain(item["user_id"]) for item in await store.all(store.query("members", _OF, of_it, only="#user_id"))]
+    await store.delete_many("conversations", [row_key(user_id, conversation_id) for user_id in people])
+    read_by = await store.all(store.query("message_status", _OF, of_it, only="#user_id"))
+    await store.delete_many("message_status", [member_key(conversation_id, plain(item["user_id"])) for item in read_by])
+    while await _delete_some(store, conversation_id):
+        pass  # an append that began before may still add to it, so until nothing is found
+    await store.delete_many("members", [member_key(conversation_id, user_id) for user_id in people])
+    await store.delete_many("conversation_heads", [key])
+
+
+async def _delete_some(store: Store, conversation_id: str) -> bool:
+    """Some of the log, dedupe rows first: they are found through their messages only."""
+    of_it = values(conversation_id=conversation_id)
+    pages = store.query("messages", _OF, of_it, limit=_LOG_CHUNK, only="#seq_no, #sender_id, #message_id")
+    found = await store.first(pages, _LOG_CHUNK)
+    sent = [item for item in found if "sender_id" in item and "message_id" in item]
+    keys = [sent_key(conversation_id, plain(item["sender_id"]), plain(item["message_id"])) for item in sent]
+    await store.delete_many("sent", keys)
+    await store.delete_many("messages", [message_key(conversation_id, plain(item["seq_no"])) for item in found])
+    return bool(found)

@@ -1,0 +1,146 @@
+"""Ids that were stored before: the dedupe row's word is checked against the log, and the head is brought up to it.
+
+A dedupe row without its message is left by a node that died between two puts (`dedupe=cheap`; never in a transaction).
+Its number is closed by a void first, so that whoever was slow cannot use it any more, and only then the dedupe row goes:
+the id can be stored again, once. dynamodb_append.py and dynamodb_cheap.py come here before they answer `known`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import Final, Literal
+
+from tidings.errors import StoreError, Unavailable
+from tidings.model import Entry, Head
+from tidings.stores.dynamodb_calls import Op, Store, delete, put
+from tidings.stores.dynamodb_heads import Raised, raise_head, raised_by
+from tidings.stores.dynamodb_items import (
+    entry_item,
+    entry_of,
+    head_key,
+    head_of,
+    message_key,
+    plain,
+    sent_item,
+    sent_key,
+    values,
+)
+from tidings.stores.dynamodb_wire import ConditionFailed, Item
+from tidings.stores.ports import Group, Known, Refused
+
+FREE = "attribute_not_exists(#conversation_id)"  # of a slot
+UNSENT = "attribute_not_exists(#sender)"  # of a dedupe row
+
+
+GONE: Final = Refused({}, frozenset(), is_gone=True)
+
+
+class Undecided(Enum):
+    AGAIN = "something moved, or was put right: look again"
+
+
+AGAIN: Final = Undecided.AGAIN
+Verdict = Refused | None | Literal[Undecided.AGAIN]
+Attempt = Callable[[Store, Group, set[int]], Awaitable[Verdict]]  # the set: voids found to be unneeded
+
+
+def known_of(sent: Item) -> Known:
+    return Known(plain(sent["seq_no"]), plain(sent["digest"]) if "digest" in sent else b"")
+
+
+def is_same(row: Entry, entry: Entry) -> bool:
+    """Whether a row is this very entry, stored by an earlier try."""
+    return entry.message_id is not None and (row.sender_id, row.message_id) == (entry.sender_id, entry.message_id)
+
+
+def put_entry(entry: Entry) -> list[Op]:
+    """Its slot, and its dedupe row if it has an id: both must be free."""
+    ops = [put("messages", message_key(entry.conversation_id, entry.seq_no), entry_item(entry), FREE)]
+    if entry.sender_id is not None and entry.message_id is not None:
+        key = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
+        ops.append(put("sent", key, sent_item(entry), UNSENT))
+    return ops
+
+
+async def refuse(store: Store, group: Group, refused: Refused) -> Verdict:
+    """Before `known` is answered: every such id has its row, and the head is not below it."""
+    if not refused.known:
+        return refused
+    head = head_of(await store.get("conversation_heads", head_key(group.conversation_id)))
+    if head is None:
+        return GONE
+    seq_nos = {known.seq_no for known in refused.known.values()}
+    keys = [message_key(group.conversation_id, seq_no) for seq_no in seq_nos]
+    rows = {row.seq_no: row for row in map(entry_of, await store.batch_get("messages", keys))}
+    for at, known in refused.known.items():
+        row = rows.get(known.seq_no)
+        is_there = row is not None and is_same(row, group.entries[at])
+        if not is_there and known.seq_no > head.floor_seq:
+            await _heal(store, group.entries[at], known.seq_no, is_free=row is None)
+            return AGAIN
+    await _catch_up(store, head, sorted(rows.values(), key=lambda row: row.seq_no))
+    return refused
+
+
+async def _catch_up(store: Store, head: Head, rows: list[Entry]) -> None:
+    raised = raised_by(rows) if rows else Raised(0)
+    if head.head < raised.seq_no or head.last_seq < raised.last_seq:
+        await raise_head(store, head.conversation_id, raised)
+
+
+async def _heal(store: Store, entry: Entry, seq_no: int, *, is_free: bool) -> None:
+    """The order matters: as long as the slot is open, whoever wrote the dedupe row may still fill it."""
+    assert entry.sender_id is not None and entry.message_id is not None
+    try:
+        if is_free:
+            await _close_slot(store, entry.conversation_id, seq_no)
+        key = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
+        await store.write(delete("sent", key, "#seq_no = :seq_no", values(seq_no=seq_no)))
+    except ConditionFailed:
+        return  # somebody filled the slot or moved the dedupe row meanwhile: whoever tries again sees it
+
+
+async def _close_slot(store: Store, conversation_id: str, seq_no: int) -> None:
+    below = store.query(
+        "messages",
+        "#conversation_id = :conversation_id AND #seq_no < :seq_no",
+        values(conversation_id=conversation_id, seq_no=seq_no),
+        newest_first=True,
+        limit=1,
+        only="#sent_ms",
+    )
+    found = await store.first(below, 1)
+    sent_ms = plain(found[0]["sent_ms"]) + 1 if found else 1
+    void = Entry(conversation_id=conversation_id, seq_no=seq_no, kind="void", sent_ms=sent_ms)
+    await store.write(put("messages", message_key(conversation_id, seq_no), entry_item(void), FREE))
+    await raise_head(store, conversation_id, Raised(seq_no))
+
+
+async def finish(store: Store, group: Group, entries: Sequence[Entry]) -> Verdict:
+    """After the commit: the head is raised, or the conversation was deleted meanwhile and the entries go again."""
+    try:
+        if await raise_head(store, group.conversation_id, raised_by(entries)):
+            return None
+        for entry in entries:
+            await _undo(store, entry)
+    except StoreError as error:
+        raise Unavailable(str(error), is_ambiguous=True) from error
+    return GONE
+
+
+async def _undo(store: Store, entry: Entry) -> None:
+    """Takes an entry out of a conversation that is gone; only what this very entry put there."""
+    mark = {name: getattr(entry, name) for name in ("kind", "message_id", "sender_id", "sent_ms")}
+    there = {name: value for name, value in mark.items() if value is not None}
+    condition = " AND ".join(f"#{name} = :{name}" for name in there)
+    key = message_key(entry.conversation_id, entry.seq_no)
+    ops = [delete("messages", key, condition, values(**there))]
+    if entry.message_id is not None and entry.sender_id is not None:
+        sent = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
+        ops.append(delete("sent", sent, "#seq_no = :seq_no", values(seq_no=entry.seq_no)))
+    for op in ops:
+        try:
+            await store.write(op)
+        except ConditionFailed:
+            continue  # another's, or gone already
