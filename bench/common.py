@@ -190,6 +190,12 @@ def cpu_s(parts: Mapping[str, Sequence[int]]) -> dict[str, float]:
     return {name: sum(time.clock_gettime(_clock_of(pid)) for pid in pids) for name, pids in parts.items()}
 
 
+def rss_bytes(pids: Sequence[int]) -> int:
+    """Resident memory of processes, as the kernel counts it."""
+    pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids]
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _clock_of(pid: int) -> int:
     """The clock that counts a process's CPU time, in the kernel's encoding (see clock_getcpuclockid)."""
     return (~pid << 3) | 2

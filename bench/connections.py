@@ -21,6 +21,7 @@ OPEN_S = 60.0
 
 class Message(msgspec.Struct, gc=False):
     message_id: str | None = None
+    seq: int = 0
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -31,6 +32,7 @@ class Answer(msgspec.Struct, gc=False):
     message: Message | str | None = None
     messages: list[msgspec.Raw] | None = None
     conversations: list[msgspec.Raw] | None = None
+    complete: bool = False  # of `resumed`
 
 
 decode = msgspec.json.Decoder(Answer).decode
@@ -92,11 +94,13 @@ class Socket(WSListener):
         self._tally.fail("the server closed a connection")
 
 
-async def connect(port: int, token: str, tally: Tally, on_frame: Callable[[Answer], None]) -> Socket:
+async def connect(
+    port: int, token: str, tally: Tally, on_frame: Callable[[Answer], None], resume: dict[str, int] | None = None
+) -> Socket:
     """Returns after the hello."""
     socket = Socket(tally, on_frame)
     await ws_connect(lambda: socket, f"ws://127.0.0.1:{port}/v1/ws")
-    socket.send(msgspec.json.encode({"id": 0, "type": "connect", "token": token}))
+    socket.send(msgspec.json.encode({"id": 0, "type": "connect", "token": token, "resume": resume or {}}))
     await asyncio.wait((socket.hello, tally.failed), timeout=OPEN_S, return_when=asyncio.FIRST_COMPLETED)
     if not socket.hello.done():
         tally.fail("no hello")

@@ -19,15 +19,15 @@ import uvloop
 
 from bench.common import cpu_s, percentile
 from bench.connections import Tally
-from bench.loads import Load, PairsLoad, ReadersLoad
-from bench.plan import Measured, Pairs, Plan, Readers
+from bench.loads import Load, load_of
+from bench.plan import Measured, Plan, Readers
 
 DRAIN_S = 30.0
 
 
 async def run(plan: Plan) -> Measured:
     tally = Tally()
-    load: Load = PairsLoad(plan.load, tally) if isinstance(plan.load, Pairs) else ReadersLoad(plan.load, tally)
+    load = load_of(plan.load, tally)
     await load.open(plan.port)
     is_once = isinstance(plan.load, Readers) and plan.load.is_once
     if not is_once:

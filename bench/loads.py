@@ -1,6 +1,6 @@
-"""The two loads of the generator: pairs that send and receive, and readers that ask.
+"""The loads of the generator: pairs that send and receive, readers that ask, and a channel with many listeners.
 
-A message is done when its sender has the ok and its recipient has the message, each exactly once. After the window a
+A message is done when its sender has the ok and its recipients have the message, each exactly once. After the window a
 load is told to stop and finishes what is under way; what never comes to its end is a failure of the run, not a slow
 message.
 """
@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from bench.connections import Answer, Http, Message, Socket, Tally, connect, in_turn
-from bench.plan import Pair, Pairs, Reader, Readers
+from bench.plan import Channel, Pair, Pairs, Reader, Readers
 
 
 class Load(Protocol):
@@ -218,3 +218,96 @@ class ReadersLoad:
         self._left -= 1
         if self._left == 0:
             self._all_done.set()
+
+
+# --- a channel ------------------------------------------------------------------------------------
+
+
+class Listener:
+    """One member: every entry comes once, in its order."""
+
+    def __init__(self, on_post: Callable[[str], None], tally: Tally) -> None:
+        self._on_post = on_post
+        self._tally = tally
+        self._last = 0
+
+    def on_frame(self, answer: Answer) -> None:
+        if answer.type != "message.new" or not isinstance(answer.message, Message):
+            return
+        seq = answer.message.seq
+        if self._last and seq != self._last + 1:
+            self._tally.fail(f"entry {seq} came after entry {self._last}")
+        self._last = seq
+        self._on_post(answer.message.message_id or "")
+
+
+class ChannelLoad:
+    def __init__(self, load: Channel, tally: Tally) -> None:
+        self._load = load
+        self._tally = tally
+        self._needed = 1 + sum(map(len, load.listeners.values()))
+        self._left: dict[int, int] = {}  # number -> the ok and the deliveries that have not come
+        self._since_s: dict[int, float] = {}
+        self._last = 0
+        self._is_stopped = False
+        self._prefix = f"{load.run}-"
+        self._socket: Socket | None = None
+
+    async def open(self, port: int) -> None:
+        listening = [(where, token) for where, tokens in self._load.listeners.items() for token in tokens]
+        await in_turn([lambda one=one: self._listen(*one) for one in listening])  # type: ignore[misc]
+        self._socket = await connect(port, self._load.sender_token, self._tally, self._on_answer)
+
+    async def _listen(self, port: int, token: str) -> None:
+        await connect(port, token, self._tally, Listener(self._on_post, self._tally).on_frame)
+
+    def start(self) -> None:
+        for _ in range(self._load.in_flight):
+            self._send()
+
+    async def finished(self) -> None:
+        await asyncio.Event().wait()  # never: the window ends it
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def under_way(self) -> int:
+        return len(self._left)
+
+    def _send(self) -> None:
+        assert self._socket is not None
+        self._last += 1
+        self._left[self._last] = self._needed
+        self._since_s[self._last] = time.perf_counter()
+        frame = {
+            "id": self._last,
+            "type": "message.send",
+            "conversation_id": self._load.conversation_id,
+            "message_id": f"{self._prefix}{self._last}",
+            "text": self._load.text,
+        }
+        self._socket.send(msgspec.json.encode(frame))
+
+    def _on_answer(self, answer: Answer) -> None:
+        if answer.type != "ok" or answer.id is None:
+            return
+        self._tally.latencies_s.append(time.perf_counter() - self._since_s.pop(answer.id))
+        self._count(answer.id)
+        if not self._is_stopped:
+            self._send()
+
+    def _on_post(self, message_id: str) -> None:
+        if message_id.startswith(self._prefix):  # others are left over from the load before
+            self._count(int(message_id.removeprefix(self._prefix)))
+
+    def _count(self, number: int) -> None:
+        self._left[number] -= 1
+        if self._left[number] == 0:
+            del self._left[number]
+            self._tally.units += 1
+
+
+def load_of(plan: Pairs | Readers | Channel, tally: Tally) -> Load:
+    if isinstance(plan, Pairs):
+        return PairsLoad(plan, tally)
+    return ReadersLoad(plan, tally) if isinstance(plan, Readers) else ChannelLoad(plan, tally)

@@ -1,7 +1,8 @@
 """What a benchmark asks of the generator, and what it gets back.
 
-Two loads: pairs of users of whom one sends and the other receives (a message is done when it is acknowledged and
-received), and readers who ask and wait for the answer. `measure` runs a plan in a process of its own (generator.py).
+Three loads: pairs of users of whom one sends and the other receives (a message is done when it is acknowledged and
+received), readers who ask and wait for the answer, and a channel with one sender and many listeners. `measure` runs a
+plan in a process of its own (generator.py).
 """
 
 from __future__ import annotations
@@ -46,16 +47,28 @@ class Readers(msgspec.Struct, frozen=True, tag="readers"):
     is_once: bool = False
 
 
+class Channel(msgspec.Struct, frozen=True, tag="channel"):
+    """One sender keeps `in_flight` posts under way. A post is done when it is acknowledged and every listener has it;
+    its latency is the acknowledgement's."""
+
+    conversation_id: str
+    sender_token: str
+    listeners: dict[int, list[str]]  # port -> tokens
+    text: str
+    run: str
+    in_flight: int = 4
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     parts: Parts
-    load: Pairs | Readers
+    load: Pairs | Readers | Channel
     seconds: float = 0.0
     warm_up_s: float = 0.0
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    units: int  # messages done, or answers
+    units: int  # messages done, answers, or posts done
     seconds: float
     cpu_s: dict[str, float]
     p50_ms: float

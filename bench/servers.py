@@ -1,4 +1,4 @@
-"""Servers under test: a `tidings serve` process, or the textbook server with a Valkey of its own, for a time.
+"""Servers under test: one or several `tidings serve`, or the textbook server with a Valkey of its own, for a time.
 
 Each listens on a free loopback port, keeps its data in a folder that goes away with it, and is stopped by its own
 process id. Whoever measures asks `parts` for the process ids whose CPU counts.
@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def folder() -> Iterator[Path]:
 
 @contextmanager
 def tidings(data: Path, **settings: str) -> Iterator[Server]:
-    """`tidings serve` on a data folder."""
+    """`tidings serve` on a data folder, with embedded stores unless the settings say otherwise."""
     port = free_port()
     words = [sys.executable, "-m", "tidings", "serve", "--port", str(port), "--data", str(data)]
     given = {"TIDINGS_AUTH_SECRET": SECRET, "TIDINGS_LOG_LEVEL": "warning", **LIMITS, **settings}
@@ -79,17 +79,39 @@ def tidings(data: Path, **settings: str) -> Iterator[Server]:
 
 
 @contextmanager
+def nodes(data: Path, count: int) -> Iterator[list[Server]]:
+    """Several nodes that share a Valkey and an SQLite file. Each one's parts are its own process and that Valkey."""
+    with ExitStack() as stack:
+        valkey_pid = stack.enter_context(_valkey(data))
+        stores = {"TIDINGS_KEYSPACE": f"unix://{data / 'v.sock'}", "TIDINGS_TABLES": f"sqlite://{data / 'tidings.db'}"}
+        found = []
+        for number in range(count):
+            own = data / f"node{number}"
+            own.mkdir()
+            server = stack.enter_context(tidings(own, **stores))
+            found.append(Server(server.port, {"node": server.parts["node"], "valkey": [valkey_pid]}))
+        yield found
+
+
+@contextmanager
 def textbook(data: Path) -> Iterator[Server]:
     """The textbook server and its Valkey."""
-    port, link = free_port(), data / "v.sock"
-    valkey_words = [str(find_binary()), "--port", "0", "--unixsocket", str(link), "--dir", str(data), "--save", ""]
-    valkey_words += ["--appendonly", "yes", "--appendfsync", "everysec"]
-    words = [sys.executable, "-m", "bench.textbook", "--port", str(port), "--valkey", str(link), "--data", str(data)]
-    with _process(valkey_words, {}, data / "valkey.log") as valkey:
+    port = free_port()
+    words = [sys.executable, "-m", "bench.textbook", "--port", str(port), "--valkey", str(data / "v.sock")]
+    with _valkey(data) as valkey_pid, _process([*words, "--data", str(data)], {}, data / "node.log") as node:
+        _await(node, lambda: _answers(port, "/readyz"), data / "node.log")
+        yield Server(port, {"node": [node.pid], "valkey": [valkey_pid]})
+
+
+@contextmanager
+def _valkey(data: Path) -> Iterator[int]:
+    """A Valkey with the persistence of the embedded one, on `v.sock` of the folder; its process id."""
+    link = data / "v.sock"
+    words = [str(find_binary()), "--port", "0", "--unixsocket", str(link), "--dir", str(data), "--save", ""]
+    words += ["--appendonly", "yes", "--appendfsync", "everysec"]
+    with _process(words, {}, data / "valkey.log") as valkey:
         _await(valkey, link.exists, data / "valkey.log")
-        with _process(words, {}, data / "node.log") as node:
-            _await(node, lambda: _answers(port, "/readyz"), data / "node.log")
-            yield Server(port, {"node": [node.pid], "valkey": [valkey.pid]})
+        yield valkey.pid
 
 
 def free_port() -> int:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from tests.valkey import ValkeyProcess
 from tidings import wiring
-from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_cluster import open_cluster
@@ -89,6 +88,10 @@ class Server(ValkeyProcess):
                 return words[0]
         return None
 
+    def knows_replica(self, id_: str) -> bool:
+        lines = (line.split() for line in self.say("CLUSTER", "NODES").splitlines()[1:])
+        return any(words[0] == id_ and "slave" in words[2] for words in lines if len(words) > 2)
+
     def meet(self, other: Server) -> None:
         self.say("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
 
@@ -129,15 +132,17 @@ class Cluster:
         self.servers.append(server)
         return server
 
-    def add_replica(self, primary: Server) -> Server:
+    def add_replica(self, primary: Server, prepare: Callable[[Server], None] = lambda server: None) -> Server:
         """In step with its primary when this returns. It never promotes itself: a test says when."""
         replica = self.add_server()
+        prepare(replica)
         replica.say("CONFIG", "SET", "cluster-replica-no-failover", "yes")
         primary.meet(replica)
         wait_until(lambda: primary.id() in replica.say("CLUSTER", "NODES"))
         replica.say("CLUSTER", "REPLICATE", primary.id())
         wait_until(lambda: replica.info("replication", "master_link_status") == "up")
         self.settle()
+        wait_until(lambda: all(server.knows_replica(replica.id()) for server in self.servers))
         return replica
 
     def settle(self) -> None:
@@ -200,11 +205,10 @@ def _has_slot(ranges: Sequence[str], slot: int) -> bool:
 
 
 @asynccontextmanager
-async def core_on(settings: Settings, url: str, clock: Clock | None = None) -> AsyncIterator[Core]:
+async def core_on(settings: Settings, url: str) -> AsyncIterator[Core]:
     """A node without sockets on a cluster, with the tables of these settings."""
-    prefix = f"{settings.node.id}." if settings.node.id else ""
-    async with wiring.open_core(settings, clock) as plain, AsyncExitStack() as stack:
+    async with wiring.open_core(settings) as plain, AsyncExitStack() as stack:
         keyspace = await open_cluster(url, wiring.LUA, plain.clock)
         stack.push_async_callback(keyspace.close)
         stores = {field.name: getattr(plain, field.name) for field in dataclasses.fields(Stores)}
-        yield wiring.build(Stores(**{**stores, "keyspace": keyspace, "keys": Keys(prefix)}))
+        yield wiring.build(Stores(**{**stores, "keyspace": keyspace, "keys": Keys()}))

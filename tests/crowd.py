@@ -102,10 +102,11 @@ class Crowd:
     async def _run(self, device: Device, c: str, fresh: list[str]) -> None:
         waiting = deque([*self.unacknowledged(device.name), *fresh])
         while waiting and not device.is_lost.is_set():
-            await self._advance(device, c, waiting)
+            if await self._advance(device, c, waiting):
+                await asyncio.sleep(AGAIN_S)
 
-    async def _advance(self, device: Device, c: str, waiting: deque[str]) -> None:
-        """A window of sends; what is refused as temporary stays in front, with everything after it."""
+    async def _advance(self, device: Device, c: str, waiting: deque[str]) -> list[str]:
+        """A window of sends. What is refused as temporary stays in front, with everything after it, and is answered."""
         batch = [waiting.popleft() for _ in range(min(WINDOW, len(waiting)))]
         self.sent[device.name].update(dict.fromkeys(batch))
         refused: list[str] = []
@@ -118,8 +119,7 @@ class Crowd:
         else:
             refused.append(batch[-1])
         waiting.extendleft(reversed(refused))
-        if refused:
-            await asyncio.sleep(AGAIN_S)
+        return refused
 
     def _say_perhaps_twice(self, device: Device, c: str, id_: str) -> list[Said]:
         times = 2 if self._random.random() < RESENT / 2 else 1

@@ -53,7 +53,8 @@ RENUMBER_MAX = 8  # tries to find free numbers before a group is refused; two no
 OPEN_SLOT_S = 3.0  # design: an open slot this old is closed by a void
 MEMBERS_WAIT_S = 4.0  # how long a batch waits for a numbered member change to be decided (a slot is, in 3 s)
 SENT_GENERATION_S = 600  # two generations of the dedupe fast path: a resend comes within minutes
-CLEAR_OPEN_S = 0.25  # finished work is taken off the open list this much later, many at a time
+CLEAR_OPEN_S = 0.25  # how often finished work is taken off the open list, many at a time
+OPEN_KEPT_S = 3.0  # a conversation stays on it this long after its last batch: a lively one is noted once
 HOLD_MESSAGES_MAX = 1_000  # refused sends remembered per socket and conversation
 
 # --- unread, inbox, history -----------------------------------------------------------------------
@@ -109,14 +110,14 @@ DYNAMODB_DEADLINE_S = 3.0  # one operation with all its retries; below STORE_DEA
 DYNAMODB_ATTEMPT_S = 1.0  # one request: ten times a slow answer, and a retry still fits the deadline
 DYNAMODB_PAUSE_S = 0.025  # the longest first pause before a retry (full jitter), doubled each time
 DYNAMODB_PAUSE_S_MAX = 0.5  # the longest of these pauses
-DYNAMODB_LINKS_MAX = 64  # connections of a node: two requests a batch and conversation, 10 ms each, are 3,000 a second
+DYNAMODB_LINKS = 64  # connections of a node unless its URL says otherwise: at 10 ms a request, 6,000 a second
 DYNAMODB_IDLE_S = 20.0  # a connection unused for this long may be closed by the other side any moment
-DYNAMODB_AT_ONCE = 32  # row updates of one call under way: half of the connections stay free for sends
 DYNAMODB_TRANSACTION_ITEMS_MAX = 100  # DynamoDB's limit
 DYNAMODB_BATCH_GET_MAX = 100  # DynamoDB's limit
 DYNAMODB_BATCH_WRITE_MAX = 25  # DynamoDB's limit
 DYNAMODB_SENT_TTL_S = 30 * 86_400  # dedupe rows: a resend after a month is a new message
 DYNAMODB_RESERVED_TTL_S = 3_600  # the mark of a large conversation being created; its creator takes seconds
+DYNAMODB_WALK_ROWS = 1_000  # pending rows looked at per expiry: the whole table each time would cost too much
 DYNAMODB_CREATE_S = 300.0  # until a new table can be used; seconds as a rule
 DYNAMODB_CREDENTIALS_S = 5.0  # one request for credentials
 NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and its work is finished by another

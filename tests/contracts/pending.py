@@ -1,4 +1,4 @@
-"""What every adapter of the Pending port must do. The fixture `pending` is the adapter, `tables` the tables beside it."""
+"""What every adapter of the Pending port must do. The fixture `pending` is the adapter, `tables` is beside it."""
 
 from __future__ import annotations
 

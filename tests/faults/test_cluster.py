@@ -9,12 +9,15 @@ import asyncio
 import dataclasses
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster import Cluster, binary_of, core_on, running_cluster
 from tests.messaging.faulty import Device
+from tests.valkey import ValkeyProcess
 from tidings import wiring
 from tidings.config import Node, Settings
 from tidings.model import MessageNew, Resumed
@@ -194,3 +197,52 @@ async def test_counts_stay_exact_when_slots_go_to_another_server_and_come_back(c
     await talk(core, c, USERS[:3], 1, tag="back")
     assert [await unread(core, user_id) for user_id in USERS] == [10] * 3 + [15] * 9
     assert await wrong(core) == []
+
+
+# --- the same on one server -----------------------------------------------------------------------
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def alone(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ValkeyProcess]:
+    if (binary := binary_of(request.param)) is None:
+        pytest.skip(f"{request.param} is not installed")
+    (folder := tmp_path / "v").mkdir()
+    server = ValkeyProcess(folder, (), binary)
+    server.start()
+    yield server
+    server.stop()
+
+
+async def pairs_talk(core: Core) -> list[int]:
+    """Everybody with their neighbour: conversations whose ids are made from the users'. The counts at the end."""
+    for user_id, other_id in pairwise(USERS):
+        view, _ = await core.directory.create(user_id, kind="direct", members=[other_id])
+        c = view.head.conversation_id
+        await talk(core, c, [user_id], 3)
+        await core.unread.mark_read(other_id, c, up_to_seq=1)
+        core.receipts.delivered(other_id, {c: 2}, "n1:1")
+    await core.receipts.flush()
+    await core.repair.clear_finished()
+    return [await unread(core, user_id) for user_id in USERS]
+
+
+def shape(*servers: ValkeyProcess) -> dict[str, str]:
+    """key -> its type, wherever it is. Of notes that are good for minutes the generation differs."""
+    found = {}
+    for server in servers:
+        for key in server.command("KEYS", "*").decode().splitlines()[2::2]:
+            found[key.partition("}")[0] if key.startswith("sent:") else key] = server.command("TYPE", key).decode()
+    return found
+
+
+async def test_keys_and_counts_are_those_of_one_server(
+    cluster: Cluster, core: Core, alone: ValkeyProcess, settings: Settings, tmp_path: Path
+) -> None:
+    own = dataclasses.replace(
+        settings, keyspace=alone.url, tables=f"sqlite://{tmp_path}/other.db", node=Node(id="n1"), data=tmp_path / "d"
+    )
+    async with wiring.open_core(own) as other:
+        there, here = await pairs_talk(core), await pairs_talk(other)
+        assert here == there == [0] + [2] * 11
+        assert await wrong(other) == await wrong(core) == []
+        assert shape(alone) == shape(*cluster.servers)

@@ -66,7 +66,11 @@ async def test_a_loss_in_the_middle_of_sends_changes_nothing_that_is_seen(tmp_pa
         await check_everything(crowd, node, c)
 
 
-@pytest.mark.parametrize("lose", [flush_all, delete_counter, set_counter_back], ids=lambda lose: lose.__name__)
+@pytest.mark.parametrize(
+    "lose",
+    [flush_all, set_counter_back, pytest.param(delete_counter, marks=pytest.mark.long)],
+    ids=lambda lose: lose.__name__,
+)
 async def test_a_loss_together_with_a_crash_changes_nothing_that_is_seen(tmp_path: Path, lose: Loss) -> None:
     crowd = Crowd(users=5, devices=2)
 
@@ -86,7 +90,13 @@ async def test_a_loss_together_with_a_crash_changes_nothing_that_is_seen(tmp_pat
         await check_everything(crowd, node, c)
 
 
-@pytest.mark.parametrize("end", [NodeProcess.stop, NodeProcess.kill_both], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(NodeProcess.stop, id="stopped"),
+        pytest.param(NodeProcess.kill_both, id="killed", marks=pytest.mark.long),
+    ],
+)
 async def test_an_older_copy_of_the_keyspace_is_warm_but_never_believed(
     tmp_path: Path, end: Callable[[NodeProcess], None]
 ) -> None:

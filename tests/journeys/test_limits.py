@@ -72,7 +72,7 @@ def ask(client: Client, c: str, message_id: str) -> asyncio.Future[Frame]:
 
 
 def verdicts(frames: list[Frame]) -> list[str]:
-    return [frame.get("code", frame["type"]) for frame in frames]
+    return [str(frame.get("code") or frame["type"]) for frame in frames]
 
 
 async def until(moment_s: float) -> None:

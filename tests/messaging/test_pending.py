@@ -199,19 +199,41 @@ async def test_a_message_sent_while_a_node_looks_is_not_taken_off_with_the_rest(
 async def test_what_a_dead_node_had_taken_is_looked_at_by_another(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "DUE_HOLD_S", 0.1)
+    monkeypatch.setattr(bounds, "DUE_HOLD_S", 0.5)
+    monkeypatch.setattr(bounds, "DUE_PASS_S", 0.4)
     c = await office.create("alice", "bob")
     last = await office.send("alice", c)
+    deaths = 0
 
     async def died(rows: Sequence[Waiting]) -> None:
+        nonlocal deaths
+        deaths += 1
         raise Unavailable("in the middle of it")
 
     dying = office.looker(pending=Beside(office.pending, put_waiting=died))
-    for _ in range(30):
-        await dying.look()
-    assert await office.waiting(c, "bob") == {}
+    async with asyncio.timeout(15):
+        while not deaths:
+            await dying.look()
+    assert await office.waiting(c, "bob") == {} and await office.due.look() == 0
     await office.pass_grace(last, office.looker())
     assert await office.waiting(c, "bob") == {"bob": (1, 1)}
+
+
+async def test_what_was_held_for_too_long_is_left_to_the_next_look(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = await office.create("alice", "bob")
+    last = await office.send("alice", c)
+    claim = office.scripts.due_claim(due_shard(c), limit=10, hold_ms=30_200)
+    claimed = await office.core.keyspace.one(claim)
+    while not claimed.conversation_ids:
+        claimed = await office.core.keyspace.one(claim)
+    long_ago_s = office.clock.monotonic_s() - bounds.DUE_HOLD_S + bounds.DUE_PASS_S - 0.1
+    await office.due._pass(asyncio.Semaphore(1), long_ago_s, due_shard(c), claimed, c)
+    assert await office.waiting(c, "bob") == {}
+    assert await office.command("ZSCORE", office.core.keys.due(due_shard(c)), c) is not None
+    await office.due._pass(asyncio.Semaphore(1), office.clock.monotonic_s(), due_shard(c), claimed, c)
+    assert await office.waiting(c, "bob") == {"bob": (1, last.seq_no)}
 
 
 async def test_a_lost_set_is_recorded_again_by_those_who_sent(office: PostOffice) -> None:
@@ -265,6 +287,26 @@ async def test_a_row_that_a_crash_left_behind_is_found_by_the_expiry(office: Pos
         while await office.waiting(c, "bob"):
             await asyncio.sleep(0.01)
     await restarted.stop()
+
+
+async def test_a_defect_of_ours_does_not_end_the_looking(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "DUE_LOOK_S", 0.01)
+    c = await office.create("alice", "bob")
+    tries = 0
+
+    async def defective(conversation_id: str, newest: Mapping[str, int]) -> None:
+        nonlocal tries
+        tries += 1
+        raise ZeroDivisionError
+
+    due = office.looker(notify=Beside(office.notify, tell=defective))
+    due.start()
+    await office.send("alice", c, due=due)
+    await eventually(lambda: tries == 1)
+    other = await office.create("alice", "bob")
+    await office.send("alice", other, due=due)
+    await eventually(lambda: tries == 2)
+    await due.stop()
 
 
 async def test_stores_that_fail_do_not_end_the_looking(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,18 @@ import asyncio
 
 import pytest
 
-from tests.messaging.faulty import Device, FaultyNode, Gate, answer_lost, code_of, down, request_lost, told
+from tests.messaging.faulty import (
+    Device,
+    FaultyNode,
+    Gate,
+    answer_lost,
+    code_of,
+    down,
+    open_faulty,
+    request_lost,
+    told,
+)
+from tidings.config import Settings
 from tidings.messaging.repair import Repair
 
 
@@ -129,6 +140,19 @@ async def test_after_another_life_of_the_keyspace_everything_is_announced_again(
     lives = 1
     await a.send("alice", direct, "m2")
     assert await opened(a, "a") == {direct.encode()}
+
+
+async def test_a_node_that_comes_back_under_its_name_finishes_what_it_left(
+    settings: Settings, b: FaultyNode, a: FaultyNode, direct: str
+) -> None:
+    a.keyspace.fail("inbox_index", request_lost)
+    assert await a.code("alice", direct, "m1") == "unavailable"
+    async with open_faulty(settings, "a") as again:
+        await again.core.registry.renew_node()  # so nobody else takes it for dead
+        assert await b.core.repair.finish_dead() == 0
+        await again.core.repair.finish_own()
+        assert await again.unread("bob") == 1 and await again.wrong() == []
+        assert await opened(b, "a") == set() and await open_fields(b, direct) == []
 
 
 # --- of nodes that died ---------------------------------------------------------------------------

@@ -34,7 +34,7 @@ async def check_warm(core: Core, user_id: str) -> bool:
     marks, cap = await marks_of(core, user_id), core.settings.unread.cap
     cold = {name[1:].decode() for name in fields if name[:1] == b"~"}
     shown = [mark.shown(cap) for mark in marks.values()]
-    assert OWN <= fields.keys() and not any(name[:1] == b"+" for name in fields)
+    assert fields.keys() >= OWN and not any(name[:1] == b"+" for name in fields)
     assert marks.keys() | cold == inbox and not marks.keys() & cold
     assert int(fields[b"*"]) == len(inbox)
     assert int(fields[b":cold"]) == len(cold)

@@ -131,7 +131,7 @@ async def test_replicas_are_asked_when_nobody_else_is_left(tmp_path_factory: pyt
 
 
 async def test_a_server_that_hangs_does_not_stop_the_reading(cluster: Cluster) -> None:
-    source, to, slow = cluster.servers
+    _, to, slow = cluster.servers
     async with opened(cluster.url) as topology:
         cluster.move([7], to)
         slow.pause()

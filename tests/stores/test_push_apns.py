@@ -150,7 +150,7 @@ async def test_a_service_that_does_not_answer_is_put_off(apple: ApnsStandin, clo
         pass
     apns = make(apple, url, clock)
     outcome = await apns.send(notice())
-    assert (outcome.verdict, outcome.reason) == (Verdict.LATER, "ConnectError")
+    assert outcome == Outcome(Verdict.LATER, "ConnectError", is_for_all=True)
     await apns.close()
 
 

@@ -11,7 +11,9 @@ from tidings.stores.push_http import Pass, fields_of, open_client, post, retry_a
 
 
 def response(body: bytes = b"", **headers: str) -> httpx2.Response:
-    return httpx2.Response(429, headers={name.replace("_", "-"): value for name, value in headers.items()}, content=body)
+    return httpx2.Response(
+        429, headers={name.replace("_", "-"): value for name, value in headers.items()}, content=body
+    )
 
 
 def test_a_wait_is_given_in_seconds_or_as_a_date() -> None:

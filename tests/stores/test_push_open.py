@@ -57,9 +57,7 @@ async def test_each_key_that_is_named_opens_its_provider(pem: Path, tmp_path: Pa
         ({"vapid_key_file": "pem"}, "push.vapid_contact is missing"),
     ],
 )
-async def test_what_is_missing_or_wrong_is_named_in_one_line(
-    pem: Path, fields: dict[str, object], named: str
-) -> None:
+async def test_what_is_missing_or_wrong_is_named_in_one_line(pem: Path, fields: dict[str, object], named: str) -> None:
     whole = Push(apns_key_file=pem, apns_key_id="K", apns_team_id="T", apns_topic="com.example")
     settings = dataclasses.replace(whole, **{name: pem if text == "pem" else text for name, text in fields.items()})
     with pytest.raises(ValueError) as refusal:

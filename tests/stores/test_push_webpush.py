@@ -74,8 +74,8 @@ def test_the_example_of_rfc_8291_comes_out_as_printed_there() -> None:
         private_key("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"),
     )
     assert content == decoded(
-        "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl"
-        "7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+        "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3"
+        "jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
     )
     browser = Browser(private_key("q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94"), decoded("BTBZMqHH6r4Tts7J_aSIgg"))
     assert browser.read(content) == plain
@@ -120,9 +120,7 @@ async def test_a_vapid_token_serves_its_push_service_for_hours(
     assert len(carrier.told) == 3 and len(carrier.passes) == 2
 
 
-@pytest.mark.parametrize(
-    "refusal", [standins.WEBPUSH_GONE, standins.WEBPUSH_EXPIRED, standins.WEBPUSH_NOT_FOUND]
-)
+@pytest.mark.parametrize("refusal", [standins.WEBPUSH_GONE, standins.WEBPUSH_EXPIRED, standins.WEBPUSH_NOT_FOUND])
 async def test_a_dead_subscription_is_gone(webpush: WebPush, carrier: WebPushStandin, refusal: Refusal) -> None:
     endpoint, browser = carrier.subscribe("one")
     carrier.refusals["one"].append(refusal)
@@ -160,7 +158,9 @@ async def test_keys_that_are_none_are_gone(webpush: WebPush, carrier: WebPushSta
     assert carrier.attempts == 0
 
 
-def test_the_public_key_is_the_one_that_browsers_ask_for(certificate: Certificate, clock: Later, tmp_path: Path) -> None:
+def test_the_public_key_is_the_one_that_browsers_ask_for(
+    certificate: Certificate, clock: Later, tmp_path: Path
+) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     made = make(certificate, clock, hosts=(), key=standins.pem_of(key))
     assert made.public_key == standins.encoded(standins.point_of(key)) and len(made.public_key) == 87

@@ -107,12 +107,13 @@ class Connection:
             self.push_now(event)
 
     def push_now(self, event: Event) -> None:
-        if self.socket is not None:
+        socket = self.socket
+        if socket is not None:
             frame = self._encoder.encode(event)
             if is_droppable(event):
-                self.socket.send_if_quick(frame)
+                socket.send_if_quick(frame)
             else:
-                self.socket.send(frame)
+                socket.send(frame)
 
     def _hold(self, event: Event) -> None:
         assert self._held is not None

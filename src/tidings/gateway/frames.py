@@ -20,6 +20,7 @@ from tidings.model import Entry, Event, MessageNew
 ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older ones come no more
 
 _encode = msgspec.json.Encoder().encode
+_MOMENTARY = frozenset((model.Typing, model.Presence))
 
 
 class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -163,20 +164,25 @@ def encode_error(frame_id: int | None, problem: Problem) -> bytes:
 
 def is_droppable(event: Event) -> bool:
     """What a slow reader can do without: it is true for a moment only."""
-    return isinstance(event, model.Typing | model.Presence)
+    return type(event) in _MOMENTARY
 
 
 class EventEncoder:
-    """Events of one node as frames; remembers the encoded MESSAGE of the last entries."""
+    """Events of one node as frames; remembers the encoded MESSAGE of the last entries, and the last frame: one event
+    goes to all devices of a user, one after another."""
 
     def __init__(self) -> None:
         # Keyed by identity: the entry is kept beside its bytes, so its address cannot be taken by another.
         self._entries: dict[int, tuple[Entry, bytes]] = {}
+        self._last: tuple[Event | None, bytes] = (None, b"")
 
     def encode(self, event: Event) -> bytes:
-        if type(event) is MessageNew:
-            return self._message_new(event)
-        return _encode(_FRAME_OF[type(event)](event))
+        last, frame = self._last
+        if event is not last:
+            is_entry = type(event) is MessageNew
+            frame = self._message_new(event) if is_entry else _encode(_FRAME_OF[type(event)](event))
+            self._last = (event, frame)
+        return frame
 
     def _message_new(self, event: MessageNew) -> bytes:
         known = self._entries.get(id(event.entry))

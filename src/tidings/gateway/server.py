@@ -31,7 +31,7 @@ from tidings.gateway.dispatch import log
 from tidings.gateway.sockets import Socket
 from tidings.gateway.upgrade import Refusal, handshake_of, refusal_of_upgrade
 
-READ_BUFFER_BYTES = 4096  # per socket; it grows with a large frame
+READ_BUFFER_BYTES = 2048  # per socket, the least that picows takes; it grows with a large frame
 SWEEP_S = 0.5  # how late a limit in time may be noticed
 BACKLOG = 2048  # connections the kernel keeps while a storm of reconnects is accepted
 
@@ -198,6 +198,8 @@ class FrontDoor(HttpToolsProtocol):
         protocol.feed(handshake_of(headers))
         self.transport.set_protocol(protocol)
         protocol.feed(early)
+        protocol.forget_handshake()
+        self.__dict__.clear()  # uvloop's transport keeps its first protocol, empty from here on
 
     def _refuse(self, refusal: Refusal) -> None:
         """Below the application: the same body as everywhere, then the connection ends."""
@@ -222,8 +224,8 @@ class WebSocket(WSProtocol):  # type: ignore[misc]
             None,  # host_port, of a client only
             None,  # ws_path, the same
             False,  # is_client_side
-            lambda request: socket,
-            QuietLogger(),
+            socket.chosen_for,
+            _QUIET,
             True,  # disconnect_on_exception
             None,  # no handshake timeout: the request is whole
             False,  # no auto ping: connections.py sweeps
@@ -244,6 +246,12 @@ class WebSocket(WSProtocol):  # type: ignore[misc]
             room[: len(part)] = part
             self.buffer_updated(len(part))
             data = data[len(part) :]
+
+    def forget_handshake(self) -> None:
+        """picows keeps the request and its answer for as long as the connection lives: here, without their headers."""
+        for handshake in (self.transport.request, self.transport.response):
+            if handshake is not None:
+                handshake.headers = None
 
     def buffer_updated(self, size: int) -> None:
         super().buffer_updated(size)
@@ -276,6 +284,9 @@ class QuietLogger:
     def exception(self, *args: object) -> None:
         error = sys.exc_info()[0]
         log.error("socket_failed", error=error.__name__ if error is not None else "unknown")
+
+
+_QUIET = QuietLogger()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

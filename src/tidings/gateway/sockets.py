@@ -111,6 +111,10 @@ class Socket(WSListener):
 
     # --- picows calls these ---
 
+    def chosen_for(self, request: object) -> Socket:
+        """Which listener an upgrade gets: this one."""
+        return self
+
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
         self._queued = transport.underlying_transport.get_write_buffer_size

@@ -2,12 +2,15 @@
 
 A conversation exists when its head row does; the head, the members and their inbox rows are made in one commit. Member
 changes are numbered entries and go through the lane (send.py), so everybody agrees where in the log they happened.
+What is made or deleted outside of a lane is noted in the keyspace before the commit: should the node die before the
+inboxes have followed, their users are COLD. Called by the gateway.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,6 +20,7 @@ from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, Missing, NotFound, Problem, StoreError, TooLarge
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.inbox import Inbox
+from tidings.messaging.rebuild import HOLD_MS
 from tidings.messaging.send import Sends
 from tidings.model import (
     ConversationAdded,
@@ -34,7 +38,7 @@ from tidings.model import (
     is_id,
 )
 from tidings.routing.router import Router
-from tidings.stores.calls import Keyspace, plain
+from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.ports import Accounts, Conversations
 from tidings.stores.scripts import Scripts
 
@@ -87,9 +91,12 @@ class Directory:
             head, people, rows = await self._direct(user_id, others[0])
         else:
             head, people, rows = self._shared(user_id, others, kind, name, avatar_url, history)
+        shown = [row for row in rows if not row.is_hidden]
+        note = await self._note(row.user_id for row in shown)
         if not await self._conversations.create(head, people, rows):
+            await self._keyspace.run(note)
             return await self.view(user_id, head.conversation_id), False
-        await self._show([row for row in rows if not row.is_hidden], but=user_id)
+        await self._show(shown, note, but=user_id)
         return View(head, tuple(people)), True
 
     async def view(self, user_id: str, conversation_id: str) -> View:
@@ -119,19 +126,18 @@ class Directory:
             raise NotFound("no such conversation") from None
         await self._access.load(conversation_id)
         for member_id in roster.members:
-            if self._router.may_reach(member_id):
-                item = await self._inbox.item(member_id, conversation_id)
-                self._router.push(member_id, ConversationUpdated(item))
+            await self._tell(member_id, conversation_id, ConversationUpdated)
         return await self.view(user_id, conversation_id)
 
     async def delete(self, user_id: str, conversation_id: str) -> None:
         """Everything of it goes, for everybody."""
         roster = await self._access.authorize(user_id, conversation_id, "delete")
+        note = await self._note(roster.members)
         await self._conversations.delete(conversation_id)
         self._access.forget([conversation_id])
         conv = self._scripts.keys.conv(conversation_id)
-        await self._keyspace.one(plain(conv, b"UNLINK", conv))
-        await self._keyspace.run([self._scripts.inbox_leave(member, conversation_id) for member in roster.members])
+        leaves = [self._scripts.inbox_leave(member_id, conversation_id) for member_id in roster.members]
+        await self._keyspace.run([plain(conv, b"UNLINK", conv), *leaves, *note])
         for member_id in roster.members:
             self._router.push(member_id, ConversationRemoved(conversation_id))
 
@@ -158,6 +164,8 @@ class Directory:
             raise NotFound("no such member")
         if not is_leaving and other.role == "owner":
             raise Forbidden("the owner cannot be removed")
+        if (heir_id := _heir(roster, other)) is not None:
+            await self._sends.change_members(user_id, conversation_id, MemberChange("role", (heir_id,), "owner"))
         change = MemberChange("left" if is_leaving else "removed", (other_id,))
         await self._sends.change_members(user_id, conversation_id, change)
 
@@ -175,6 +183,8 @@ class Directory:
         return await self.view(user_id, conversation_id)
 
     async def _change(self, user_id: str, conversation_id: str, change: MemberChange) -> None:
+        # The new rows are made from the head that this node has in memory: it must be today's.
+        await self._access.load(conversation_id)
         try:
             await self._sends.change_members(user_id, conversation_id, change)
         except NotFound:
@@ -232,18 +242,41 @@ class Directory:
         ]
         return head, people, rows
 
-    async def _show(self, rows: Sequence[Row], *, but: str) -> None:
-        """Enter the inboxes, and tell who is connected. A keyspace that is down learns it by rebuild."""
+    async def _note(self, user_ids: Iterable[str]) -> list[Call[Any]]:
+        """Noted in the keyspace; the answer takes it back. Raises Unavailable, and then nothing has changed."""
+        token, put, users = self._clock.random_id(8), self._scripts.unread_put, list(user_ids)
+        await self._keyspace.run([put(user_id, token, hold_ms=HOLD_MS) for user_id in users])
+        return [put(user_id, token, hold_ms=0) for user_id in users]
+
+    async def _show(self, rows: Sequence[Row], note: Sequence[Call[Any]], *, but: str) -> None:
+        """Enter the inboxes, and tell who is connected."""
         join = self._scripts.inbox_join
-        calls = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
+        joins = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
         try:
-            await self._keyspace.run(calls)
-            for row in rows:
-                if row.user_id != but and self._router.may_reach(row.user_id):
-                    item = await self._inbox.item(row.user_id, row.conversation_id)
-                    self._router.push(row.user_id, ConversationAdded(item))
-        except (StoreError, Problem):
-            pass  # the rows are committed; an epoch without them is COLD
+            await self._keyspace.run([*joins, *note])
+        except StoreError:
+            return  # the rows are committed, and the note stays
+        for row in rows:
+            if row.user_id != but:
+                await self._tell(row.user_id, row.conversation_id, ConversationAdded)
+
+    async def _tell(
+        self, user_id: str, conversation_id: str, event: type[ConversationAdded] | type[ConversationUpdated]
+    ) -> None:
+        if self._router.may_reach(user_id):
+            try:
+                item = await self._inbox.item(user_id, conversation_id)
+            except (StoreError, Problem):
+                return  # seen with the next inbox page, or left meanwhile
+            self._router.push(user_id, event(item))
+
+
+def _heir(roster: Roster, leaving: Member) -> str | None:
+    """Who becomes the owner when the only one leaves: the one who has led, else been there, the longest."""
+    others = [member for member in roster.members.values() if member.user_id != leaving.user_id]
+    if leaving.role != "owner" or not others or any(member.role == "owner" for member in others):
+        return None
+    return min(others, key=lambda one: (one.role != "admin", one.joined_seq, one.joined_ms, one.user_id)).user_id
 
 
 def _direct_row(id_: str, user_id: str, other_id: str, other: User | None, now_ms: int, *, is_hidden: bool) -> Row:

@@ -31,6 +31,10 @@ _YOUNG_MS = 5_000  # at first sight of a conversation, entries this young may st
 _UNKNOWN: Counts = (None, False, None)
 
 
+def _counts(one: Indexed) -> Counts:
+    return one.unread_count, one.unread_capped, one.total_unread
+
+
 class Stream:
     """One conversation's entries on their way to the sockets of this node."""
 
@@ -82,10 +86,8 @@ class Deliver:
         origins: Mapping[int, str | None],
     ) -> None:
         """From the lane. `origins`: seq_no -> the connection that sent it and got its `ok` instead."""
-        counts = {
-            user_id: (one.unread_count, one.unread_capped, one.total_unread) for user_id, one in indexed.items()
-        }
-        self._tell_nodes(roster, entries, indexed, counts)
+        self._tell_nodes(roster, entries, indexed)
+        counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
         self.accept(roster, entries, counts, origins)
         self._warm_cold(roster, indexed)
         for entry in entries:
@@ -189,31 +191,32 @@ class Deliver:
     # --- out ----------------------------------------------------------------------------------------
 
     def _push(self, roster: Roster, ready: Sequence[tuple[Entry, Mapping[str, Counts], str | None]]) -> None:
+        """Members without a connection here cost nothing: a channel may have a thousand of them."""
         pushed = 0
         is_limited = roster.head.history == "joined"
-        for user_id, member in roster.members.items():
+        last_counts = ready[-1][1]
+        for user_id in self._hub.present(roster.members):
             outbounds = self._hub.of_user(user_id)
-            if not outbounds:
-                continue
+            start = roster.members[user_id].joined_seq if is_limited else 0
             for entry, counts, origin in ready:
-                if is_limited and entry.seq_no <= member.joined_seq:
+                if entry.seq_no <= start:
                     continue
                 event = MessageNew(entry, *counts.get(user_id, _UNKNOWN))
                 for outbound in outbounds:
                     if outbound.connection_id != origin:
                         outbound.push(event)
                         pushed += 1
+            if user_id not in last_counts:  # read from the log, or came after the index: the count follows
+                self._sync_soon(user_id, roster.head.conversation_id)
         self._count_deliveries(pushed)
 
-    def _tell_nodes(
-        self, roster: Roster, entries: Sequence[Entry], indexed: Mapping[str, Indexed], counts: Mapping[str, Counts]
-    ) -> None:
+    def _tell_nodes(self, roster: Roster, entries: Sequence[Entry], indexed: Mapping[str, Indexed]) -> None:
         nodes: dict[str, dict[str, Counts]] = {}
         for user_id, one in indexed.items():
             for lease in one.leases:
                 node_id = lease.partition(":")[0]
                 if node_id != self._node_id:
-                    nodes.setdefault(node_id, {})[user_id] = counts[user_id]
+                    nodes.setdefault(node_id, {})[user_id] = _counts(one)
         conversation_id = roster.head.conversation_id
         for node_id, theirs in nodes.items():
             self._bus.post(node_id, Delivery(conversation_id, roster.members_seq, tuple(entries), theirs))
@@ -232,9 +235,12 @@ class Deliver:
     def _warm_cold(self, roster: Roster, indexed: Mapping[str, Indexed]) -> None:
         for user_id, one in indexed.items():
             if (one.is_cold or one.total_unread is None) and (one.leases or self._hub.of_user(user_id)):
-                key = (user_id, roster.head.conversation_id)
-                if key not in self._tasks:
-                    self._spawn(key, self._sync(*key))
+                self._sync_soon(user_id, roster.head.conversation_id)
+
+    def _sync_soon(self, user_id: str, conversation_id: str) -> None:
+        key = (user_id, conversation_id)
+        if key not in self._tasks:
+            self._spawn(key, self._sync(*key))
 
     async def _sync(self, user_id: str, conversation_id: str) -> None:
         """Rebuild what a connected member looks at, off the acknowledgement's path."""

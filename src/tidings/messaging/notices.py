@@ -14,7 +14,7 @@ import msgspec
 from tidings.bounds import NAME_CHARS_MAX
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.rebuild import effective, is_in
-from tidings.model import Entry, Head, Totals
+from tidings.model import Entry, Head, Row, Totals
 from tidings.model_push import Job
 from tidings.stores.ports import Accounts, Conversations, Inboxes, Messages, Statuses, preview_of
 
@@ -50,13 +50,17 @@ class Notices:
         if not job.conversation_id:
             return Content(badge=await self._badge(job.user_id), is_silent=True)
         roster = await self._access.fresh(job.conversation_id)
-        if roster is None or job.user_id not in roster.members or await self._is_read(job):
+        if roster is None or job.user_id not in roster.members:
+            return None
+        rows = await self._tables.rows(job.user_id, [job.conversation_id])
+        row = rows.get(job.conversation_id)
+        if row is None or await self._is_read(job, row):
             return None
         entry = await self._entry(roster, job)
         if entry is None:
             return None
         badge = await self._badge(job.user_id)
-        if await self._is_muted(job):
+        if row.muted:
             return Content(badge=badge, is_silent=True)
         title, body = await self._words(entry)
         return Content(badge=badge, title=title, body=body)
@@ -64,22 +68,14 @@ class Notices:
     async def _badge(self, user_id: str) -> int:
         return (await self._badges.totals(user_id)).total_unread
 
-    async def _is_read(self, job: Job) -> bool:
-        rows = await self._tables.rows(job.user_id, [job.conversation_id])
-        if job.conversation_id not in rows:
-            return True  # not in the inbox: nothing there to be told of
+    async def _is_read(self, job: Job, row: Row) -> bool:
         statuses = await self._tables.get(job.user_id, [job.conversation_id])
-        status = effective(statuses.get(job.conversation_id), rows[job.conversation_id])
+        status = effective(statuses.get(job.conversation_id), row)
         return status.cursor_seq >= job.seq_no or is_in(status.ranges, job.seq_no)
-
-    async def _is_muted(self, job: Job) -> bool:
-        rows = await self._tables.rows(job.user_id, [job.conversation_id])
-        row = rows.get(job.conversation_id)
-        return row is None or row.muted
 
     async def _entry(self, roster: Roster, job: Job) -> Entry | None:
         """The message, if it is one that this user may be told of."""
-        if job.seq_no <= max(roster.visible_after(job.user_id), roster.members[job.user_id].joined_seq):
+        if job.seq_no <= roster.visible_after(job.user_id):
             return None
         found = await self._tables.page(
             job.conversation_id, after=job.seq_no - 1, before=job.seq_no + 1, limit=1, newest_first=False

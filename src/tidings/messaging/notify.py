@@ -140,6 +140,8 @@ class Notify:
                 await self.flush()
             except StoreError as error:
                 log.info("devices may be told once more: %s", error)
+            except Exception:
+                log.exception("noting what devices have failed")
 
     # --- the worker -------------------------------------------------------------------------------
 
@@ -152,6 +154,8 @@ class Notify:
                     continue
             except StoreError as error:
                 log.info("push waits for the keyspace: %s", error)
+            except Exception:
+                log.exception("taking push jobs failed")  # and is tried again: nobody else would start it
             try:
                 async with asyncio.timeout(bounds.PUSH_POLL_S):
                     await self._nudge.wait()

@@ -145,11 +145,11 @@ class Due:
         found = await self._keyspace.run(
             [claim(shard, limit=bounds.DUE_CLAIM_MAX, hold_ms=hold_ms) for shard in shards]
         )
-        gate = asyncio.Semaphore(bounds.DUE_PASSES_MAX)
+        gate, claimed_s = asyncio.Semaphore(bounds.DUE_PASSES_MAX), self._clock.monotonic_s()
         works = []
         for shard, claimed in zip(shards, found, strict=True):
             self._check_birth(shard, claimed.birth)
-            works += [self._pass(gate, shard, claimed, id_) for id_ in claimed.conversation_ids]
+            works += [self._pass(gate, claimed_s, shard, claimed, id_) for id_ in claimed.conversation_ids]
         await asyncio.gather(*works)
         return len(works)
 
@@ -167,6 +167,8 @@ class Due:
                     continue
             except StoreError as error:
                 log.info("what is due waits for the stores: %s", error)
+            except Exception:
+                log.exception("looking at what is due failed")  # and is tried again: nobody else would start it
             await asyncio.sleep(bounds.DUE_LOOK_S)
 
     def _check_birth(self, shard: int, birth: str) -> None:
@@ -193,15 +195,21 @@ class Due:
 
     # --- one conversation -------------------------------------------------------------------------
 
-    async def _pass(self, gate: asyncio.Semaphore, shard: int, claimed: Claimed, conversation_id: str) -> None:
+    async def _pass(
+        self, gate: asyncio.Semaphore, claimed_s: float, shard: int, claimed: Claimed, conversation_id: str
+    ) -> None:
         """A pass that fails leaves the conversation held: it is due again a little later, for any node."""
         try:
             async with gate, asyncio.timeout(bounds.DUE_PASS_S):
+                if self._clock.monotonic_s() - claimed_s > bounds.DUE_HOLD_S - bounds.DUE_PASS_S:
+                    return  # it might not end while we hold it, and a record made after that would be taken off
                 next_ms = await self._examine(conversation_id, claimed.now_ms)
                 settle = self._scripts.due_settle(shard, conversation_id, until_ms=claimed.until_ms, next_ms=next_ms)
                 await self._keyspace.one(settle)
         except (StoreError, Problem, TimeoutError) as error:
             log.warning("a conversation that is due is looked at later: %s", error or "out of time")
+        except Exception:
+            log.exception("looking at a conversation that is due failed")
 
     async def _examine(self, conversation_id: str, now_ms: int) -> int:
         """Find who lacks what; answers when to look again, 0 when everything there was looked at."""

@@ -29,6 +29,7 @@ _ASIDE_TTL_S = 600  # what is built aside and never installed goes by itself
 _SILENT_MS = 3_000  # a node that rebuilds a user says so with every chunk; one that is silent for longer has died
 _LOOK_AGAIN_S = 0.05  # how often we look whether another node has finished
 _ELSEWHERE_S = 60.0  # how long we wait for another node altogether
+HOLD_MS = 15_000  # longer than a commit takes: a note that is older was left behind by a node that died
 ANY_VERSION = 1 << 53  # no mark is as new as this: the conversation is read again whatever the keyspace says
 
 
@@ -269,9 +270,8 @@ class Rebuilds:
 
     async def _rebuild_user(self, user_id: str) -> None:
         """Inside our turn. Another node may be at it, or have done it."""
-        deadline_s = self._clock.monotonic_s() + _ELSEWHERE_S
+        deadline_s, token = self._clock.monotonic_s() + _ELSEWHERE_S, self.token()
         for _ in range(REBUILD_TRIES_MAX):
-            token = self.token()
             while (begun := await self._begin(user_id, token)) < 0 and self._clock.monotonic_s() < deadline_s:
                 await asyncio.sleep(_LOOK_AGAIN_S)
             if begun == 1:

@@ -151,11 +151,18 @@ class Repair:
                     self._idle[conversation_id] = now_s
 
     async def _check_announced(self) -> None:
-        """Another node that took us for dead has finished our work and deleted the set."""
+        """Our set and what we think of it may differ.
+
+        Another node that took us for dead has finished our work and deleted the set; or an earlier life of this node,
+        under the same name, left something in it.
+        """
         key, before = self._keys.open(self._node_id), set(self._announced)
-        if before:
-            there = await self._keyspace.one(plain(key, b"SMEMBERS", key))
-            self._announced -= before - {name.decode() for name in there}
+        there = {name.decode() for name in await self._keyspace.one(plain(key, b"SMEMBERS", key))}
+        self._announced -= before - there
+        for conversation_id in there - self._announced - self._busy:
+            await self._finish(conversation_id, self._node_id)
+            if conversation_id not in self._busy:
+                await self._keyspace.one(plain(key, b"SREM", key, conversation_id))
 
     async def _finish(self, conversation_id: str, node_id: str) -> None:
         key, field = self._keys.conv(conversation_id), f"open:{node_id}"
@@ -166,7 +173,7 @@ class Repair:
             await self._index_from(conversation_id, first)
             await self._keyspace.one(plain(key, b"HDEL", key, field))
         self._count_repair("open", 1)
-        log.info("finished work of a dead node in one conversation")
+        log.info("finished the work that a node left in one conversation")
 
     async def _index_from(self, conversation_id: str, seq_no: int) -> int:
         """Index and route again what is stored from seq_no on; the number up to which everything is decided."""

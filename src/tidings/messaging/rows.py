@@ -1,10 +1,10 @@
 """Conversation rows are written late: the last value per row, about once a second, so that a busy channel does not cost
 a row per member and message.
 
-What a row gets is what the head says when it is written, and once more if that changed while it was written: a text that
-was deleted meanwhile, on whichever node, never comes back. What is lost with a crash is nothing: a row that is behind
-is repaired when it is read (inbox.py), and counts come from the keyspace. A changed or deleted last message is written
-at once, because nothing else would show it. send.py notes and flushes.
+What a row gets is what the head says when it is written, and once more if that changed while it was written: a text
+that was deleted meanwhile, on whichever node, never comes back. What is lost with a crash is nothing: a row that is
+behind is repaired when it is read (inbox.py), and counts come from the keyspace. A changed or deleted last message is
+written at once, because nothing else would show it. send.py notes and flushes.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from tidings.bounds import CLEAR_OPEN_S, LEASE_RENEW_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
+from tidings.bounds import CLEAR_OPEN_S, LEASE_RENEW_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S, OPEN_KEPT_S
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
 from tidings.messaging.deliver import Deliver
@@ -110,7 +110,7 @@ class Tending:
         for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
             await asyncio.sleep(CLEAR_OPEN_S)
             self._drop_if_stopped()
-            await self._repair.clear_finished(CLEAR_OPEN_S)
+            await self._repair.clear_finished(OPEN_KEPT_S)
             if self._bus.is_up:
                 self._heard_ms = self._clock.now_ms()
             if self._missed:

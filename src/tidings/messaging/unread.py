@@ -17,7 +17,7 @@ import msgspec
 from tidings.bounds import READ_RANGES_MAX
 from tidings.errors import BadRequest, Conflict, NotFound, Problem, TooLarge, Unavailable
 from tidings.messaging.access import Access
-from tidings.messaging.rebuild import Rebuilds, Tables, effective
+from tidings.messaging.rebuild import HOLD_MS, Rebuilds, Tables, effective
 from tidings.model import Ranges, ReadState, ReadSynced, Status, Totals
 from tidings.routing.router import Router
 from tidings.stores.calls import Call, Keyspace
@@ -25,7 +25,6 @@ from tidings.stores.scripts import Look, Mark, Scripts
 
 _CAS_TRIES_MAX = 50  # devices of one user changing one row at the same moment
 _LOOKS_MAX = 20  # conversations that go COLD while the totals are put together
-_HOLD_MS = 15_000  # longer than a commit ever takes; past it a note was left behind by a node that died
 
 
 def read_up_to(status: Status, seq_no: int) -> Status:
@@ -212,7 +211,7 @@ class Unread:
         """Authorized, and noted in the keyspace: should this node die between the commit and the keyspace's turn, the
         note stays and makes the user COLD. Where nothing was committed it is taken back."""
         note = _Note(user_id, self._rebuilds.token())
-        call = self._scripts.unread_put(user_id, note.token, hold_ms=_HOLD_MS)
+        call = self._scripts.unread_put(user_id, note.token, hold_ms=HOLD_MS)
         try:
             if (await self._access.authorize_beside(user_id, conversation_id, "read", call)).beside is None:
                 raise Unavailable("the keyspace is down, so nothing was marked")

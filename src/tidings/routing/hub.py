@@ -5,7 +5,7 @@ Local recipients always come from here, never from leases in the keyspace: a nod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from tidings.bounds import CONNECTIONS_PER_USER_MAX
@@ -64,6 +64,10 @@ class Hub:
 
     def of_user(self, user_id: str) -> Sequence[Outbound]:
         return self._by_user.get(user_id, ())
+
+    def present(self, user_ids: Mapping[str, object]) -> set[str]:
+        """Who of them has a connection here. Costs what the smaller of the two groups has."""
+        return self._by_user.keys() & user_ids.keys()
 
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
         """To every connection of a user on this node, except connection `but`."""

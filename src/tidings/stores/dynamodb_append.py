@@ -1,13 +1,15 @@
 """Append on DynamoDB: one transaction per group, message and dedupe rows together, each put where nothing is yet.
 
-A plain group (messages and voids) is written without looking; if a condition fails, DynamoDB says what stands there, and
-that is the verdict: dedupe rows first, then slots. A group that changes more (an edit's target, members, rows) is looked
-at first and written on the condition that nothing moved. After the commit the head is raised. `Refused` is answered only
-when nothing was written; a timeout is ambiguous, and the same group asked for again is recognised as `known`.
+A plain group (messages and voids) is written without looking; if a condition fails, DynamoDB says what stands there,
+and that is the verdict: dedupe rows first, then slots. A group that changes more (an edit's target, members, rows) is
+looked at first and written on the condition that nothing moved. After the commit the head is raised. `Refused` is
+answered only when nothing was written; a timeout is ambiguous, and the same group asked for again is recognised as
+`known`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -30,7 +32,7 @@ async def append(store: Store, groups: Sequence[Group], *, is_cheap: bool) -> li
     by_conversation: dict[str, list[int]] = {}
     for at, group in enumerate(groups):
         by_conversation.setdefault(group.conversation_id, []).append(at)
-    verdicts: list[Refused | None | StoreError] = [None] * len(groups)
+    verdicts: list[Refused | StoreError | None] = [None] * len(groups)
 
     async def line(positions: list[int]) -> None:
         for at in positions:
@@ -40,11 +42,11 @@ async def append(store: Store, groups: Sequence[Group], *, is_cheap: bool) -> li
                 verdicts[at] = error
                 return
 
-    await store.each(list(by_conversation.values()), line, at_once=bounds.DYNAMODB_LINKS_MAX)
+    await asyncio.gather(*map(line, by_conversation.values()))
     return _answered(verdicts)
 
 
-def _answered(verdicts: Sequence[Refused | None | StoreError]) -> list[Refused | None]:
+def _answered(verdicts: Sequence[Refused | StoreError | None]) -> list[Refused | None]:
     """The verdicts, or one error for all: ambiguous as soon as something may have been written."""
     errors = [verdict for verdict in verdicts if isinstance(verdict, StoreError)]
     if not errors:

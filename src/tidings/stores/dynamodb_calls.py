@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from tidings import bounds
 from tidings.errors import Throttled
 from tidings.stores.dynamodb_items import attribute
-from tidings.stores.dynamodb_wire import ConditionFailed, Item, Wire
+from tidings.stores.dynamodb_wire import ConditionFailed, Item, Place, Wire
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -80,11 +80,12 @@ def check(table: str, key: Item, condition: str, values: Item | None = None) -> 
 class Store:
     """The tables of one prefix."""
 
-    def __init__(self, wire: Wire, prefix: str, *, count_read: Count, count_write: Count) -> None:
+    def __init__(self, wire: Wire, place: Place, *, count_read: Count, count_write: Count) -> None:
         self._wire = wire
-        self._prefix = prefix
+        self._prefix = place.prefix
         self._count_read = count_read
         self._count_write = count_write
+        self._bulk = asyncio.Semaphore(place.links // 2)
         self.clock = wire.clock
 
     # --- reads ------------------------------------------------------------------------------------
@@ -155,6 +156,13 @@ class Store:
     async def all(self, pages: Pages) -> list[Item]:
         return [item async for page in pages for item in page]
 
+    async def walk(self, table: str, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+        """Some rows of a whole table in no order, and where to go on; None: that was the end."""
+        request = self._request(table, Limit=limit, **({"ExclusiveStartKey": after} if after else {}))
+        reply = await self._wire.call("Scan", request)
+        self._count_read(table, reply["ScannedCount"])
+        return reply["Items"], reply.get("LastEvaluatedKey") or None
+
     # --- writes -----------------------------------------------------------------------------------
     async def write(self, op: Op, *, returns: str = "NONE") -> Item:
         """What the row has now, with returns="ALL_NEW". Raises ConditionFailed."""
@@ -210,16 +218,17 @@ class Store:
         self._count_write(table, len(writes))
 
     # --- many at once -----------------------------------------------------------------------------
-    async def each(
-        self, things: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int = bounds.DYNAMODB_AT_ONCE
-    ) -> list[R]:
-        """Answers in order. Everything is tried; the first error, if any, is raised after that."""
+    async def each(self, things: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+        """Answers in order. Everything is tried; the first error, if any, is raised after that.
+
+        All of them together have half of the connections, so that a rename of a thousand rows delays no send. `work`
+        must not come back here.
+        """
         if len(things) == 1:
             return [await work(things[0])]
-        places = asyncio.Semaphore(at_once)
 
         async def one(thing: T) -> R:
-            async with places:
+            async with self._bulk:
                 return await work(thing)
 
         answers = await asyncio.gather(*(one(thing) for thing in things), return_exceptions=True)
@@ -230,6 +239,15 @@ class Store:
 
     def _request(self, table: str, **parts: Any) -> dict[str, Any]:
         return {"TableName": self._prefix + table, "ReturnConsumedCapacity": "TOTAL", **parts}
+
+
+async def remove(store: Store, op: Op) -> bool:
+    """A conditional delete; whether it was this one that took the row away."""
+    try:
+        await store.write(op)
+    except ConditionFailed as failed:
+        return failed.is_repeated and await store.standing(op, failed) is None
+    return True
 
 
 def _told(op: Op) -> dict[str, str]:

@@ -35,7 +35,7 @@ Rows = Mapping[int, Entry]  # seq_no -> what is there
 _FLAGS = ("muted", "pinned", "archived")  # the user's own: never overwritten by a put
 
 
-async def store_careful(store: Store, group: Group, _: set[int]) -> Verdict:
+async def store_careful(store: Store, group: Group, skipped: set[int]) -> Verdict:
     """Looks before it writes."""
     head = head_of(await store.get("conversation_heads", head_key(group.conversation_id)))
     if head is None:
@@ -110,8 +110,8 @@ def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Iter
 def _rewrite(conversation_id: str, rewrite: Rewrite, rows: Rows) -> Iterator[Op]:
     """The target gets its new text, or none; whatever still holds an earlier text of it loses it."""
     target = rows[rewrite.target_seq]
-    for seq_no in {rewrite.wipe_seq, target.edit_seq} - {None, rewrite.target_seq, rewrite.edit_seq}:
-        if seq_no in rows:
+    for seq_no in {rewrite.wipe_seq, target.edit_seq} - {rewrite.target_seq, rewrite.edit_seq}:
+        if seq_no is not None and seq_no in rows:
             key, rev = message_key(conversation_id, seq_no), rows[seq_no].rev
             change, held = assign({"rev": rev + 1, "content": None, "s3_ref": None})
             yield update("messages", key, change, held | values(seen=rev), "#rev = :seen")

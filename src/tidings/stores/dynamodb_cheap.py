@@ -2,14 +2,15 @@
 
 First the dedupe row, which points at the number; then the message. Two write units instead of four. A node that dies
 in between leaves a dedupe row without its message: whoever sends the id again closes the number by a void before the
-dedupe row is taken back (dynamodb_known.py), so a slow writer finds its slot taken and the id is stored once. Groups of
-more than one entry commit together or not at all, so they stay transactions. dynamodb_append.py decides which way to go.
+dedupe row is taken back (dynamodb_known.py), so a slow writer finds its slot taken and the id is stored once. Groups
+of more than one entry commit together or not at all, so they stay transactions. dynamodb_append.py decides which way
+to go.
 """
 
 from __future__ import annotations
 
 from tidings.errors import StoreError, Unavailable
-from tidings.stores.dynamodb_calls import Store, delete
+from tidings.stores.dynamodb_calls import Store, delete, remove
 from tidings.stores.dynamodb_items import entry_of, has_dedupe, values
 from tidings.stores.dynamodb_known import AGAIN, Verdict, finish, is_same, known_of, put_entry, refuse
 from tidings.stores.dynamodb_wire import ConditionFailed
@@ -22,9 +23,10 @@ def is_single(group: Group) -> bool:
     return has_dedupe(group.entries[0])
 
 
-async def store_single(store: Store, group: Group, _: set[int]) -> Verdict:
+async def store_single(store: Store, group: Group, skipped: set[int]) -> Verdict:
     (entry,) = group.entries
-    message, sent = put_entry(entry)
+    _, sent = put_entry(entry)
+    is_first = True
     try:
         await store.write(sent)
     except ConditionFailed as failed:
@@ -34,16 +36,17 @@ async def store_single(store: Store, group: Group, _: set[int]) -> Verdict:
         known = known_of(standing)
         if known.seq_no != entry.seq_no:
             return await refuse(store, group, Refused({0: known}, frozenset()))
-        # It points at our number: an earlier try of ours, or of another node with the same one. The slot decides.
+        is_first = False  # it points at our number: an earlier try of ours, or of another node. The slot decides.
     try:
-        return await _store_message(store, group)
+        return await _store_message(store, group, is_first)
     except StoreError as error:
         raise Unavailable(str(error), is_ambiguous=True) from error
 
 
-async def _store_message(store: Store, group: Group) -> Verdict:
+async def _store_message(store: Store, group: Group, is_first: bool) -> Verdict:
+    """`is_first`: the dedupe row was not there, so a message that is there already is of a try that was not answered."""
     (entry,) = group.entries
-    message, sent = put_entry(entry)
+    message, _ = put_entry(entry)
     try:
         await store.write(message)
     except ConditionFailed as failed:
@@ -54,7 +57,7 @@ async def _store_message(store: Store, group: Group) -> Verdict:
         if not is_same(row, entry):
             await _take_back(store, group)
             return Refused({}, frozenset((entry.seq_no,)))
-        if not failed.is_repeated:
+        if not is_first:
             return await refuse(store, group, Refused({0: Known(row.seq_no, row.digest or b"")}, frozenset()))
     return await finish(store, group, group.entries)
 
@@ -63,7 +66,4 @@ async def _take_back(store: Store, group: Group) -> None:
     """The slot is another's: the dedupe row must not point there. If it does not any more, so much the better."""
     (entry,) = group.entries
     _, sent = put_entry(entry)
-    try:
-        await store.write(delete("sent", sent.key, "#seq_no = :seq_no", values(seq_no=entry.seq_no)))
-    except ConditionFailed:
-        return
+    await remove(store, delete("sent", sent.key, "#seq_no = :seq_no", values(seq_no=entry.seq_no)))

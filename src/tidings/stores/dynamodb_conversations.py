@@ -2,8 +2,8 @@
 
 A conversation that fits is created in one transaction. A larger one is reserved first, by a head row without a `head`,
 then its members and rows are written, and the head comes last: until then nobody sees it. Deleting goes the other way:
-the `head` is taken first, so that nobody can append, and the row itself goes last, so that whoever finds it half deleted
-can finish. Called by tables_dynamodb.py.
+the `head` is taken first, so that nobody can append, and the row itself goes last, so that whoever finds it half
+deleted can finish. Called by tables_dynamodb.py.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tidings.stores.dynamodb_items import (
     member_of,
     message_key,
     plain,
+    row_item,
     row_key,
     sent_key,
     to_item,
@@ -98,7 +99,7 @@ async def _create_large(store: Store, head: Head, members_: Sequence[Member], ro
             return standing or key | attributes(expires=expires)
     try:
         await store.put_many("members", map(to_item, members_))
-        await store.each(rows, lambda row: store.write(put_row(row)))
+        await store.put_many("conversations", map(row_item, rows))
         await store.write(_put_head(head, "#reserved = :mine", values(mine=mine)))
     except ConditionFailed as failed:
         if not failed.is_repeated:  # else it was we who put it, by a try that was not answered

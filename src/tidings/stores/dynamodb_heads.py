@@ -1,8 +1,10 @@
-"""The head row of a conversation on DynamoDB: raised after the log, by one conditional update per conversation and batch.
+"""The head row of a conversation on DynamoDB: raised after the log, by one conditional update per conversation and
+batch.
 
 It is outside of the log's transaction, because every node that writes to a conversation would meet in that row. So it
-may be behind the log for a moment or, after a crash, until somebody asks again; an acknowledgement never goes out before
-it is raised. A conversation exists when this row has a `head`: while it is being created or deleted the row has none.
+may be behind the log for a moment or, after a crash, until somebody asks again; an acknowledgement never goes out
+before it is raised. A conversation exists when this row has a `head`: while it is being created or deleted the row has
+none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """HTTP/1.1 over kept connections: what DynamoDB's protocol needs and no more.
 
 One request at a time per link, links used again newest first, each exchange with a deadline. A failure says whether
-anything was sent: only then can the request have been carried out. Measured against DynamoDB Local, a call through here
-costs a third of the CPU of a general client. dynamodb_wire.py posts through a `Pool`; credentials use `fetch`.
+anything was sent: only then can the request have been carried out. Measured against DynamoDB Local, a call through
+here costs a third of the CPU of a general client. dynamodb_wire.py posts through a `Pool`; credentials use `fetch`.
 """
 
 from __future__ import annotations
@@ -116,18 +116,23 @@ class Link(asyncio.Protocol):
 class Pool:
     """Links to one origin."""
 
-    def __init__(self, origin: Origin, clock: Clock, *, links_max: int = bounds.DYNAMODB_LINKS_MAX) -> None:
+    def __init__(self, origin: Origin, clock: Clock, links_max: int) -> None:
         self.origin = origin
         self._clock = clock
         self._tls = ssl.create_default_context() if origin.is_tls else None
         self._places = asyncio.Semaphore(links_max)
         self._idle: list[Link] = []
 
+    @property
+    def place(self) -> asyncio.Semaphore:
+        """To be held around an exchange. Waiting for it is no fault of the server, so no deadline counts it."""
+        return self._places
+
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
         """Raises HttpFailed."""
         is_sent = False
         try:
-            async with asyncio.timeout(timeout_s), self._places:
+            async with asyncio.timeout(timeout_s):
                 link = self._take() or await self._connect()
                 is_sent = True
                 try:
@@ -173,7 +178,7 @@ async def fetch(
     method: str, url: str, headers: Mapping[str, str], body: bytes, *, clock: Clock, timeout_s: float
 ) -> Answer:
     """One request on a link of its own; raises HttpFailed."""
-    pool, parts = Pool(origin_of(url), clock), urlsplit(url)
+    pool, parts = Pool(origin_of(url), clock, 1), urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lines = [f"{method} {target} HTTP/1.1", f"Host: {pool.origin.authority}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

@@ -118,7 +118,7 @@ async def users(store: Store, *, after_id: str, limit: int) -> list[str]:
 
 
 async def _users_of(store: Store, shard: int, after_id: str) -> AsyncGenerator[str, None]:
-    """Each user of a partition once. After each look it goes on behind the last user, whatever rows are left of that."""
+    """Each user of a partition once: after each look it goes on behind the last one, whatever rows are left of them."""
     while True:
         where, held = "#shard = :shard", values(shard=shard)
         if after_id:

@@ -1,7 +1,7 @@
 """Values as DynamoDB items, and back. Attributes carry the names of the fields in model.py.
 
-What is None is not written. An entry's text and member change are
-one attribute, `content`, a JSON object, so that the cold tier takes it away in one step. Keys are made here alone.
+What is None is not written. An entry's text and member change are one attribute, `content`, a JSON object, so that the
+cold tier takes it away in one step. Keys are made here alone.
 """
 
 from __future__ import annotations
@@ -149,6 +149,10 @@ def member_of(item: Item) -> Member:
 
 def row_of(item: Item) -> Row:
     return from_item(Row, item)
+
+
+def row_item(row: Row) -> Item:
+    return to_item(row) | attributes(shard=user_shard(row.user_id))
 
 
 def user_shard(user_id: str) -> int:

@@ -1,8 +1,8 @@
 """Ids that were stored before: the dedupe row's word is checked against the log, and the head is brought up to it.
 
 A dedupe row without its message is left by a node that died between two puts (`dedupe=cheap`; never in a transaction).
-Its number is closed by a void first, so that whoever was slow cannot use it any more, and only then the dedupe row goes:
-the id can be stored again, once. dynamodb_append.py and dynamodb_cheap.py come here before they answer `known`.
+Its number is closed by a void first, so that whoever was slow cannot use it any more, and only then the dedupe row
+goes: the id can be stored again, once. dynamodb_append.py and dynamodb_cheap.py come here before they answer `known`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from tidings.errors import StoreError, Unavailable
 from tidings.model import Entry, Head
-from tidings.stores.dynamodb_calls import Op, Store, delete, put
+from tidings.stores.dynamodb_calls import Op, Store, delete, put, remove
 from tidings.stores.dynamodb_heads import Raised, raise_head, raised_by
 from tidings.stores.dynamodb_items import (
     entry_item,
@@ -95,10 +95,10 @@ async def _heal(store: Store, entry: Entry, seq_no: int, *, is_free: bool) -> No
     try:
         if is_free:
             await _close_slot(store, entry.conversation_id, seq_no)
-        key = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
-        await store.write(delete("sent", key, "#seq_no = :seq_no", values(seq_no=seq_no)))
     except ConditionFailed:
-        return  # somebody filled the slot or moved the dedupe row meanwhile: whoever tries again sees it
+        return  # somebody filled the slot meanwhile: whoever tries again sees it
+    key = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
+    await remove(store, delete("sent", key, "#seq_no = :seq_no", values(seq_no=seq_no)))
 
 
 async def _close_slot(store: Store, conversation_id: str, seq_no: int) -> None:
@@ -140,7 +140,4 @@ async def _undo(store: Store, entry: Entry) -> None:
         sent = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
         ops.append(delete("sent", sent, "#seq_no = :seq_no", values(seq_no=entry.seq_no)))
     for op in ops:
-        try:
-            await store.write(op)
-        except ConditionFailed:
-            continue  # another's, or gone already
+        await remove(store, op)  # unless it is another's, or gone already

@@ -1,8 +1,8 @@
 """message_status, users, api_keys and the store's identity on DynamoDB.
 
 A status is stored over the version it was made from, in one conditional write; ticks go forward only. A receipt never
-makes a status for someone who is no member: a first one is written together with a check of the membership.
-Called by tables_dynamodb.py.
+makes a status for someone who is no member: a first one is written together with a check of the membership. Called by
+tables_dynamodb.py.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Item = dict[str, Any]  # attribute -> {type: value}, as DynamoDB writes it
 CountUnits = Callable[[str, float], None]  # "read" or "write", capacity units
 
 READS = frozenset(("GetItem", "BatchGetItem", "Query", "Scan", "DescribeTable", "DescribeTimeToLive"))
-_PARAMETERS = frozenset(("prefix", "endpoint", "dedupe"))
+_PARAMETERS = frozenset(("prefix", "endpoint", "dedupe", "links"))
 _LESS = frozenset(
     ("ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException")
 )
@@ -43,12 +43,13 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Place(NamedTuple):
-    """What a URL says: dynamodb://region?prefix=tidings_&endpoint=http://host:port&dedupe=cheap"""
+    """What a URL says: dynamodb://region?prefix=tidings_&endpoint=http://host:port&dedupe=cheap&links=64"""
 
     region: str
     prefix: str
     origin: Origin
     is_cheap: bool
+    links: int  # connections of a node
 
 
 def place_of(url: str) -> Place:
@@ -64,8 +65,11 @@ def place_of(url: str) -> Place:
         raise ValueError("tables: prefix may have letters, digits and _ . - only")
     if query.get("dedupe", "transaction") not in ("transaction", "cheap"):
         raise ValueError("tables: dedupe is transaction or cheap")
+    links = query.get("links", str(bounds.DYNAMODB_LINKS))
+    if not re.fullmatch(r"[0-9]{1,3}", links) or int(links) < 2:
+        raise ValueError("tables: links is a number of connections, from 2 to 999")
     endpoint = query.get("endpoint") or f"https://dynamodb.{region}.{aws_domain(region)}"
-    return Place(region, prefix, origin_of(endpoint), query.get("dedupe") == "cheap")
+    return Place(region, prefix, origin_of(endpoint), query.get("dedupe") == "cheap", int(links))
 
 
 class ConditionFailed(Exception):
@@ -96,17 +100,19 @@ class Canceled(Exception):
 
 
 class Effort:
-    """The time that one operation has, over all its calls."""
+    """The time that one operation has, over all its calls, from its first request on."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until_s = clock.monotonic_s() + bounds.DYNAMODB_DEADLINE_S
+        self._until_s = 0.0
         self._pause_s = bounds.DYNAMODB_PAUSE_S
         self.is_unclear = False  # a write was sent and not answered
 
-    @property
     def attempt_s(self) -> float:
-        return max(0.001, min(bounds.DYNAMODB_ATTEMPT_S, self._until_s - self._clock.monotonic_s()))
+        """How long the next request may take; the first one starts the time."""
+        now_s = self._clock.monotonic_s()
+        self._until_s = self._until_s or now_s + bounds.DYNAMODB_DEADLINE_S
+        return max(0.001, min(bounds.DYNAMODB_ATTEMPT_S, self._until_s - now_s))
 
     async def pause(self, error: StoreError) -> None:
         """Before the next try; past the deadline, what is the matter."""
@@ -177,7 +183,8 @@ class Wire:
                 raise Unavailable("the tables are closed")
             try:
                 key = await self._keys.key()
-                answer = await self._pool.exchange(self._sign(key, action, body), effort.attempt_s)
+                async with self._pool.place:
+                    answer = await self._pool.exchange(self._sign(key, action, body), effort.attempt_s())
             except HttpFailed as failed:
                 effort.is_unclear |= failed.is_sent and action not in READS
                 await effort.pause(Unavailable(str(failed)))
@@ -239,4 +246,4 @@ def _canceled(said: dict[str, Any]) -> StoreError:
 
 
 def open_wire(place: Place, clock: Clock, count_units: CountUnits) -> Wire:
-    return Wire(place, Pool(place.origin, clock), open_keys(place.region, clock), clock, count_units)
+    return Wire(place, Pool(place.origin, clock, place.links), open_keys(place.region, clock), clock, count_units)

@@ -149,9 +149,7 @@ class ClusterKeyspace:
             self._topology.refresh_soon()
             raise _verdict(calls, answers)
 
-    async def _elsewhere(
-        self, calls: Sequence[Call[Any]], parts: Sequence[Part], answers: list[Any]
-    ) -> list[Part]:
+    async def _elsewhere(self, calls: Sequence[Call[Any]], parts: Sequence[Part], answers: list[Any]) -> list[Part]:
         """The redirected calls by the servers they were sent on to."""
         found: dict[tuple[Link, bool], Part] = {}
         for part in parts:

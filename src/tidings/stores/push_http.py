@@ -40,11 +40,16 @@ def open_client(*, tls: ssl.SSLContext | None = None, has_cleartext: bool = Fals
 
 
 async def post(
-    client: httpx2.AsyncClient, url: str, headers: Mapping[str, str], content: bytes
+    client: httpx2.AsyncClient, url: str, headers: Mapping[str, str], content: bytes, *, has_one_host: bool = True
 ) -> httpx2.Response | Outcome:
-    """The answer, whatever its status; or LATER, when there is none."""
+    """The answer, whatever its status; or LATER, when there is none.
+
+    A provider with one host that cannot be connected to is so for all its devices.
+    """
     try:
         return await client.post(url, headers=dict(headers), content=content)
+    except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+        return Outcome(Verdict.LATER, type(error).__name__, is_for_all=has_one_host)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         return Outcome(Verdict.LATER, type(error).__name__)
 

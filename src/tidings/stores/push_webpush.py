@@ -62,7 +62,7 @@ class WebPush:
             content = encrypt(_encode(payload_of(notice)), device.p256dh or "", device.auth or "", salt)
         except ValueError:
             return Outcome(Verdict.GONE, "keys")  # nobody could ever read what is encrypted for these
-        response = await post(self._client, device.token, self._headers(notice), content)
+        response = await post(self._client, device.token, self._headers(notice), content, has_one_host=False)
         return response if isinstance(response, Outcome) else self._outcome(response)
 
     async def close(self) -> None:

@@ -1,9 +1,10 @@
 """The tables in DynamoDB: the adapter of stores/ports.py for any number of hosts.
 
 What one row or one group promises is kept by conditions and transactions, never by a lock; reads are consistent. Work
-that was not answered in time is `Unavailable` and ambiguous, what was throttled was not done. The parts: dynamodb_append
-(the log), dynamodb_log (its reads), dynamodb_conversations, dynamodb_inboxes, dynamodb_statuses, on dynamodb_calls and
-dynamodb_wire. Built by wiring.py through `open_dynamodb`; `create_tables` and `check_tables` are for the command line.
+that was not answered in time is `Unavailable` and ambiguous, what was throttled was not done. The parts:
+dynamodb_append (the log), dynamodb_log (its reads), dynamodb_conversations, dynamodb_inboxes, dynamodb_statuses, on
+dynamodb_calls and dynamodb_wire. Built by wiring.py through `open_dynamodb`; `create_tables` and `check_tables` are
+for the command line.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ async def open_dynamodb(
     """
     place = place_of(url)
     wire = open_wire(place, clock, count_units)
-    store = Store(wire, place.prefix, count_read=count_read, count_write=count_write)
+    store = Store(wire, place, count_read=count_read, count_write=count_write)
     try:
         epoch = await dynamodb_statuses.store_epoch(store, clock)
     except BaseException:
@@ -59,9 +60,10 @@ class DynamoTables:
     """All ports over one prefix. Each method's promises are written in ports.py."""
 
     def __init__(self, epoch: str, *, wire: Wire, store: Store, is_cheap: bool) -> None:
+        self.store = store  # for the ports of ports_push.py, on the same connections: dynamodb_devices.py
+        self._store = store
         self._epoch = epoch
         self._wire = wire
-        self._store = store
         self._is_cheap = is_cheap
 
     # --- messages ---------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 -- due_settle: a conversation was looked at: take it off, or name the next time, if nobody asked for another look since.
 -- Atomic because a send that lowers the score between the look and the removal would be forgotten.
 -- KEYS  due
--- ARGV  conversation_id  until_ms  next_ms            (until_ms: the score it was claimed with; next_ms 0: no next time)
+-- ARGV  conversation_id  until_ms  next_ms       (until_ms: its score since the claim; next_ms 0: no next time)
 -- returns 1 settled | 0 it has another score by now, and keeps it
 -- cost O(log n)
 local due, id = KEYS[1], ARGV[1]

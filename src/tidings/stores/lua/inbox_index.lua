@@ -2,10 +2,10 @@
 -- inbox_index: show a batch of one conversation to one member: inbox order, unread, totals.
 -- Atomic because inbox, unread set, mark and totals must move together, and a mark must not be read half-built.
 -- KEYS  inbox  mark  unread  ws
--- ARGV  epoch  conversation_id  score_ms  cap  unread_ttl_s  now_ms  removed_count  [removed_seq ...]  [seq  sent_ms ...]
+-- ARGV  epoch  conversation_id  score_ms  cap  unread_ttl_s  now_ms  removed_count  [removed_seq ...  seq  sent_ms ...]
 --       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this member
--- returns {state, shown, is_capped, total, leases, first, read_seq}   state 1 warm, 0 this conversation is COLD, -1 all of
---         the user is; total -1: not known now. What is COLD is noted as changed, so a rebuild under way takes it in.
+-- returns {state, shown, is_capped, total, leases, first, read_seq}   state 1 warm, 0 this conversation is COLD, -1 all
+--         of the user is; total -1: not known now. What is COLD is noted as changed: a rebuild under way takes it in.
 -- cost O(seqs log n)
 local inbox, mark, unread, ws = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch, id, score, cap = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])

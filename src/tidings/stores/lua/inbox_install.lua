@@ -1,6 +1,6 @@
 #!lua
--- inbox_install: put a user's whole rebuilt index in place. Conversations that changed since the rebuild began are put in
--- place COLD: they are read again one by one, so a busy user is not rebuilt for ever.
+-- inbox_install: put a user's whole rebuilt index in place. Conversations that changed since the rebuild began come
+-- COLD: they are read again one by one, so a busy user is not rebuilt for ever.
 -- Atomic because a half-built inbox must never be seen.
 -- KEYS  inbox  mark  inbox_aside  mark_aside  [unread  unread_aside ...]
 -- ARGV  epoch  token  size  unread_total  conversations  cap  ttl_s

@@ -2,7 +2,7 @@
 -- inbox_leave: a conversation leaves a user's inbox, and its count leaves the totals.
 -- Atomic because inbox size, mark and totals must agree.
 -- KEYS  inbox  mark  unread
--- ARGV  epoch  conversation_id  cap  ttl_s  gen        (gen '': in any case; else only if it is COLD and unchanged since)
+-- ARGV  epoch  conversation_id  cap  ttl_s  gen     (gen '': in any case; else only if it is COLD and unchanged since)
 -- returns state: 1 warm, 0 it changed meanwhile, -1 all of the user is COLD (noted as changed)
 -- cost O(log n)
 local inbox, mark, unread, id = KEYS[1], KEYS[2], KEYS[3], ARGV[2]

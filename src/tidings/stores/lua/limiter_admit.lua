@@ -2,7 +2,7 @@
 -- limiter_admit: admit as many of `wanted` requests of one user as the sliding window allows, exactly.
 -- Atomic because counting and adding must see the same window.
 -- KEYS  rate
--- ARGV  window_us  limit  wanted  token            (token: unique per call; members are token:1 .. token:n; time: server TIME)
+-- ARGV  window_us  limit  wanted  token     (token: unique per call; members are token:1 .. token:n; time: server TIME)
 -- returns {admitted, remaining, retry_after_us, reset_us}   retry_after_us: when the next slot frees; 0 if there is one
 -- cost O(log n + expired)
 local rate = KEYS[1]

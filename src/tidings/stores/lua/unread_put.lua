@@ -1,6 +1,6 @@
 #!lua
--- unread_put: note that a change of a member's own state is about to be committed to the tables, or that the keyspace has
--- followed it. A note that stays (its node died between the two) makes the user COLD once its time is over.
+-- unread_put: note that something of this user is about to be committed to the tables, or that the keyspace has
+-- followed. A note that stays (its node died between the two) makes the user COLD once its time is over.
 -- Atomic because a node must take back no note but its own.
 -- KEYS  mark
 -- ARGV  epoch  token  hold_ms  ttl_s                     (hold_ms 0: it has followed)

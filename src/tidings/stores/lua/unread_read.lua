@@ -3,8 +3,8 @@
 -- Atomic because set, mark and totals must move together, in the order of the member's versions.
 -- KEYS  mark  unread
 -- ARGV  epoch  conversation_id  version  cursor  seen  ranges  cap  ttl_s  [seq ...]
---       version: of the state after this change, 0: only `seen` rises; seen: nothing at or below counts; seqs: newly read
---       above it
+--       version: of the state after this change, 0: only `seen` rises; seen: nothing at or below counts; seqs: newly
+--       read above it
 -- returns {state, shown, is_capped, total, first, read_seq}   state 1 warm, 0 this conversation is COLD, -1 all of the
 --         user is; total -1: not known now
 -- cost O(log n + removed)

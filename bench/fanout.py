@@ -1,0 +1,105 @@
+"""A post in a channel of 1,000 costs at most 15 us of node CPU per delivery and 45 us of all CPU per indexed member.
+
+Two nodes share a Valkey and an SQLite file; 200 members are online, half of them on each, and one more member keeps four
+posts under way. Storing and counting a post for every member and handing it to those who are online are two costs, so
+they are measured apart: first with nobody but the sender online (the first is all there is), then with the 200. What a
+delivery costs is the difference, on both nodes together, the way over the bus included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bench.common import LIMIT, Check, Parts, command_of, options, result, show, token, write
+from bench.plan import Channel, Measured, Plan, measure
+from bench.servers import Server, folder, nodes
+
+NAME = "fanout"
+CLAIM = "a channel on two nodes, one sender with four posts under way"
+COLUMNS = ("", "posts/s", "deliveries/s", "node us/post", "Valkey us/post", "ack p50 ms", "ack p99 ms", "generator")
+WARM_UP_S = 2.0
+ALONE, ONLINE = "nobody online", "online"
+TEXT = "x" * 64
+
+
+def channel_on(server: Server, members: int) -> str:
+    """All are members, and everyone's inbox is warm: they have looked at it before."""
+    names = [f"member{number}" for number in range(members)]
+    body = {"kind": "channel", "name": "all", "members": names[1:]}
+    conversation_id = str(server.call("POST", "/v1/conversations", body, user_id=names[0])["conversation_id"])
+    for name in names:
+        server.call("GET", "/v1/unread", user_id=name)
+    return conversation_id
+
+
+def run(servers: Sequence[Server], given: Any) -> dict[str, Measured]:
+    conversation_id = channel_on(servers[0], given.members)
+    online = [token(f"member{number}") for number in range(1, given.online + 1)]
+    shares = {server.port: online[at :: len(servers)] for at, server in enumerate(servers)}
+    parts: Parts = {
+        "node": [pid for server in servers for pid in server.parts["node"]],
+        "valkey": servers[0].parts["valkey"],
+    }
+    found = {}
+    for name, listeners in {ALONE: {}, ONLINE: shares}.items():
+        load = Channel(conversation_id, token("member0"), listeners, TEXT, name.split()[0], given.in_flight)
+        plan = Plan(port=servers[0].port, parts=parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
+        found[name] = measure(plan)
+    return found
+
+
+def figures_of(found: dict[str, Measured], given: Any) -> dict[str, Any]:
+    alone, online = found[ALONE], found[ONLINE]
+    delivering_us = online.part_us("node") - alone.part_us("node")
+    return {
+        "deliveries_per_s": round(online.per_s * given.online, 1),
+        "node_us_per_delivery": round(delivering_us / given.online, 2),
+        "cpu_us_per_indexed_member": round(alone.cpu_us / given.members, 2),
+        "node_us_per_post_online": round(online.part_us("node"), 1),
+        "cpu_us_per_member_and_post_online": round(online.cpu_us / given.members, 2),
+        **{name: one.figures() for name, one in found.items()},
+    }
+
+
+def checks_of(figures: dict[str, Any]) -> list[Check]:
+    return [
+        Check("node CPU per delivery", figures["node_us_per_delivery"], "<=", 15, "us"),
+        Check("node and Valkey CPU per indexed member", figures["cpu_us_per_indexed_member"], "<=", 45, "us"),
+    ]
+
+
+def row(name: str, one: Measured, online: int) -> tuple[object, ...]:
+    costs = (one.part_us("node"), one.part_us("valkey"))
+    return name, one.per_s, one.per_s * online, *costs, one.p50_ms, one.p99_ms, one.generator_share
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = options(NAME, __doc__, seconds=10)
+    parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument("--online", type=int, default=200)
+    parser.add_argument("--in-flight", type=int, default=4)
+    given = parser.parse_args(words)
+    with folder() as data, nodes(data, 2) as servers:
+        found = run(servers, given)
+    settings = {
+        "members": given.members,
+        "online": given.online,
+        "nodes": 2,
+        "in_flight": given.in_flight,
+        "text_bytes": len(TEXT),
+        "seconds": given.seconds,
+        "warm_up_s": WARM_UP_S,
+        "limits": f"{LIMIT} for every class",
+        "latency": "until acknowledged; the next post is sent then",
+        "members_who_listen": "send no receipts",
+    }
+    figures = figures_of(found, given)
+    finished = result(command_of(NAME, parser, given), CLAIM, settings, figures, checks_of(figures))
+    listening = {ALONE: 0, ONLINE: given.online}
+    show(finished, COLUMNS, [row(name, one, listening[name]) for name, one in found.items()])
+    write(finished, given.out)
+
+
+if __name__ == "__main__":
+    main()

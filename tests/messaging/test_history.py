@@ -1,0 +1,277 @@
+"""Pages of the log: from any point, both ways, from a member's own beginning on, and never over an open slot."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.messaging.faulty import FaultyNode, down
+from tests.messaging.many import put_many
+from tidings.errors import BadCursor, BadRequest, NotFound
+from tidings.model import Entry, HistoryPage
+from tidings.stores.ports import Group
+
+
+def seqs(page: HistoryPage) -> list[int]:
+    return [entry.seq_no for entry in page.entries]
+
+
+def cursors(page: HistoryPage) -> tuple[int | None, int | None]:
+    return page.next_before_seq, page.next_after_seq
+
+
+async def fill(node: FaultyNode, conversation_id: str, count: int, sender_id: str = "alice") -> None:
+    for start in range(0, count, 40):
+        await asyncio.gather(
+            *(node.send(sender_id, conversation_id, f"{sender_id}{i}") for i in range(start, min(start + 40, count)))
+        )
+
+
+# --- places and cursors -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "expected", "before", "after"),
+    [
+        ({}, range(50, 40, -1), 41, None),
+        ({"before_seq": 41}, range(40, 30, -1), 31, 40),
+        ({"before_seq": 6}, range(5, 0, -1), None, 5),
+        ({"before_seq": 1}, [], None, 0),
+        ({"before_seq": 0}, [], None, 0),
+        ({"before_seq": 10_000}, range(50, 40, -1), 41, None),
+        ({"after_seq": 0}, range(10, 0, -1), None, 10),
+        ({"after_seq": 20}, range(30, 20, -1), 21, 30),
+        ({"after_seq": 45}, range(50, 45, -1), 46, None),
+        ({"after_seq": 50}, [], None, None),
+        ({"after_seq": 99}, [], None, None),
+        ({"around_seq": 20}, range(24, 14, -1), 15, 24),
+        ({"around_seq": 2}, range(6, 0, -1), None, 6),
+        ({"around_seq": 50}, range(50, 44, -1), 45, None),
+        ({"around_seq": 0}, range(5, 0, -1), None, 5),
+    ],
+)
+async def test_a_page_from_any_place_has_its_cursors(
+    a: FaultyNode, direct: str, place: dict[str, int], expected: Any, before: int | None, after: int | None
+) -> None:
+    await fill(a, direct, 50)
+    page = await a.core.history.page("bob", direct, limit=10, **place)
+    assert seqs(page) == list(expected)
+    assert cursors(page) == (before, after)
+    assert page.head == 50
+
+
+async def test_walking_back_and_forth_sees_each_entry_once(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 33)
+    page = await a.core.history.page("bob", direct, limit=7)
+    back = seqs(page)
+    while page.next_before_seq is not None:
+        page = await a.core.history.page("bob", direct, limit=7, before_seq=page.next_before_seq)
+        back += seqs(page)
+    assert back == list(range(33, 0, -1))
+    forth = seqs(page)[::-1]
+    while page.next_after_seq is not None:
+        page = await a.core.history.page("bob", direct, limit=7, after_seq=page.next_after_seq)
+        forth += seqs(page)[::-1]
+    assert forth == list(range(1, 34))
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(-1, 1), (0, 1), (1, 1), (100, 100), (5_000, 100)])
+async def test_a_limit_is_clamped(a: FaultyNode, limit: int, shown: int) -> None:
+    (id_,) = await put_many(a.core.tables, "ann", 1)
+    entries = [
+        Entry(conversation_id=id_, seq_no=n, kind="message", sent_ms=n, message_id=f"{n}", sender_id="ann")
+        for n in range(2, 142)
+    ]
+    await a.core.tables.append([Group(conversation_id=id_, entries=tuple(entries))])
+    assert len((await a.core.history.page("ann", id_, limit=limit)).entries) == shown
+    for one in (1, 2, 3):
+        assert len((await a.core.history.page("ann", id_, limit=one, around_seq=50)).entries) == one
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ({"before_seq": 1, "after_seq": 1}, BadRequest),
+        ({"around_seq": 1, "anchor": "first_unread"}, BadRequest),
+        ({"anchor": "last_unread"}, BadRequest),
+        ({"before_seq": -1}, BadCursor),
+        ({"after_seq": 1 << 54}, BadCursor),
+        ({"around_seq": -7}, BadCursor),
+    ],
+)
+async def test_a_place_that_is_none_is_refused(
+    a: FaultyNode, direct: str, place: dict[str, Any], problem: type[Exception]
+) -> None:
+    with pytest.raises(problem):
+        await a.core.history.page("bob", direct, **place)
+
+
+async def test_an_empty_conversation_has_an_empty_page(a: FaultyNode, direct: str) -> None:
+    for place in ({}, {"before_seq": 5}, {"after_seq": 0}, {"around_seq": 3}, {"anchor": "first_unread"}):
+        page = await a.core.history.page("bob", direct, **place)
+        assert (page.entries, cursors(page), page.first_unread_seq, page.head) == ([], (None, None), None, 0)
+
+
+# --- the first unread -------------------------------------------------------------------------------
+
+
+async def test_the_anchor_is_half_way_between_read_and_unread(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 40)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=20)
+    page = await a.core.history.page("bob", direct, anchor="first_unread", limit=10)
+    assert (seqs(page), page.first_unread_seq) == (list(range(25, 15, -1)), 21)
+    assert cursors(page) == (16, 25)
+
+
+async def test_the_anchor_without_unread_is_the_newest_page(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 12)
+    page = await a.core.history.page("alice", direct, anchor="first_unread", limit=5)
+    assert (seqs(page), page.first_unread_seq) == ([12, 11, 10, 9, 8], None)
+
+
+async def test_a_cold_user_gets_the_first_unread_all_the_same(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 5)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+    await a.command("DEL", a.core.keys.mark("bob"))
+    assert (await a.core.history.page("bob", direct)).first_unread_seq == 3
+
+
+# --- a member's own beginning -------------------------------------------------------------------------
+
+
+async def test_a_groups_history_begins_at_joining_and_a_rejoin_moves_it_forward(a: FaultyNode, group: str) -> None:
+    await fill(a, group, 5)
+    await a.core.directory.add("alice", group, ["dave"])  # 6
+    page = await a.core.history.page("dave", group)
+    assert (page.entries, cursors(page), page.head) == ([], (None, None), 6)
+    await fill(a, group, 3, "bob")  # 7-9
+    for place in ({}, {"after_seq": 0}, {"around_seq": 1}, {"before_seq": 10}):
+        page = await a.core.history.page("dave", group, **place)
+        assert (seqs(page), cursors(page)) == ([9, 8, 7], (None, None))
+    await a.core.directory.remove("dave", group, "dave")  # 10
+    for place in ({}, {"before_seq": 9}):
+        with pytest.raises(NotFound):
+            await a.core.history.page("dave", group, **place)
+    await a.core.directory.add("alice", group, ["dave"])  # 11
+    assert (await a.core.history.page("dave", group)).entries == []
+    await fill(a, group, 1, "carol")
+    assert seqs(await a.core.history.page("dave", group, after_seq=0)) == [12]
+    assert len((await a.core.history.page("bob", group)).entries) == 12
+
+
+async def test_a_channel_shows_all_of_its_history(a: FaultyNode) -> None:
+    view, _ = await a.core.directory.create("alice", kind="channel", members=["bob"])
+    id_ = view.head.conversation_id
+    await fill(a, id_, 5)
+    await a.core.directory.add("alice", id_, ["dave"])
+    page = await a.core.history.page("dave", id_)
+    assert (seqs(page), page.first_unread_seq) == ([6, 5, 4, 3, 2, 1], None)
+
+
+async def test_one_entry_is_shown_to_those_who_may_see_it(a: FaultyNode, group: str) -> None:
+    await fill(a, group, 3)
+    await a.core.directory.add("alice", group, ["dave"])
+    assert (await a.core.history.entry("bob", group, 2)).seq_no == 2
+    for user_id, seq_no in (("dave", 2), ("eve", 2), ("bob", 9), ("bob", 0)):
+        with pytest.raises(NotFound):
+            await a.core.history.entry(user_id, group, seq_no)
+
+
+async def test_a_stranger_and_a_missing_conversation_get_the_same_answer(a: FaultyNode, direct: str) -> None:
+    answers = []
+    for id_ in (direct, "c-none"):
+        with pytest.raises(NotFound) as refusal:
+            await a.core.history.page("eve", id_)
+        answers.append((refusal.value.code, str(refusal.value)))
+    assert answers[0] == answers[1]
+
+
+# --- open slots -------------------------------------------------------------------------------------
+
+
+async def test_a_page_ends_below_an_open_slot_and_says_that_there_is_more(a: FaultyNode, direct: str) -> None:
+    sent = await a.send("alice", direct, "m1")
+    later = Entry(
+        conversation_id=direct,
+        seq_no=3,
+        kind="message",
+        sent_ms=sent.entry.sent_ms + 2,
+        message_id="m3",
+        sender_id="alice",
+        text="above the slot",
+    )
+    await a.command("HSET", a.core.keys.conv(direct), "seq", 3)  # two numbers were handed out, one was stored
+    await a.core.tables.append([Group(conversation_id=direct, entries=(later,))])
+    for place in ({}, {"after_seq": 0}):
+        page = await a.core.history.page("bob", direct, **place)
+        assert (seqs(page), page.next_after_seq, page.head) == ([1], 1, 3)
+    a.clock.ahead_ms += 10_000
+    page = await a.core.history.page("bob", direct)
+    assert [(entry.seq_no, entry.kind) for entry in page.entries] == [(3, "message"), (2, "void"), (1, "message")]
+
+
+# --- one read for many --------------------------------------------------------------------------------
+
+
+async def test_concurrent_readers_of_one_page_share_their_reads(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 30)
+    await a.core.history.page("bob", direct)
+    counter = a.core.metrics.rows_read["messages"]
+    before = counter._value.get()
+    pages = await asyncio.gather(*(a.core.history.page("bob", direct) for _ in range(50)))
+    assert all(page == pages[0] for page in pages) and len(pages[0].entries) == 20
+    assert counter._value.get() - before <= 2 * 20  # the one under way, and the next
+
+
+async def test_a_shared_read_never_misses_what_was_acknowledged_before(a: FaultyNode, direct: str) -> None:
+    stop = asyncio.Event()
+
+    async def read() -> None:
+        while not stop.is_set():
+            await a.core.history.page("bob", direct, limit=5)
+
+    readers = [asyncio.create_task(read()) for _ in range(8)]
+    for number in range(1, 60):
+        await a.send("alice", direct, f"m{number}")
+        page = await a.core.history.page("alice", direct, limit=5)
+        assert page.entries[0].seq_no == number
+    stop.set()
+    await asyncio.gather(*readers)
+
+
+async def test_a_reader_who_goes_away_takes_no_other_with_him(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 3)
+    tasks = [asyncio.create_task(a.core.history.page("bob", direct)) for _ in range(10)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(result, HistoryPage) for result in results[1::2])
+    assert seqs(await a.core.history.page("bob", direct)) == [3, 2, 1]
+
+
+# --- without the keyspace, and how much it asks ---------------------------------------------------------
+
+
+async def test_history_answers_while_the_keyspace_is_down(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 5)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+    await a.core.receipts.flush()
+    expected = await a.core.history.page("bob", direct)
+    for name in ("HMGET", "unread_state", "ticks_lowest"):
+        a.keyspace.fail(name, down, down)
+    page = await a.core.history.page("bob", direct)
+    assert (page.entries, page.first_unread_seq, page.head) == (expected.entries, 3, 5)
+
+
+async def test_a_newest_page_needs_two_keyspace_trips_and_one_table_read(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 30)
+    await a.core.history.page("bob", direct)
+    a.keyspace.runs.clear()
+    heads = a.core.metrics.rows_read["conversation_heads"]._value.get()
+    page = await a.core.history.page("bob", direct)
+    assert len(page.entries) == 20 and page.head == 30
+    assert len(a.keyspace.runs) <= 2
+    assert a.core.metrics.rows_read["conversation_heads"]._value.get() == heads

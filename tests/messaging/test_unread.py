@@ -1,0 +1,588 @@
+"""Unread is exact: whatever is retried, repeated, reordered, flushed or lost, on both nodes, against a plain model."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from tests.messaging.faulty import Device, Fault, FaultyNode, Gate, answer_lost, down, open_faulty, request_lost
+from tests.messaging.ledger import Ledger, Room, Seat, seen
+from tests.messaging.warmth import check_set, check_warm, say
+from tests.valkey import ValkeyProcess, start_valkey
+from tidings import config, wiring
+from tidings.bounds import READ_RANGES_MAX
+from tidings.config import Limits, Settings
+from tidings.errors import BadRequest, NotFound, TooLarge, Unavailable
+from tidings.messaging.unread import read_these, read_up_to, unread_from
+from tidings.model import ConversationKind, Entry, ReadSynced, Status
+from tidings.wiring import Core
+
+USERS = ("ann", "ben", "cid", "dan")
+# Shrinking is left out: it takes minutes, and the steps of a failure are few enough to read as they are.
+MACHINE = settings(
+    max_examples=15,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A server of this module's own: it is flushed all the time."""
+    UnreadMachine.server = start_valkey(tmp_path_factory.mktemp("u"))
+    yield
+    UnreadMachine.server.stop()
+
+
+class UnreadMachine(RuleBasedStateMachine):
+    """Two nodes, four users, a few conversations, and everything that can happen to them."""
+
+    server: ClassVar[ValkeyProcess]
+    cap: ClassVar[int] = 10_000
+    policy: ClassVar[str] = "until_read"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self.server.command("FLUSHALL")
+        self.nodes = [self.run(self._open(node_id)) for node_id in ("a", "b")]
+        self.ledger = Ledger(cap=self.cap, is_delivered_seen=self.policy == "when_offline")
+        self.number = 0
+
+    def run(self, work: Any) -> Any:
+        return self._runner.run(work)
+
+    async def _open(self, node_id: str) -> Core:
+        folder = Path(self._folder.name)
+        wanted = dataclasses.replace(
+            Settings(),
+            data=folder,
+            keyspace=self.server.url,
+            tables=f"sqlite://{folder}/tidings.db",
+            limits=dataclasses.replace(Limits(), send=None),
+            unread=config.Unread(cap=self.cap, policy=self.policy),
+            node=config.Node(id=node_id),
+        )
+        return await self._stack.enter_async_context(wiring.open_core(wanted))
+
+    def teardown(self) -> None:
+        try:
+            self.run(self._check_end())
+        finally:
+            self.run(self._stack.aclose())
+            self._runner.close()
+            self._folder.cleanup()
+
+    async def _check_end(self) -> None:
+        """First what verify says of it as it was left, then what both nodes show."""
+        assert (await self.nodes[0].verify.run(None, repair=False)).wrong == []
+        for core in self.nodes:
+            for user_id in USERS:
+                await self._check_user(core, user_id)
+        assert (await self.nodes[1].verify.run(None, repair=False)).wrong == []
+
+    async def _check_user(self, core: Core, user_id: str) -> None:
+        ledger = self.ledger
+        assert await core.unread.totals(user_id) == ledger.totals(user_id)
+        page = await core.inbox.page(user_id, limit=50, cursor=None)
+        assert not page.is_stale
+        assert seen(page) == ledger.page(user_id)
+        assert page.totals == ledger.totals(user_id)
+        for id_ in ledger.shown(user_id):
+            assert await core.unread.state(user_id, id_) == ledger.state(id_, user_id)
+            await check_set(core, user_id, id_)
+        assert await check_warm(core, user_id)
+
+    # --- conversations ------------------------------------------------------------------------------
+
+    @initialize()
+    def begin(self) -> None:
+        self.run(self._create("group", "ann", ["ben", "cid"]))
+        self.run(self._create("direct", "ann", ["ben"]))
+
+    async def _create(self, kind: ConversationKind, user_id: str, others: list[str]) -> None:
+        view, is_new = await self.nodes[0].directory.create(user_id, kind=kind, members=others)
+        if is_new:
+            seats = {member.user_id: Seat(0, member.joined_ms) for member in view.members}
+            if kind == "direct":
+                seats[others[0]] = Seat(0, 0, is_hidden=True)
+            self.ledger.rooms[view.head.conversation_id] = Room(kind, seats)
+
+    @precondition(lambda self: len(self.ledger.rooms) < 5)
+    @rule(kind=st.sampled_from(("direct", "group", "channel")), users=st.permutations(USERS))
+    def create(self, kind: ConversationKind, users: list[str]) -> None:
+        self.run(self._create(kind, users[0], users[1:2] if kind == "direct" else users[1:3]))
+
+    @rule(data=st.data())
+    def add(self, data: st.DataObject) -> None:
+        self.run(self._add(*self._pick_change(data, is_member=False)))
+
+    async def _add(self, core: Core, id_: str | None, owner_id: str, user_id: str) -> None:
+        if id_ is not None:
+            await core.directory.add(owner_id, id_, [user_id])
+            self.ledger.joined(id_, user_id, (await self._catch_up(id_))[-1])
+
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        self.run(self._leave(*self._pick_change(data, is_member=True), is_own=data.draw(st.booleans())))
+
+    async def _leave(self, core: Core, id_: str | None, owner_id: str, user_id: str, *, is_own: bool) -> None:
+        if id_ is not None:
+            await core.directory.remove(user_id if is_own else owner_id, id_, user_id)
+            await self._catch_up(id_)
+            self.ledger.left(id_, user_id)
+
+    def _pick_change(self, data: st.DataObject, *, is_member: bool) -> tuple[Core, str | None, str, str]:
+        """Somebody who may come or go, and the owner of the conversation, who stays: the first of its seats."""
+        core = self.nodes[data.draw(st.integers(0, 1))]
+        pairs = [
+            (id_, next(iter(room.seats)), user_id)
+            for id_, room in self.ledger.rooms.items()
+            for user_id in USERS
+            if room.kind != "direct" and (user_id in room.seats) == is_member and user_id != next(iter(room.seats))
+        ]
+        return (core, *data.draw(st.sampled_from(pairs))) if pairs else (core, None, "", "")
+
+    # --- entries ------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def send(self, data: st.DataObject, count: int) -> None:
+        core, id_, user_id = self._pick(data)
+        self.run(self._send(core, id_, user_id, count))
+
+    async def _send(self, core: Core, id_: str, user_id: str, count: int) -> None:
+        self.number += count
+        ids = [f"m{self.number - i}" for i in range(count)]
+        await asyncio.gather(*(core.sends.send(user_id, id_, message_id, message_id) for message_id in ids))
+        await self._catch_up(id_)
+
+    async def _catch_up(self, id_: str) -> list[Entry]:
+        entries = await self._log(id_)
+        for entry in entries:
+            self.ledger.said(entry)
+        return entries
+
+    async def _log(self, id_: str) -> list[Entry]:
+        return await self.nodes[0].tables.page(id_, after=0, before=1 << 53, limit=10_000, newest_first=False)
+
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        core, id_, _ = self._pick(data)
+        mine = [entry for entry in self.run(self._log(id_)) if entry.kind == "message" and not entry.is_deleted]
+        mine = [entry for entry in mine if entry.sender_id in self.ledger.rooms[id_].seats and entry.rev == 0]
+        if mine:
+            entry = data.draw(st.sampled_from(mine))
+            sent = self.run(core.sends.send(entry.sender_id, id_, entry.message_id, entry.text))
+            assert sent.is_duplicate and sent.entry.seq_no == entry.seq_no
+
+    @rule(data=st.data(), is_edit=st.booleans())
+    def rewrite(self, data: st.DataObject, is_edit: bool) -> None:
+        core, id_, user_id = self._pick(data)
+        start = self.ledger.rooms[id_].start(user_id)
+        mine = [said for said in self.ledger.rooms[id_].messages if said.sender_id == user_id and not said.is_deleted]
+        mine = [said for said in mine if said.seq_no > start]
+        if mine:
+            seq_no = data.draw(st.sampled_from(mine)).seq_no
+            sends = core.sends
+            self.run(sends.edit(user_id, id_, seq_no, "new") if is_edit else sends.delete(user_id, id_, seq_no))
+            self.run(self._catch_up(id_))
+
+    @rule(data=st.data(), seed=st.integers(0, 1 << 30))
+    def redeliver(self, data: st.DataObject, seed: int) -> None:
+        """Any entries of the log again, in any order, in one batch or in many."""
+        core, id_, _ = self._pick(data)
+        self.run(self._redeliver(core, id_, random.Random(seed)))
+
+    async def _redeliver(self, core: Core, id_: str, dice: random.Random) -> None:
+        entries = await self._log(id_)
+        again = dice.sample(entries, dice.randint(0, len(entries)))
+        size = dice.randint(1, 10)
+        for start in range(0, len(again), size):
+            roster = await core.access.load(id_)
+            assert roster is not None
+            work = [(roster, again[start : start + size])]
+            await core.indexing.index(work, since=core.repair.epoch_changes())
+
+    # --- marks --------------------------------------------------------------------------------------
+
+    @rule(data=st.data())
+    def read_up_to(self, data: st.DataObject) -> None:
+        core, id_, user_id = self._pick(data)
+        seq_no = data.draw(st.integers(0, self.ledger.rooms[id_].head + 2))
+        state = self.run(core.unread.mark_read(user_id, id_, up_to_seq=seq_no))
+        self.ledger.read_up_to(id_, user_id, seq_no)
+        assert state == self.ledger.state(id_, user_id)
+
+    @rule(data=st.data(), late_ms=st.integers(-1, 1))
+    def read_up_to_ts(self, data: st.DataObject, late_ms: int) -> None:
+        core, id_, user_id = self._pick(data)
+        times = [0, *(said.sent_ms for said in self.ledger.rooms[id_].log)]
+        sent_ms = data.draw(st.sampled_from(times)) + late_ms
+        state = self.run(core.unread.mark_read(user_id, id_, up_to_ts=sent_ms))
+        self.ledger.read_up_to_ts(id_, user_id, sent_ms)
+        assert state == self.ledger.state(id_, user_id)
+
+    @rule(data=st.data())
+    def read_these(self, data: st.DataObject) -> None:
+        core, id_, user_id = self._pick(data)
+        seqs = data.draw(st.lists(st.integers(0, self.ledger.rooms[id_].head + 1), max_size=5))
+        state = self.run(core.unread.mark_read(user_id, id_, seqs=seqs))
+        self.ledger.read_these(id_, user_id, seqs)
+        assert state == self.ledger.state(id_, user_id)
+
+    @rule(data=st.data())
+    def mark_unread(self, data: st.DataObject) -> None:
+        core, id_, user_id = self._pick(data)
+        seq_no = data.draw(st.integers(1, self.ledger.rooms[id_].head + 2))
+        state = self.run(core.unread.mark_unread(user_id, id_, from_seq=seq_no))
+        self.ledger.unread_from(id_, user_id, seq_no)
+        assert state == self.ledger.state(id_, user_id)
+
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        core, id_, user_id = self._pick(data)
+        seq_no = data.draw(st.integers(1, self.ledger.rooms[id_].head + 2))
+        self.run(self._deliver(core, id_, user_id, seq_no))
+        self.ledger.delivered(id_, user_id, seq_no)
+
+    async def _deliver(self, core: Core, id_: str, user_id: str, seq_no: int) -> None:
+        core.receipts.delivered(user_id, {id_: seq_no}, "phone")
+        await core.receipts.flush()
+
+    # --- losses -------------------------------------------------------------------------------------
+
+    @rule()
+    def lose_everything(self) -> None:
+        self.run(say(self.nodes[0], b"FLUSHALL"))
+
+    @rule(user_id=st.sampled_from(USERS), what=st.sampled_from(("mark", "inbox")))
+    def lose_a_key_of_a_user(self, user_id: str, what: str) -> None:
+        keys = self.nodes[0].keys
+        self.run(say(self.nodes[0], b"DEL", keys.mark(user_id) if what == "mark" else keys.inbox(user_id)))
+
+    @rule(data=st.data())
+    def lose_an_unread_set(self, data: st.DataObject) -> None:
+        core, id_, user_id = self._pick(data)
+        self.run(say(core, b"PEXPIRE", core.keys.unread(user_id, id_), 0))
+
+    @rule(data=st.data(), user_id=st.sampled_from(USERS))
+    def lose_a_field(self, data: st.DataObject, user_id: str) -> None:
+        core = self.nodes[0]
+        fields = sorted(self.run(say(core, b"HKEYS", core.keys.mark(user_id))))
+        place = data.draw(st.integers(0, 19))
+        if fields:
+            self.run(say(core, b"HDEL", core.keys.mark(user_id), fields[place % len(fields)]))
+
+    @rule(data=st.data())
+    def lose_a_counter(self, data: st.DataObject) -> None:
+        core, id_, _ = self._pick(data)
+        self.run(say(core, b"DEL", core.keys.conv(id_)))
+
+    # --- looks --------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), user_id=st.sampled_from(USERS))
+    def look(self, data: st.DataObject, user_id: str) -> None:
+        self.run(self._check_user(self.nodes[data.draw(st.integers(0, 1))], user_id))
+
+    @rule(data=st.data(), users=st.lists(st.sampled_from(USERS), min_size=2, max_size=6))
+    def look_at_once(self, data: st.DataObject, users: list[str]) -> None:
+        self.run(self._look_at_once(users))
+
+    async def _look_at_once(self, users: list[str]) -> None:
+        looks = [core.unread.totals(user_id) for user_id in users for core in self.nodes]
+        expected = [self.ledger.totals(user_id) for user_id in users for _ in self.nodes]
+        assert await asyncio.gather(*looks) == expected
+
+    def _pick(self, data: st.DataObject) -> tuple[Core, str, str]:
+        """A node, and a member of some conversation."""
+        core = self.nodes[data.draw(st.integers(0, 1))]
+        pairs = [(id_, user_id) for id_, room in self.ledger.rooms.items() for user_id in room.seats]
+        return (core, *data.draw(st.sampled_from(pairs)))
+
+
+class CappedMachine(UnreadMachine):
+    cap = 5
+
+
+class OfflineMachine(UnreadMachine):
+    cap = 5
+    policy = "when_offline"
+
+
+UnreadMachine.TestCase.settings = CappedMachine.TestCase.settings = OfflineMachine.TestCase.settings = MACHINE
+TestUnread = UnreadMachine.TestCase
+TestUnreadWithASmallCap = CappedMachine.TestCase
+TestUnreadWhenOffline = OfflineMachine.TestCase
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("machine", [UnreadMachine, CappedMachine, OfflineMachine])
+def test_unread_stays_exact_for_long(machine: type[UnreadMachine]) -> None:
+    run_state_machine_as_test(machine, settings=settings(MACHINE, max_examples=300, stateful_step_count=60))
+
+
+# --- the arithmetic of cursor and ranges -------------------------------------------------------------
+
+Seqs = st.sets(st.integers(1, 30))
+
+
+def status(cursor: int, read: set[int]) -> Status:
+    blank = Status(conversation_id="c", user_id="u", cursor_seq=cursor)
+    return read_these(blank, read)
+
+
+def read_in(status: Status) -> set[int]:
+    ranged = {seq for low, high in status.ranges for seq in range(low, high + 1)}
+    return ranged | set(range(1, status.cursor_seq + 1))
+
+
+@given(st.integers(0, 30), Seqs, st.integers(0, 40))
+def test_reading_up_to_a_seq_reads_everything_to_it_and_nothing_else(cursor: int, read: set[int], seq_no: int) -> None:
+    before = status(cursor, read)
+    assert read_in(read_up_to(before, seq_no)) == read_in(before) | set(range(1, seq_no + 1))
+
+
+@given(st.integers(0, 30), Seqs, Seqs)
+def test_reading_these_reads_these_and_nothing_else(cursor: int, read: set[int], more: set[int]) -> None:
+    before = status(cursor, read)
+    after = read_these(before, more)
+    assert read_in(after) == read_in(before) | more
+    assert all(low > after.cursor_seq + 1 for low, _ in after.ranges)
+    assert all(b[0] > a[1] + 1 for a, b in itertools.pairwise(after.ranges))
+
+
+@given(st.integers(0, 30), Seqs, st.integers(1, 40))
+def test_unread_from_a_seq_on_leaves_what_is_before_it(cursor: int, read: set[int], seq_no: int) -> None:
+    before = status(cursor, read)
+    assert read_in(unread_from(before, seq_no)) == {seq for seq in read_in(before) if seq < seq_no}
+
+
+def test_more_than_64_stretches_are_too_large_and_change_nothing() -> None:
+    most = status(0, set(range(2, 2 + 2 * READ_RANGES_MAX, 2)))
+    assert len(most.ranges) == READ_RANGES_MAX
+    with pytest.raises(TooLarge):
+        read_these(most, [1000])
+
+
+# --- one node ---------------------------------------------------------------------------------------
+
+
+async def test_too_many_sparse_reads_leave_the_count_as_it_was(a: FaultyNode, direct: str) -> None:
+    await asyncio.gather(*(a.send("alice", direct, f"m{i}") for i in range(140)))
+    odd = list(range(2, 2 + 2 * READ_RANGES_MAX, 2))
+    await a.core.unread.mark_read("bob", direct, seqs=odd)
+    with pytest.raises(TooLarge):
+        await a.core.unread.mark_read("bob", direct, seqs=[139])
+    assert await a.unread("bob") == 140 - len(odd)
+    assert await a.wrong() == []
+
+
+async def test_a_seq_above_the_head_is_clamped_to_it(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    state = await a.core.unread.mark_read("bob", direct, up_to_seq=1 << 60)
+    assert (state.read_seq, state.unread_count) == (1, 0)
+    await a.send("alice", direct, "m2")
+    assert await a.unread("bob") == 1
+
+
+@pytest.mark.parametrize("given", [{}, {"up_to_seq": 1, "seqs": [1]}, {"up_to_ts": 1, "up_to_seq": 1}])
+async def test_a_read_names_exactly_one_extent(a: FaultyNode, direct: str, given: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        await a.core.unread.mark_read("bob", direct, **given)
+
+
+async def test_a_stranger_marks_nothing_and_leaves_no_note(a: FaultyNode, direct: str) -> None:
+    await a.unread("eve")
+    for call in (
+        a.core.unread.mark_read("eve", direct, up_to_seq=1),
+        a.core.unread.mark_unread("eve", direct, from_seq=1),
+    ):
+        with pytest.raises(NotFound):
+            await call
+    assert await a.command("HGET", a.core.keys.mark("eve"), ":put") is None
+    assert await a.core.tables.get("eve", [direct]) == {}
+
+
+async def test_the_other_devices_hear_of_a_read_and_the_reading_one_does_not(a: FaultyNode, direct: str) -> None:
+    phone, laptop = Device("bob", "1"), Device("bob", "2")
+    a.core.hub.attach(phone)
+    a.core.hub.attach(laptop)
+    await a.send("alice", direct, "m1")
+    state = await a.core.unread.mark_read("bob", direct, up_to_seq=1, origin="1")
+    assert ReadSynced(state) in laptop.events and ReadSynced(state) not in phone.events
+
+
+async def test_ticks_move_with_a_read_up_to_and_not_with_a_sparse_one(a: FaultyNode, direct: str) -> None:
+    ticks: list[tuple[str, str, int]] = []
+    a.core.unread.on_read = lambda *tick: ticks.append(tick)
+    await a.send("alice", direct, "m1")
+    await a.core.unread.mark_read("bob", direct, seqs=[1])
+    assert ticks == []
+    await a.core.unread.mark_read("bob", direct, up_to_seq=1)  # the cursor is there already, the tick is not
+    assert ticks == [("bob", direct, 1)]
+    await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    assert len(ticks) == 1
+    assert (await a.core.tables.get("bob", [direct]))[direct].read_seq == 1
+
+
+async def test_marking_unread_lowers_the_cursor_and_leaves_the_ticks(a: FaultyNode, direct: str) -> None:
+    await asyncio.gather(*(a.send("alice", direct, f"m{i}") for i in range(4)))
+    await a.core.unread.mark_read("bob", direct, up_to_seq=4)
+    state = await a.core.unread.mark_unread("bob", direct, from_seq=3)
+    assert (state.read_seq, state.unread_count, state.first_unread_seq) == (2, 2, 3)
+    assert (await a.core.tables.get("bob", [direct]))[direct].read_seq == 4
+
+
+async def test_ten_devices_reading_at_once_end_where_all_have_read(a: FaultyNode, b: FaultyNode, direct: str) -> None:
+    await asyncio.gather(*(a.send("alice", direct, f"m{i}") for i in range(20)))
+    reads = [node.core.unread.mark_read("bob", direct, seqs=[2 * i + 1]) for i in range(10) for node in (a, b)]
+    await asyncio.gather(*reads)
+    assert await a.unread("bob") == await b.unread("bob") == 10
+    assert await a.wrong() == []
+
+
+# --- when the keyspace does not follow ----------------------------------------------------------------
+
+
+async def test_with_the_keyspace_down_a_mark_is_refused_and_nothing_changes(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    a.keyspace.fail("unread_put", down)
+    with pytest.raises(Unavailable):
+        await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    assert await a.core.tables.get("bob", [direct]) == {}
+    assert await a.unread("bob") == 1
+
+
+@pytest.mark.parametrize("fault", [request_lost, answer_lost])
+async def test_a_read_that_the_keyspace_missed_is_mended_by_asking_again(
+    a: FaultyNode, direct: str, fault: Fault
+) -> None:
+    await a.send("alice", direct, "m1")
+    a.keyspace.fail("unread_read", fault)
+    with pytest.raises(Unavailable):
+        await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    state = await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    assert (state.read_seq, state.unread_count, state.total_unread) == (1, 0, 0)
+    assert await a.wrong() == []
+
+
+async def test_an_unread_mark_that_the_keyspace_missed_is_mended_by_asking_again(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    a.keyspace.fail("unread_chill", request_lost)
+    with pytest.raises(Unavailable):
+        await a.core.unread.mark_unread("bob", direct, from_seq=1)
+    assert (await a.core.unread.mark_unread("bob", direct, from_seq=1)).unread_count == 1
+    assert await a.wrong() == []
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_node_that_dies_between_the_commit_and_the_keyspace_leaves_the_user_cold(
+    a: FaultyNode, b: FaultyNode, direct: str, is_read: bool
+) -> None:
+    await a.send("alice", direct, "m1")
+    await a.send("alice", direct, "m2")
+    await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    a.keyspace.fail("unread_read" if is_read else "unread_chill", request_lost)
+    with pytest.raises(Unavailable):  # as far as the stores can tell, node a is dead from here on
+        if is_read:
+            await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+        else:
+            await a.core.unread.mark_unread("bob", direct, from_seq=1)
+    await let_the_note_run_out(b, "bob")
+    assert await b.unread("bob") == (0 if is_read else 2)
+    assert await b.wrong() == []
+
+
+async def let_the_note_run_out(node: FaultyNode, user_id: str) -> None:
+    """As if HOLD_MS had passed."""
+    note = await node.command("HGET", node.core.keys.mark(user_id), ":put")
+    assert note is not None, "there is no note"
+    await node.command("HSET", node.core.keys.mark(user_id), ":put", "1:" + note.decode().partition(":")[2])
+
+
+async def test_a_mark_leaves_no_note_behind(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=1)
+    await a.core.unread.mark_unread("bob", direct, from_seq=1)
+    assert await a.command("HGET", a.core.keys.mark("bob"), ":put") is None
+
+
+async def test_an_older_change_that_comes_late_does_nothing(a: FaultyNode, b: FaultyNode, direct: str) -> None:
+    await asyncio.gather(*(a.send("alice", direct, f"m{i}") for i in range(3)))
+    late = Gate()
+    a.keyspace.fail("unread_read", late)
+    first = asyncio.create_task(a.core.unread.mark_read("bob", direct, up_to_seq=1))
+    await late.reached.wait()
+    assert (await b.core.unread.mark_read("bob", direct, up_to_seq=3)).unread_count == 0
+    late.opened.set()
+    assert (await first).unread_count == 0
+    assert await b.wrong() == []
+
+
+# --- what counts ------------------------------------------------------------------------------------
+
+
+async def test_own_messages_edits_and_member_changes_do_not_count(a: FaultyNode, group: str) -> None:
+    await a.send("bob", group, "m1")
+    await a.core.sends.edit("bob", group, 1, "better")
+    await a.core.directory.add("alice", group, ["dave"])
+    assert [await a.unread(user_id) for user_id in ("alice", "bob", "carol", "dave")] == [1, 0, 1, 0]
+
+
+async def test_a_deleted_message_does_not_count_even_if_its_set_was_lost(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    await a.send("alice", direct, "m2")
+    await a.command("DEL", a.core.keys.unread("bob", direct))
+    await a.core.sends.delete("alice", direct, 1)
+    assert await a.unread("bob") == 1
+    assert (await a.core.unread.state("bob", direct)).first_unread_seq == 2
+
+
+async def test_the_first_unread_is_known_above_the_cap(settings: Settings) -> None:
+    capped = dataclasses.replace(settings, unread=config.Unread(cap=3))
+    async with open_faulty(capped, "a") as a:
+        view, _ = await a.core.directory.create("alice", kind="direct", members=["bob"])
+        id_ = view.head.conversation_id
+        await a.unread("bob")
+        for i in range(8):
+            await a.send("alice", id_, f"m{i}")
+        state = await a.core.unread.state("bob", id_)
+        assert (state.unread_count, state.unread_capped, state.first_unread_seq) == (3, True, 1)
+        state = await a.core.unread.mark_read("bob", id_, up_to_seq=4)
+        assert (state.unread_count, state.unread_capped, state.first_unread_seq) == (3, True, 5)
+        state = await a.core.unread.mark_read("bob", id_, up_to_seq=5)
+        assert (state.unread_count, state.unread_capped, state.first_unread_seq) == (3, False, 6)
+
+
+async def test_what_was_delivered_does_not_count_under_when_offline(settings: Settings) -> None:
+    offline = dataclasses.replace(settings, unread=config.Unread(policy="when_offline"))
+    async with open_faulty(offline, "a") as a:
+        view, _ = await a.core.directory.create("alice", kind="direct", members=["bob"])
+        id_ = view.head.conversation_id
+        await a.send("alice", id_, "m1")
+        await a.send("alice", id_, "m2")
+        assert await a.unread("bob") == 2
+        a.core.receipts.delivered("bob", {id_: 1}, "phone")
+        await a.core.receipts.flush()
+        assert await a.unread("bob") == 1
+        await a.command("DEL", a.core.keys.mark("bob"))
+        assert await a.unread("bob") == 1
