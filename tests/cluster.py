@@ -132,10 +132,9 @@ class Cluster:
         self.servers.append(server)
         return server
 
-    def add_replica(self, primary: Server, prepare: Callable[[Server], None] = lambda server: None) -> Server:
+    def add_replica(self, primary: Server) -> Server:
         """In step with its primary when this returns. It never promotes itself: a test says when."""
         replica = self.add_server()
-        prepare(replica)
         replica.say("CONFIG", "SET", "cluster-replica-no-failover", "yes")
         primary.meet(replica)
         wait_until(lambda: primary.id() in replica.say("CLUSTER", "NODES"))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 LEAVES = frozenset(("model", "model_push", "errors", "bounds", "clock"))
 LAYERS = ("gateway", "messaging", "routing", "stores")  # each may import what stands after it
-ENTRY = frozenset(("cli", "node", "wiring", "__main__"))  # may import everything
+ENTRY = frozenset(("cli", "node", "opening", "wiring", "__main__"))  # may import everything
 CONFIG = frozenset(("config", "config_values", "config_secret"))
 BANNED_WORDS = frozenset(("manager", "handler", "service", "helper", "util", "utils", "base"))
 MODULE_LINES_MAX = 400

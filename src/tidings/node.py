@@ -25,12 +25,15 @@ from tidings.config_values import SettingsError
 from tidings.errors import StoreError
 from tidings.gateway.auth import AuthSettings
 from tidings.gateway.build import GatewaySettings, build_gateway
+from tidings.gateway.http_devices import DeviceRoutes
+from tidings.gateway.routes import Route
 from tidings.gateway.server import GatewayServer, loop_factory
 from tidings.gateway.usecases import UseCases
 from tidings.messaging.verify import Report as UnreadReport
 from tidings.model import ApiKey
+from tidings.opening import open_tables, sqlite_path
 from tidings.telemetry import Metrics
-from tidings.wiring import Core, open_core, open_tables, sqlite_path
+from tidings.wiring import Core, open_core
 
 log = logging.getLogger("tidings.node")
 T = TypeVar("T")
@@ -51,6 +54,8 @@ async def open_node(settings: Settings, clock: Clock | None = None) -> AsyncIter
     async with open_core(settings, clock) as core:
         gateway = _gateway(core)
         await core.tending.start()
+        core.due.start()
+        core.notify.start()
         try:
             port = await gateway.start(settings.host, settings.port)
             yield Node(core, gateway, port)
@@ -74,6 +79,7 @@ def _gateway(core: Core) -> GatewayServer:
         registry=core.registry,
         router=core.router,
         signals=core.signals,
+        notify=core.notify,
     )
     try:
         return build_gateway(
@@ -88,9 +94,21 @@ def _gateway(core: Core) -> GatewayServer:
             readiness=partial(_readiness, core),
             metrics_page=lambda: (core.metrics.render(), CONTENT_TYPE_LATEST),
             on_connections=core.metrics.connections.set,
+            more_routes=_device_routes(core),
         )
     except ValueError as error:
         raise SettingsError(str(error)) from None
+
+
+def _device_routes(core: Core) -> list[Route]:
+    push = core.settings.push
+    return DeviceRoutes(
+        core.devices,
+        core.clock,
+        providers=core.providers.keys(),
+        webpush_hosts=push.webpush_hosts,
+        vapid_public_key=getattr(core.providers.get("webpush"), "public_key", None),
+    ).routes()
 
 
 async def _readiness(core: Core) -> dict[str, str]:
@@ -116,6 +134,8 @@ async def _leave(core: Core, gateway: GatewayServer) -> None:
     finally:
         await gateway.stop()
         await core.signals.close()
+        await core.due.stop()
+        await core.notify.stop()
         await core.tending.stop()
 
 
@@ -143,7 +163,7 @@ def create_key(settings: Settings, name: str, role: Literal["admin", "readonly"]
 
     async def run() -> str:
         key = f"tk_{Clock().random_id(32)}"
-        tables = await open_tables(settings, Clock(), Metrics())
+        tables, _ = await open_tables(settings, Clock(), Metrics())
         try:
             key_hash = hashlib.sha256(key.encode()).hexdigest()
             await tables.put_api_key(ApiKey(key_hash=key_hash, name=name, role=role, created_ms=Clock().now_ms()))
@@ -176,7 +196,7 @@ def check_tables(settings: Settings, create: bool) -> TablesReport:
     async def run() -> TablesReport:
         if not create and not sqlite_path(settings).exists():
             raise SettingsError(f"there are no tables at {sqlite_path(settings)}; `tidings tables create` makes them")
-        tables = await open_tables(settings, Clock(), Metrics())
+        tables, _ = await open_tables(settings, Clock(), Metrics())
         try:
             await tables.ping()
             return TablesReport(str(sqlite_path(settings)), await tables.store_epoch(), is_ok=True)

@@ -1,23 +1,21 @@
-"""Builds the object graph: the only place that names concrete adapters. Everything else is handed what it uses.
+"""Builds the object graph on the opened stores: everything is handed exactly what it uses, and nobody "the server".
 
-`open_core` is a node without its sockets: what CLI verbs and tests use; node.py puts the gateway on top. A guest uses
-the Valkey of a node that runs on the same data folder, else it starts it for its own time.
+`open_core` is a node without its sockets: what CLI verbs and tests use; node.py puts the gateway on top. opening.py and
+this module are the only places that name concrete adapters.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import cached_property
-from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tidings.bounds import SIGNALS_MAX
 from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.config_values import SettingsError
 from tidings.messaging.access import Access
+from tidings.messaging.acks import Acks
 from tidings.messaging.admitting import Admitting
 from tidings.messaging.conversations import Directory
 from tidings.messaging.deliver import Deliver
@@ -27,7 +25,10 @@ from tidings.messaging.holds import Holds
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.indexing import Indexing
 from tidings.messaging.limiter import Limit, Limiter
+from tidings.messaging.notices import Notices
+from tidings.messaging.notify import Notify
 from tidings.messaging.numbering import Numbering
+from tidings.messaging.pending import Due
 from tidings.messaging.presence import Presences
 from tidings.messaging.rebuild import Rebuilds
 from tidings.messaging.receipts import Receipts
@@ -44,22 +45,18 @@ from tidings.messaging.typists import Typists
 from tidings.messaging.unread import Unread
 from tidings.messaging.verify import Verify
 from tidings.messaging.watching import Watching
+from tidings.opening import LUA, Stores, open_stores
 from tidings.routing.bus import Bus
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
-from tidings.stores import scripts, scripts_routing, scripts_ticks
-from tidings.stores.keys import Keys
-from tidings.stores.keyspace_embedded import EmbeddedValkey
-from tidings.stores.keyspace_folder import running_socket
-from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
-from tidings.stores.ports import Tables
+from tidings.stores.ports_push import Push
+from tidings.stores.push_open import open_providers
 from tidings.stores.scripts import Scripts
+from tidings.stores.scripts_push import PushScripts
 from tidings.stores.scripts_ticks import TickScripts
-from tidings.stores.tables_sqlite import open_sqlite
-from tidings.telemetry import Metrics
 
-LUA = (*scripts.SOURCES.values(), *scripts_ticks.SOURCES.values(), *scripts_routing.SOURCES.values())
+__all__ = ["LUA", "Core", "Stores", "build", "open_core"]
 
 
 @asynccontextmanager
@@ -67,74 +64,8 @@ async def open_core(
     settings: Settings, clock: Clock | None = None, *, is_guest: bool = False
 ) -> AsyncIterator[Core]:
     """The stores opened and the use cases on top of them. A guest may use the Valkey of a running node."""
-    clock, metrics = clock or Clock(), Metrics()
-    async with AsyncExitStack() as stack:
-        url, prefix = await _keyspace_url(settings, clock, stack, is_guest)
-        keyspace = await open_keyspace(url, LUA, clock, metrics.keyspace_commands.inc)
-        stack.push_async_callback(keyspace.close)
-        tables = await open_tables(settings, clock, metrics)
-        stack.push_async_callback(tables.close)
-        yield build(
-            Stores(
-                settings=settings,
-                clock=clock,
-                metrics=metrics,
-                keyspace=keyspace,
-                tables=tables,
-                keys=Keys(prefix),
-            )
-        )
-
-
-async def _keyspace_url(
-    settings: Settings, clock: Clock, stack: AsyncExitStack, is_guest: bool
-) -> tuple[str, str]:
-    """The URL to connect to, and the tenant's prefix."""
-    if settings.keyspace == "embedded":
-        if is_guest and (shared := running_socket(settings.data)) is not None:
-            return shared, ""
-        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        valkey = await EmbeddedValkey.start(settings.data, clock)
-        stack.push_async_callback(valkey.stop)
-        return valkey.url, ""
-    parts = urlsplit(settings.keyspace)
-    if parts.scheme == "redis+cluster":
-        raise SettingsError("keyspace: redis+cluster:// is not supported by this version yet; use redis:// or unix://")
-    query = dict(parse_qsl(parts.query))
-    prefix = query.pop("prefix", "")
-    return urlunsplit(parts._replace(query=urlencode(query))), prefix
-
-
-async def open_tables(settings: Settings, clock: Clock, metrics: Metrics) -> Tables:
-    if not settings.tables.startswith("sqlite"):
-        scheme = settings.tables.partition(":")[0]
-        raise SettingsError(f"tables: {scheme}:// is not supported by this version yet; use sqlite:///path")
-    path = sqlite_path(settings)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return await open_sqlite(
-        path,
-        count_read=lambda table, rows: metrics.rows_read[table].inc(rows),
-        count_write=lambda table, rows: metrics.writes[table].inc(rows),
-        clock=clock,
-    )
-
-
-def sqlite_path(settings: Settings) -> Path:
-    if "://" in settings.tables:
-        return Path(settings.tables.removeprefix("sqlite://"))
-    return settings.data / "tidings.db"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stores:
-    """What remains, opened; with the settings, the clock and the metrics that go with it."""
-
-    settings: Settings
-    clock: Clock
-    metrics: Metrics
-    keyspace: SingleKeyspace
-    tables: Tables
-    keys: Keys
+    async with open_stores(settings, clock or Clock(), is_guest=is_guest) as stores:
+        yield build(stores)
 
 
 def build(stores: Stores) -> Core:
@@ -150,11 +81,14 @@ class Core:
         self.metrics = stores.metrics
         self.keyspace = stores.keyspace
         self.tables = stores.tables
+        self.devices = stores.devices
         self.keys = stores.keys
         self.node_id = stores.settings.node.id
         self.epoch_changes = EpochChanges()
         stores.keyspace.on_epoch(self.epoch_changes.note)
+        stores.keyspace.on_epoch(self.due.epoch_changed)
         self.unread.on_read = self.receipts.read
+        self.unread.on_change = self.notify.badge
 
     def _count_repair(self, what: str, n: int) -> None:
         self.metrics.repairs[what].inc(n)
@@ -235,6 +169,7 @@ class Core:
             unread=self.unread,
             ticks=Ticks(self.keyspace, TickScripts(self.keys), self.tables),
             router=self.router,
+            on_delivered=self.due.received,
         )
 
     @cached_property
@@ -261,7 +196,12 @@ class Core:
     @cached_property
     def indexing(self) -> Indexing:
         return Indexing(
-            self.keyspace, self.scripts, self.tables, self.epoch_changes, self.registry.lease_time_ms
+            self.keyspace,
+            self.scripts,
+            self.tables,
+            self.epoch_changes,
+            self.registry.lease_time_ms,
+            self.due.calls,
         )
 
     @cached_property
@@ -333,6 +273,47 @@ class Core:
             scripts=self.scripts,
             clock=self.clock,
             members_max=self.settings.members_max,
+        )
+
+    # --- those who are not there ----------------------------------------------------------------------
+
+    @cached_property
+    def push_scripts(self) -> PushScripts:
+        return PushScripts(self.keys)
+
+    @cached_property
+    def providers(self) -> Mapping[str, Push]:
+        try:
+            return open_providers(self.settings.push, self.clock)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+
+    @cached_property
+    def notify(self) -> Notify:
+        has_preview = self.settings.push.preview
+        return Notify(
+            keyspace=self.keyspace,
+            scripts=self.push_scripts,
+            acks=Acks(self.keyspace, self.keys),
+            devices=self.devices,
+            notices=Notices(self.access, self.tables, self.unread, has_preview=has_preview),
+            providers=self.providers,
+            clock=self.clock,
+            node_id=self.node_id,
+            count=lambda provider, outcome: self.metrics.push[provider, outcome].inc(),
+        )
+
+    @cached_property
+    def due(self) -> Due:
+        return Due(
+            keyspace=self.keyspace,
+            scripts=self.push_scripts,
+            access=self.access,
+            tables=self.tables,
+            pending=self.devices,
+            notify=self.notify,
+            clock=self.clock,
+            grace_s=self.settings.push.grace_s,
         )
 
     # --- beside answering -----------------------------------------------------------------------------

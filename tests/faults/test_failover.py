@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, Server, core_on, low_port, running_cluster
+from tests.cluster import Cluster, core_on, low_port, running_cluster
 from tests.proxy import Proxy, open_proxy
 from tests.valkey import ValkeyProcess, eventually, start_valkey
 from tidings import wiring
@@ -249,21 +249,16 @@ async def test_a_quiet_failover_is_noticed_by_whoever_looks_next(pair: Pair, peo
 # --- a shard of a cluster -------------------------------------------------------------------------
 
 
+COPIER = ("--user", "copier", "on", ">copies", "~*", "&*", "+@all", "--masteruser", "copier", "--masterauth", "copies")
+
+
 class Shards:
     """A cluster whose first shard has a replica. Replicas sign in as a user of their own, who can be locked out."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        for server in cluster.servers:
-            self._prepare(server)
         self.primary = cluster.servers[0]
-        self.replica = cluster.add_replica(self.primary, self._prepare)
-
-    @staticmethod
-    def _prepare(server: Server) -> None:
-        server.say("ACL", "SETUSER", "copier", "on", ">copies", "~*", "&*", "+@all")
-        server.say("CONFIG", "SET", "masteruser", "copier")
-        server.say("CONFIG", "SET", "masterauth", "copies")
+        self.replica = cluster.add_replica(self.primary)
 
     async def cut_replication(self, key: str) -> int:
         primary, replica = self.primary, self.replica
@@ -283,14 +278,13 @@ class Shards:
     async def bring_back(self) -> None:
         """Who was the primary comes back with its old data, finds that it is none, and copies its successor."""
         self.replica.start()
-        self._prepare(self.replica)
         self.replica.say("CONFIG", "SET", "cluster-replica-no-failover", "yes")
         await eventually(lambda: b"master_link_status:up" in self.replica.command("INFO", "replication"), within_s=30)
 
 
 @pytest.fixture
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
-    with running_cluster(tmp_path_factory.mktemp("f"), args=("--appendonly", "yes")) as cluster:
+    with running_cluster(tmp_path_factory.mktemp("f"), args=("--appendonly", "yes", *COPIER)) as cluster:
         yield Shards(cluster)
 
 

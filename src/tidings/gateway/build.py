@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidings.clock import Clock
@@ -39,6 +39,7 @@ def build_gateway(
     readiness: Readiness,
     metrics_page: MetricsPage,
     on_connections: Callable[[int], None] = lambda count: None,
+    more_routes: Sequence[Route] = (),
 ) -> GatewayServer:
     """Raises ValueError, with one line for the operator, when the settings cannot be served."""
     auth = Auth(settings.auth, accounts, clock)
@@ -46,7 +47,7 @@ def build_gateway(
     dev_secret = settings.auth.secret if settings.is_dev else None
     pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page)
     account_routes = AccountRoutes(accounts, auth, clock, connections.revoke, dev_secret)
-    routes = [*pages.routes(), *account_routes.routes(), *_use_case_routes(cases)]
+    routes = [*pages.routes(), *account_routes.routes(), *_use_case_routes(cases), *more_routes]
     pages.publish(openapi_of(routes), asyncapi_of())
     allowed = frozenset(settings.allowed_origins)
     app = HttpApp(routes, auth, cases.limiter, clock, allowed)

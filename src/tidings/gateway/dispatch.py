@@ -82,6 +82,8 @@ class Dispatch:
         """Acknowledgements of one or several frames, folded together by the connection."""
         await self._cases.limiter.admit("read", outbound.user_id)
         self._cases.receipts.delivered(outbound.user_id, acks, outbound.connection_id)
+        if self._cases.notify is not None:
+            self._cases.notify.acknowledged(outbound.user_id, outbound.device, acks)
 
     async def answer(self, outbound: Outbound, frame: protocol.ClientFrame) -> bytes | None:
         """The answer's bytes; None when none is wanted."""

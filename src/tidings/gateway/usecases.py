@@ -176,6 +176,10 @@ class Signals(Protocol):
     async def presence(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[Presence]: ...
 
 
+class Notify(Protocol):
+    def acknowledged(self, user_id: str, device: str | None, acks: Mapping[str, int]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class UseCases:
     hub: Hub
@@ -190,3 +194,4 @@ class UseCases:
     registry: Registry | None = None  # without it no other node knows of the connections here
     router: Router | None = None  # without it a revocation closes sockets of this node only
     signals: Signals | None = None  # without it typing and watch are taken and nobody hears of them
+    notify: Notify | None = None  # without it nobody is pushed to, so nothing is noted per device

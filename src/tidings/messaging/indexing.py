@@ -9,7 +9,7 @@ COLD, so that it shows nothing to them. Used by send.py and repair.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from tidings.errors import Unavailable
@@ -34,12 +34,14 @@ class Indexing:
         tables: Tables,
         epoch_changes: Callable[[], int],
         lease_time_ms: Callable[[], int],
+        due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
         self._tables = tables
         self._epoch_changes = epoch_changes
         self._lease_time_ms = lease_time_ms  # 0: leases are not wanted
+        self._due_calls = due_calls  # what records that somebody looks who has not acknowledged (pending.py)
 
     async def index(self, works: Sequence[tuple[Roster, Sequence[Entry]]], *, since: int) -> list[dict[str, Indexed]]:
         """What each member sees now. `since`: epoch_changes() when the batch began.
@@ -69,9 +71,10 @@ class Indexing:
         # Asked after the index calls: who leaves later than this is taken out of the inbox by the change itself.
         keys = [self._scripts.keys.conv(roster.head.conversation_id) for roster in changing]
         calls += [plain(key, b"HGET", key, b"members_seq") for key in keys]
+        calls += self._due_calls(_last_messages(works))
         replies = iter(await self._keyspace.run(calls) if calls else ())
         answers = [{user_id: next(replies) for user_id in group} for group in users]
-        for roster, members_seq in zip(changing, replies, strict=True):
+        for roster, members_seq in zip(changing, replies, strict=False):
             if int(members_seq or 0) > roster.members_seq:
                 await self._hide_from_left(roster)
         return answers
@@ -135,6 +138,14 @@ class Indexing:
             version=status.version if status else 0,
             cursor=entry.seq_no,
         )
+
+
+def _last_messages(works: Sequence[tuple[Roster, Sequence[Entry]]]) -> Iterator[tuple[str, int]]:
+    """(conversation_id, sent_ms) of the last message of each group that has one."""
+    for roster, entries in works:
+        last_ms = max((entry.sent_ms for entry in entries if entry.kind == "message"), default=0)
+        if last_ms:
+            yield roster.head.conversation_id, last_ms
 
 
 def _flat(entries: Sequence[Entry], but: str | None = None) -> tuple[Arg, ...]:

@@ -2,25 +2,28 @@
 
 message_status holds the marks. Reading moves both (unread.py puts them with the cursor and tells `read`);
 `message.delivered` moves the delivered mark alone. Both are coalesced: the last value per member and conversation is
-written, then pushed as `receipt` to those whose messages it concerns.
+written, then pushed as `receipt` to those whose messages it concerns. What a store refuses for the moment waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
-from tidings.bounds import PAGE_MAX, RECEIPT_WRITE_S, RECEIPTS_WAITING_MAX
-from tidings.errors import NotFound, Problem, StoreError
+from tidings.bounds import PAGE_MAX, RECEIPT_WRITE_S, RECEIPTS_WAITING_MAX, RESUME_ENTRIES_MAX
+from tidings.errors import NotFound, StoreError
 from tidings.messaging.access import Access, Roster
-from tidings.messaging.ticks import Raise, Ticks
+from tidings.messaging.ticks import Moved, Raise, Ticks
 from tidings.messaging.unread import Unread
-from tidings.model import Receipt
+from tidings.model import Entry, Receipt
 from tidings.routing.router import Router
 from tidings.stores.ports import Conversations, Messages, Statuses
 
 log = logging.getLogger("tidings.receipts")
+_TOGETHER = 500  # receipts written in one go
+Waiting = dict[tuple[str, str], tuple[int, int]]  # conversation_id, user_id -> delivered, read
 
 
 class Receipts:
@@ -44,8 +47,9 @@ class Receipts:
         self._ticks = ticks
         self._router = router
         self._on_delivered = on_delivered
-        self._waiting: dict[tuple[str, str], tuple[int, int]] = {}
+        self._waiting: Waiting = {}
         self._writing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
 
     def delivered(self, user_id: str, acks: dict[str, int], origin: str) -> None:
         """A device has everything up to these. Never blocks; a foreign conversation is ignored in silence."""
@@ -57,21 +61,36 @@ class Receipts:
         self._note(conversation_id, user_id, seq_no, seq_no)
 
     async def flush(self) -> None:
-        """Write and tell what waits, now."""
-        waiting, self._waiting = self._waiting, {}
-        raises = [one for key, marks in waiting.items() if (one := await self._allowed(*key, *marks))]
-        if not raises:
-            return
-        await self._statuses.deliver([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
-        before = await self._ticks.raise_all(raises)
-        for conversation_id, user_id, delivered, _ in raises:
-            await self._unread.delivered(user_id, conversation_id, delivered)
-        self._on_delivered(raises)
-        await self._tell(raises, before)
+        """Write and tell what waits, now. Raises StoreError: then it waits on."""
+        async with self._turn:  # a flush that is under way is finished first: when this one returns, all is written
+            while self._waiting:
+                some = dict(islice(self._waiting.items(), _TOGETHER))
+                for key in some:
+                    del self._waiting[key]
+                try:
+                    await self._write(some)
+                except StoreError:
+                    for key, marks in some.items():
+                        self._keep(key, *marks)
+                    raise
 
     async def lowest(self, roster: Roster, *, but: str) -> tuple[int, int]:
         """(delivered, read): what all members other than `but` have."""
         return await self._ticks.lowest(roster, but=but)
+
+    async def standing(self, roster: Roster, user_id: str, read_seq: int) -> tuple[int, int]:
+        """`lowest` for a member who comes back, having read up to here.
+
+        What a member read is in the table before it becomes a tick. The node may have died between the two; whoever
+        comes back makes up for it.
+        """
+        if read_seq > 0:
+            conversation_id = roster.head.conversation_id
+            raises = [(conversation_id, user_id, read_seq, read_seq)]
+            moved = await self._ticks.raise_all(raises, {conversation_id: roster})
+            if moved[0].before is not None:  # else the marks were built from the tables, and nothing is news
+                await self._tell(raises, moved)
+        return await self.lowest(roster, but=user_id)
 
     async def of_message(
         self, user_id: str, conversation_id: str, seq_no: int
@@ -89,14 +108,18 @@ class Receipts:
                 states[0 if read >= seq_no else 1 if delivered >= seq_no else 2].append(member_id)
         return states
 
+    # --- writing ------------------------------------------------------------------------------------
+
     def _note(self, conversation_id: str, user_id: str, delivered: int, read: int) -> None:
-        key = (conversation_id, user_id)
+        self._keep((conversation_id, user_id), delivered, read)
+        if self._waiting and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.get_running_loop().create_task(self._write_later(), name="receipts")
+
+    def _keep(self, key: tuple[str, str], delivered: int, read: int) -> None:
         if key not in self._waiting and len(self._waiting) >= RECEIPTS_WAITING_MAX:
             return  # a lost receipt is sent again with the next
         earlier = self._waiting.get(key, (0, 0))
         self._waiting[key] = (max(delivered, earlier[0]), max(read, earlier[1]))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write_later(), name="receipts")
 
     async def _write_later(self) -> None:
         while self._waiting:
@@ -104,37 +127,63 @@ class Receipts:
             try:
                 await self.flush()
             except StoreError as error:
-                log.info("receipts come with the next: %s", error)
+                log.info("receipts wait for the stores: %s", error)
 
-    async def _allowed(self, conversation_id: str, user_id: str, delivered: int, read: int) -> Raise | None:
-        """Clamped to the head; None where the user is no member."""
-        try:
-            await self._access.authorize(user_id, conversation_id, "read")
-            heads = await self._conversations.heads([conversation_id])
-        except (Problem, StoreError):
-            return None
-        head = heads[conversation_id].head if conversation_id in heads else 0
-        marks = min(delivered, head), min(read, head)
-        return (conversation_id, user_id, *marks) if marks[0] > 0 else None
+    async def _write(self, waiting: Waiting) -> None:
+        rosters = await self._rosters({conversation_id for conversation_id, _ in waiting})
+        heads = await self._conversations.heads(rosters)
+        raises = [
+            (id_, user_id, min(delivered, heads[id_].head), min(read, heads[id_].head))
+            for (id_, user_id), (delivered, read) in waiting.items()
+            if id_ in heads and user_id in rosters[id_].members and min(delivered, heads[id_].head) > 0
+        ]
+        if not raises:
+            return
+        await self._statuses.deliver([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
+        self._on_delivered(raises)
+        for conversation_id, user_id, delivered, _ in raises:
+            await self._unread.delivered(user_id, conversation_id, delivered)
+        await self._tell(raises, await self._ticks.raise_all(raises, rosters))
 
-    async def _tell(self, raises: Sequence[Raise], before: Sequence[tuple[int, int]]) -> None:
+    async def _rosters(self, conversation_ids: set[str]) -> dict[str, Roster]:
+        """Those that exist, with their members as of now."""
+        found = await asyncio.gather(*(self._access.fresh(id_) for id_ in conversation_ids))
+        return {id_: roster for id_, roster in zip(conversation_ids, found, strict=True) if roster is not None}
+
+    # --- telling ------------------------------------------------------------------------------------
+
+    async def _tell(self, raises: Sequence[Raise], moved: Sequence[Moved]) -> None:
         """To the senders of what is newly delivered or read; one look at the log per conversation."""
-        moved: dict[str, list[tuple[str, int, int, int]]] = {}
-        for (conversation_id, user_id, delivered, read), (old_delivered, old_read) in zip(raises, before, strict=True):
-            if delivered > old_delivered or read > old_read:
-                lowest = min(old_delivered if delivered > old_delivered else delivered, old_read if read else delivered)
-                marks = (user_id, max(delivered, old_delivered), max(read, old_read), lowest)
-                moved.setdefault(conversation_id, []).append(marks)
-        for conversation_id, members in moved.items():
-            top = max(max(delivered, read) for _, delivered, read, _ in members)
-            entries = await self._messages.page(
-                conversation_id, after=0, before=top + 1, limit=PAGE_MAX, newest_first=True
-            )
-            for user_id, delivered, read, lowest in members:
-                senders = {e.sender_id for e in entries if e.kind == "message" and e.seq_no > lowest}
+        news: dict[str, dict[str, Moved]] = {}
+        for (conversation_id, user_id, _, _), now in zip(raises, moved, strict=True):
+            if now.before != (now.delivered, now.read):
+                news.setdefault(conversation_id, {})[user_id] = now
+        for conversation_id, members in news.items():
+            entries = await self._concerned(conversation_id, members)
+            for user_id, now in members.items():
+                senders = {
+                    entry.sender_id
+                    for after, up_to in _stretches(now)
+                    for entry in entries
+                    if after < entry.seq_no <= up_to
+                }
                 for sender_id in senders - {user_id, None}:
                     assert sender_id is not None
-                    self._router.push(sender_id, Receipt(conversation_id, user_id, delivered, read))
+                    self._router.push(sender_id, Receipt(conversation_id, user_id, now.delivered, now.read))
+
+    async def _concerned(self, conversation_id: str, members: Mapping[str, Moved]) -> list[Entry]:
+        """Messages in the stretch that some mark went over; of a long one the latest."""
+        top = max(max(now.delivered, now.read) for now in members.values())
+        after = max(min(_first(now) for now in members.values()), top - RESUME_ENTRIES_MAX)
+        entries: list[Entry] = []
+        before = top + 1
+        while before > after + 1:
+            page = await self._messages.page(
+                conversation_id, after=after, before=before, limit=PAGE_MAX, newest_first=True
+            )
+            entries += page
+            before = page[-1].seq_no if len(page) == PAGE_MAX else 0
+        return [entry for entry in entries if entry.kind == "message"]
 
     async def _sender(self, conversation_id: str, seq_no: int) -> str | None:
         entries = await self._messages.page(
@@ -143,3 +192,13 @@ class Receipts:
         if not entries:
             raise NotFound("no such message")
         return entries[0].sender_id
+
+
+def _stretches(now: Moved) -> list[tuple[int, int]]:
+    """(after, up to) of each mark that moved. Where the earlier marks are not known, a page of it is told again."""
+    before = now.before or (max(0, now.delivered - PAGE_MAX), max(0, now.read - PAGE_MAX))
+    return [(old, new) for old, new in zip(before, (now.delivered, now.read), strict=True) if new > old]
+
+
+def _first(now: Moved) -> int:
+    return min((after for after, _ in _stretches(now)), default=max(now.delivered, now.read))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 
-from tidings.bounds import PAGE_MAX, RESUME_CONVERSATIONS_MAX, RESUME_ENTRIES_MAX
-from tidings.errors import NotFound
+import msgspec
+
+from tidings.bounds import PAGE_MAX, RESUME_ENTRIES_MAX
+from tidings.errors import Close, NotFound
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.receipts import Receipts
@@ -22,6 +24,8 @@ from tidings.routing.hub import Outbound
 from tidings.stores.ports import Conversations
 
 _TOGETHER = 8  # conversations of one client read at the same time
+_WRITTEN = 20  # entries between two looks whether the reader keeps up: 20 of the largest are a third of its queue
+_PATIENCE_S = 10.0  # a reader that does not take them in this time is slow
 
 
 class Resume:
@@ -43,44 +47,66 @@ class Resume:
 
     async def catch_up(self, outbound: Outbound, resume: dict[str, int], since: int | None) -> None:
         """Push what was missed. The caller holds live events back meanwhile."""
-        named = list(resume.items())[:RESUME_CONVERSATIONS_MAX]
+        named = list(resume.items())
+        writing = asyncio.Lock()
         for start in range(0, len(named), _TOGETHER):
             chunk = named[start : start + _TOGETHER]
-            await asyncio.gather(*(self._conversation(outbound, id_, seq_no) for id_, seq_no in chunk))
-            await outbound.drained()
+            await asyncio.gather(*(self._conversation(outbound, writing, id_, seq_no) for id_, seq_no in chunk))
         if since is not None:
             await self._others(outbound, resume, since)
 
-    async def _conversation(self, outbound: Outbound, conversation_id: str, seq_no: int) -> None:
+    async def _conversation(
+        self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int
+    ) -> None:
+        """Several are read at the same time; one at a time is written, as fast as the reader takes it."""
         try:
             roster = await self._access.authorize(outbound.user_id, conversation_id, "read")
         except NotFound:
             outbound.push_now(ConversationRemoved(conversation_id))
             return
+        # Read once, before the entries. What is committed later is routed later, to a connection that is known by now.
         head = await self._head(conversation_id)
         is_reset = seq_no > head
         after = max(0 if is_reset else seq_no, roster.visible_after(outbound.user_id))
-        entries = await self._entries(conversation_id, after)
-        to_seq = entries[-1].seq_no if entries else after
-        is_complete = to_seq >= await self._head(conversation_id)
-        tail = await self._tail(outbound, roster, after, to_seq, is_complete, is_reset)
-        for entry in entries:
-            outbound.push_now(MessageNew(entry, None, False, None))
-        outbound.push_now(tail)
-        if is_complete:
+        first = await self._slots.after(conversation_id, after, PAGE_MAX)
+        resumed = await self._standing(outbound, roster, after, is_reset)
+        async with writing:
+            to_seq = await self._write(outbound, conversation_id, after, first)
+            # Before anything live: also where more is to come as history, what was replayed is not pushed again.
             outbound.resumed[conversation_id] = to_seq
+            outbound.push_now(msgspec.structs.replace(resumed, to_seq=to_seq, complete=to_seq >= head))
 
-    async def _tail(
-        self, outbound: Outbound, roster: Roster, after: int, to_seq: int, is_complete: bool, is_reset: bool
-    ) -> Resumed:
+    async def _write(self, outbound: Outbound, conversation_id: str, after: int, page: list[Entry]) -> int:
+        """Page by page up to RESUME_ENTRIES_MAX; the seq that was reached."""
+        to_seq = after
+        while page:
+            for start in range(0, len(page), _WRITTEN):
+                for entry in page[start : start + _WRITTEN]:
+                    outbound.push_now(MessageNew(entry, None, False, None))
+                await self._keep_pace(outbound)
+            to_seq = page[-1].seq_no
+            is_more = len(page) == PAGE_MAX and to_seq - after < RESUME_ENTRIES_MAX
+            page = await self._slots.after(conversation_id, to_seq, PAGE_MAX) if is_more else []
+        return to_seq
+
+    async def _keep_pace(self, outbound: Outbound) -> None:
+        """Others wait for their turn meanwhile, so not for ever."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await outbound.drained()
+        except TimeoutError:
+            outbound.close(Close.SLOW)
+
+    async def _standing(self, outbound: Outbound, roster: Roster, after: int, is_reset: bool) -> Resumed:
+        """How the conversation stands for the member, before anything of it is replayed."""
         conversation_id, user_id = roster.head.conversation_id, outbound.user_id
         state = await self._unread.state(user_id, conversation_id)
-        delivered_all, read_all = await self._receipts.lowest(roster, but=user_id)
+        delivered_all, read_all = await self._receipts.standing(roster, user_id, state.read_seq)
         return Resumed(
             conversation_id=conversation_id,
             from_seq=after + 1,
-            to_seq=to_seq,
-            complete=is_complete,
+            to_seq=after,
+            complete=False,
             reset=is_reset,
             read_seq=state.read_seq,
             unread_count=state.unread_count,
@@ -91,15 +117,6 @@ class Resume:
     async def _head(self, conversation_id: str) -> int:
         heads = await self._conversations.heads([conversation_id])
         return heads[conversation_id].head if conversation_id in heads else 0
-
-    async def _entries(self, conversation_id: str, after: int) -> list[Entry]:
-        entries: list[Entry] = []
-        while len(entries) < RESUME_ENTRIES_MAX:
-            found = await self._slots.after(conversation_id, after + len(entries), PAGE_MAX)
-            entries += found
-            if len(found) < PAGE_MAX:
-                break
-        return entries
 
     async def _others(self, outbound: Outbound, named: dict[str, int], since: int) -> None:
         """Conversations the client did not name, with a message or a join since then."""

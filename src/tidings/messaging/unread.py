@@ -93,6 +93,7 @@ class Unread:
         self._rebuilds = rebuilds
         self._router = router
         self._is_delivered_seen = is_delivered_seen
+        self.on_change: Callable[[str], None] = lambda user_id: None  # notify.py: the badge
         self.on_read: Callable[[str, str, int], None] = lambda user_id, conversation_id, seq_no: None  # receipts.py
 
     async def mark_read(
@@ -284,4 +285,5 @@ class Unread:
     def _synced(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:
         """Tell the user's other devices."""
         self._router.push(user_id, ReadSynced(state), but=origin)
+        self.on_change(user_id)
         return state

@@ -1,7 +1,8 @@
 """Node to node: each node listens to one sharded channel, and what others have for it comes in one publish per turn.
 
-Publishing is at most once. That is enough, because nothing depends on it: a missed entry shows as a gap and is read
-from the log, and after every (re)subscribe the node reads what changed for its users (`on_subscribed`).
+A publish that the keyspace did not answer is repeated; one that nobody heard is not. That is enough, because nothing
+depends on it: a missed entry shows as a gap and is read from the log, a repeated one is known, and after every
+(re)subscribe the node reads what changed for its users (`on_subscribed`). Posted to by deliver.py and router.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tidings.bounds import BUS_BYTES_MAX
+from tidings.bounds import BUS_BYTES_MAX, BUS_WAITING_MAX, KEYSPACE_RETRY_S
 from tidings.errors import StoreError
 from tidings.model import Entry, Event, Presence, Typing
 from tidings.stores.calls import Keyspace, Subscription, plain
@@ -93,7 +94,14 @@ class Bus:
     def is_up(self) -> bool:
         return self._feed is not None and self._feed.is_up
 
+    async def settle(self) -> None:
+        """Returns when everything posted has left."""
+        while self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
     async def close(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
         if self._feed is not None:
             await self._feed.close()
 
@@ -113,17 +121,28 @@ class Bus:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, {}
-                calls = [
-                    plain(channel, b"SPUBLISH", channel, payload)
-                    for node_id, items in waiting.items()
-                    for channel in [self._keys.bus(node_id)]
-                    for payload in _payloads(items)
-                ]
-                await self._keyspace.run(calls)
-        except StoreError as error:
-            log.info("not published: %s", error)  # the receivers find the gap, or resubscribe
+                outcomes = await asyncio.gather(*(self._publish(*pair) for pair in waiting.items()))
+                if not all(outcomes):
+                    self._keep([pair for pair, is_out in zip(waiting.items(), outcomes, strict=True) if not is_out])
+                    await asyncio.sleep(KEYSPACE_RETRY_S)
         finally:
             self._flushing = None
+
+    async def _publish(self, node_id: str, items: list[Item]) -> bool:
+        """Each node by itself: where one cannot be told now, the others are not told twice."""
+        channel = self._keys.bus(node_id)
+        try:
+            await self._keyspace.run([plain(channel, b"SPUBLISH", channel, one) for one in _payloads(items)])
+        except StoreError as error:
+            log.info("not published yet: %s", error)
+            return False
+        return True
+
+    def _keep(self, refused: list[tuple[str, list[Item]]]) -> None:
+        """Again, ahead of what came since; but not what was true for a moment only."""
+        for node_id, items in refused:
+            lasting = [item for item in (*items, *self._waiting.get(node_id, ())) if not isinstance(item, Signal)]
+            self._waiting[node_id] = lasting[-BUS_WAITING_MAX:]
 
 
 def _payloads(items: list[Item]) -> list[bytes]:

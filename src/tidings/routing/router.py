@@ -1,7 +1,8 @@
 """An event to every device of a user, wherever it is connected: local sockets at once, other nodes through the bus.
 
 For everything but entries, whose nodes come with the index call (messaging/deliver.py). What is queued in one turn is
-looked up together. Lost events are harmless: each is either repeated by the next one or read again by the client.
+looked up together, and waits in its order while the keyspace is down. A lost event is harmless: each is either repeated
+by the next one or read again by the client. A close is told to every node, so that it depends on no lease.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S
 from tidings.errors import Close, StoreError
 from tidings.model import Event
 from tidings.routing.bus import Bus, Closing, Item, Pushed
@@ -39,7 +41,13 @@ class Router:
         """Every connection of a user, on every node."""
         for outbound in list(self._hub.of_user(user_id)):
             outbound.close(code)
-        self._elsewhere(user_id, Closing(code, user_id))
+        for node_id in self._registry.others:
+            self._bus.post(node_id, Closing(code, user_id))
+
+    async def settle(self) -> None:
+        """Returns when every event is on the bus."""
+        while self._sending is not None:
+            await asyncio.wait([self._sending])
 
     def take(self, item: Pushed | Closing) -> None:
         """What another node has for ours."""
@@ -61,12 +69,18 @@ class Router:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
-                nodes = await self._registry.nodes_of({user_id for user_id, _ in waiting})
-                for node_id, user_ids in nodes.items():
-                    for user_id, item in waiting:
-                        if user_id in user_ids:
-                            self._bus.post(node_id, item)
-        except StoreError as error:
-            log.info("events not routed: %s", error)
+                try:
+                    await self._post(waiting)
+                except StoreError as error:
+                    log.info("events not routed yet: %s", error)
+                    self._waiting = (waiting + self._waiting)[-BUS_WAITING_MAX:]
+                    await asyncio.sleep(KEYSPACE_RETRY_S)
         finally:
             self._sending = None
+
+    async def _post(self, waiting: list[tuple[str, Item]]) -> None:
+        nodes = await self._registry.nodes_of({user_id for user_id, _ in waiting})
+        for node_id, user_ids in nodes.items():
+            for user_id, item in waiting:
+                if user_id in user_ids:
+                    self._bus.post(node_id, item)

@@ -20,6 +20,7 @@ from tidings.errors import Unavailable
 from tidings.stores.keyspace_wire import Address, connect_to
 
 log = logging.getLogger("tidings.keyspace")
+_PROBES_MAX = round(KEYSPACE_COMMAND_S / BUS_PROBE_S)  # unanswered in a row: the server is gone
 _pack = cast(Callable[[tuple[str, ...]], bytes], hiredis.pack_command)
 
 
@@ -66,7 +67,7 @@ class Feed:
             self._ear.cut()
 
     async def _subscribe(self) -> Ear:
-        ear = Ear(self._channel, self._on_message, self._is_cut.set, self._clock)
+        ear = Ear(self._on_message, self._is_cut.set)
         address = self._address = self._locate()
         try:
             async with asyncio.timeout(KEYSPACE_CONNECT_S):
@@ -75,6 +76,9 @@ class Feed:
                     ear.say("AUTH", *([address.user] if address.user else []), address.password)
                 ear.say("SSUBSCRIBE", self._channel)
                 await ear.subscribed.wait()
+        except asyncio.CancelledError:
+            ear.cut()  # nobody holds it yet, so nobody else would end it
+            raise
         except (OSError, TimeoutError) as error:
             ear.cut()
             raise Unavailable(f"{address.label}: no subscription ({error or 'no answer'})") from error
@@ -108,16 +112,12 @@ class Feed:
 class Ear(asyncio.Protocol):
     """One life of the connection."""
 
-    def __init__(
-        self, channel: str, on_message: Callable[[bytes], None], on_cut: Callable[[], None], clock: Clock
-    ) -> None:
-        self._channel = channel.encode()
+    def __init__(self, on_message: Callable[[bytes], None], on_cut: Callable[[], None]) -> None:
         self._on_message = on_message
         self._on_cut = on_cut
-        self._clock = clock
         self._reader = hiredis.Reader(notEnoughData=None)
         self._transport: asyncio.Transport | None = None
-        self._heard_s = clock.monotonic_s()
+        self._probes = 0  # since anything was heard
         self.subscribed = asyncio.Event()  # set when the answer came, or never will
         self.is_subscribed = False
         self.refusal = ""
@@ -127,8 +127,13 @@ class Ear(asyncio.Protocol):
             self._transport.write(_pack(words))
 
     def probe(self) -> None:
-        """Say PING; a server that has been silent for too long is gone."""
-        if self._clock.monotonic_s() - self._heard_s > KEYSPACE_COMMAND_S:
+        """Say PING; a server that leaves too many without an answer is gone.
+
+        Probes are counted, not seconds: a process that was stopped itself has not listened, and what was published
+        meanwhile waits to be read.
+        """
+        self._probes += 1
+        if self._probes > _PROBES_MAX:
             self.cut()
         else:
             self.say("PING")
@@ -144,7 +149,7 @@ class Ear(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._heard_s = self._clock.monotonic_s()
+        self._probes = 0
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidings.bounds import INDEX_TTL_S
 from tidings.stores.calls import Call
 from tidings.stores.keys import Keys
 from tidings.stores.library import Library
@@ -13,4 +14,5 @@ SOURCES = _library.sources
 
 def session_release(keys: Keys, user_id: str, device: str, *, lease: str, now_ms: int) -> Call[bool]:
     """True: noted. False: the device is live on another connection."""
-    return _library.call("session_release", (keys.session(user_id),), (device, lease, now_ms), bool, has_epoch=False)
+    args = (device, lease, now_ms, INDEX_TTL_S)
+    return _library.call("session_release", (keys.session(user_id),), args, bool, has_epoch=False)

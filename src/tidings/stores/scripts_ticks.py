@@ -1,7 +1,8 @@
 """Stubs of the tick scripts: how far each member of a conversation has received and read.
 
 Marks only go forward, so a build and a raise commute: whichever comes last, the higher mark stands. The built marker is
-a field of the conversation's hash, with the epoch and the members_seq it was built for; anything else is COLD.
+a field of the conversation's hash, with the epoch and the members_seq it was built for and how many members there were;
+anything else is COLD.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ class TickScripts:
 
     def ticks_raise(
         self, conversation_id: str, user_id: str, *, delivered_seq: int, read_seq: int
-    ) -> Call[tuple[int, int]]:
-        """(delivered, read) as they were before."""
-        keys = (self.keys.delivered(conversation_id), self.keys.readby(conversation_id))
-        args = (user_id, delivered_seq, read_seq, INDEX_TTL_S)
-        return _library.call("ticks_raise", keys, args, lambda reply: (reply[0], reply[1]), has_epoch=False)
+    ) -> Call[tuple[int, int] | None]:
+        """(delivered, read) as they were before. None: raised, but COLD, so what they were is not known."""
+        return _library.call(
+            "ticks_raise",
+            self._keys(conversation_id),
+            (user_id, delivered_seq, read_seq, INDEX_TTL_S),
+            lambda reply: (reply[0], reply[1]) if reply[2] else None,
+        )
 
     def ticks_lowest(self, conversation_id: str, *, members_seq: int, but: str) -> Call[tuple[int, int] | None]:
         """(delivered, read) of everybody but one. None: COLD."""

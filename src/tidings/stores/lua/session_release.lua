@@ -2,7 +2,7 @@
 -- session_release: a device's connection is gone: note when, unless the device is live on another connection already.
 -- Atomic because a late word of the old connection must not erase the new one's.
 -- KEYS  session
--- ARGV  device  lease  now_ms
+-- ARGV  device  lease  now_ms  ttl_s
 -- returns 1 noted, 0 the device has another lease
 -- cost O(1)
 local held = redis.call('HGET', KEYS[1], ARGV[1])
@@ -10,4 +10,7 @@ if held and string.match(held, '^(%S+) ') ~= ARGV[2] then
   return 0
 end
 redis.call('HSET', KEYS[1], ARGV[1], '- ' .. ARGV[3])
+if not held then
+  redis.call('EXPIRE', KEYS[1], ARGV[4]) -- the hash was lost, and is new
+end
 return 1

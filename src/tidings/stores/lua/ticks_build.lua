@@ -20,6 +20,7 @@ for k = 2, 3 do
   end
   redis.call('EXPIRE', KEYS[k], ARGV[3])
 end
-redis.call('HSET', KEYS[1], 'ticks', ARGV[1] .. ' ' .. ARGV[2])
+-- With how many there must be: sets that were lost are not taken for marks of nobody.
+redis.call('HSET', KEYS[1], 'ticks', ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. count)
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return count

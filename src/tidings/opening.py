@@ -1,0 +1,111 @@
+"""Opens the stores that the settings name: the scheme of a URL picks the adapter. wiring.py builds on what is opened.
+
+A guest uses the Valkey of a node that runs on the same data folder, else it starts it for its own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from tidings.clock import Clock
+from tidings.config import Settings
+from tidings.config_values import SettingsError
+from tidings.stores import scripts, scripts_push, scripts_routing, scripts_ticks
+from tidings.stores.keys import Keys
+from tidings.stores.keyspace_embedded import EmbeddedValkey
+from tidings.stores.keyspace_folder import running_socket
+from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
+from tidings.stores.ports import Tables
+from tidings.stores.ports_push import Devices, Pending
+from tidings.stores.sqlite_devices import open_devices
+from tidings.stores.tables_sqlite import open_sqlite
+from tidings.telemetry import Metrics
+
+LUA = tuple(
+    source
+    for module in (scripts, scripts_ticks, scripts_push, scripts_routing)
+    for source in module.SOURCES.values()
+)
+
+
+class DeviceTables(Devices, Pending, Protocol):
+    """devices and pending_deliveries, from one adapter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    """What remains, opened; with the settings, the clock and the metrics that go with it."""
+
+    settings: Settings
+    clock: Clock
+    metrics: Metrics
+    keyspace: SingleKeyspace
+    tables: Tables
+    devices: DeviceTables
+    keys: Keys
+
+
+@asynccontextmanager
+async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> AsyncIterator[Stores]:
+    """Opened in the order in which they are needed, closed in the opposite one."""
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        url, prefix = await _keyspace_url(settings, clock, stack, is_guest)
+        keyspace = await open_keyspace(url, LUA, clock, metrics.keyspace_commands.inc)
+        stack.push_async_callback(keyspace.close)
+        tables, devices = await open_tables(settings, clock, metrics)
+        stack.push_async_callback(tables.close)
+        yield Stores(
+            settings=settings,
+            clock=clock,
+            metrics=metrics,
+            keyspace=keyspace,
+            tables=tables,
+            devices=devices,
+            keys=Keys(prefix),
+        )
+
+
+async def _keyspace_url(
+    settings: Settings, clock: Clock, stack: AsyncExitStack, is_guest: bool
+) -> tuple[str, str]:
+    """The URL to connect to, and the tenant's prefix."""
+    if settings.keyspace == "embedded":
+        if is_guest and (shared := running_socket(settings.data)) is not None:
+            return shared, ""
+        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        valkey = await EmbeddedValkey.start(settings.data, clock)
+        stack.push_async_callback(valkey.stop)
+        return valkey.url, ""
+    parts = urlsplit(settings.keyspace)
+    if parts.scheme == "redis+cluster":
+        raise SettingsError("keyspace: redis+cluster:// is not supported by this version yet; use redis:// or unix://")
+    query = dict(parse_qsl(parts.query))
+    prefix = query.pop("prefix", "")
+    return urlunsplit(parts._replace(query=urlencode(query))), prefix
+
+
+async def open_tables(settings: Settings, clock: Clock, metrics: Metrics) -> tuple[Tables, DeviceTables]:
+    if not settings.tables.startswith("sqlite"):
+        scheme = settings.tables.partition(":")[0]
+        raise SettingsError(f"tables: {scheme}:// is not supported by this version yet; use sqlite:///path")
+    path = sqlite_path(settings)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tables = await open_sqlite(
+        path,
+        count_read=lambda table, rows: metrics.rows_read[table].inc(rows),
+        count_write=lambda table, rows: metrics.writes[table].inc(rows),
+        clock=clock,
+    )
+    return tables, await open_devices(tables.reads, tables.writes)
+
+
+def sqlite_path(settings: Settings) -> Path:
+    if "://" in settings.tables:
+        return Path(settings.tables.removeprefix("sqlite://"))
+    return settings.data / "tidings.db"
