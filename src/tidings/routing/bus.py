@@ -142,7 +142,8 @@ class Bus:
         """Again, ahead of what came since; but not what was true for a moment only."""
         for node_id, items in refused:
             lasting = [item for item in (*items, *self._waiting.get(node_id, ())) if not isinstance(item, Signal)]
-            self._waiting[node_id] = lasting[-BUS_WAITING_MAX:]
+            if lasting:
+                self._waiting[node_id] = lasting[-BUS_WAITING_MAX:]
 
 
 def _payloads(items: list[Item]) -> list[bytes]:

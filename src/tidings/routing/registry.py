@@ -33,6 +33,8 @@ class Registry:
         self._clock = clock
         self._node_id = node_id
         self._others: frozenset[str] = frozenset()
+        self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
+        self._renewed_s = clock.monotonic_s()  # all leases of our connections
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -51,45 +53,59 @@ class Registry:
 
     def heard_of(self, node_id: str) -> None:
         if node_id != self._node_id:
+            self._heard[node_id] = self._clock.monotonic_s()
             self._others |= {node_id}
 
     async def join(self) -> None:
         """Say that we live, and wait until the others know, before the first socket is taken."""
         await self.renew_node()
+        await self.tell_others()
+
+    async def tell_others(self) -> None:
+        """From here on they route to us. Who does not listen now reads the list of nodes within NODE_RENEW_S."""
         told = [await self._bus.tell(node_id, Joined(self._node_id)) for node_id in self._others]
         if told:
-            # Who does not listen now reads the list of nodes within NODE_RENEW_S.
             await asyncio.sleep(JOIN_WAIT_S if all(told) else NODE_RENEW_S + JOIN_WAIT_S)
 
-    async def renew_node(self) -> None:
-        """Our own lease, and who else has one."""
+    async def renew_node(self) -> bool:
+        """Our own lease, and who else has one. True: ours was gone, so nobody may have routed to us for a while."""
         key, now_ms = self._keys.nodes, self._clock.now_ms()
-        calls: list[Call[list[bytes]]] = [
+        calls: list[Call[Any]] = [
+            plain(key, b"ZSCORE", key, self._node_id),
             plain(key, b"ZADD", key, now_ms + int(NODE_LEASE_S * 1000), self._node_id),
             plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE"),
         ]
-        _, names = await self._keyspace.run(calls)
-        self._others = frozenset(name.decode() for name in names) - {self._node_id}
+        until_ms, _, names = await self._keyspace.run(calls)
+        self._others = (frozenset(name.decode() for name in names) | self._newcomers()) - {self._node_id}
+        return until_ms is None or float(until_ms) < now_ms
+
+    def _newcomers(self) -> set[str]:
+        """Their word may overtake a list that was read before they were in it."""
+        now_s = self._clock.monotonic_s()
+        self._heard = {node_id: at_s for node_id, at_s in self._heard.items() if now_s - at_s < NODE_RENEW_S}
+        return set(self._heard)
 
     async def leave(self) -> None:
+        """The last word: first what connections that have gone had to say."""
+        await asyncio.gather(*self._tasks)
         await self._keyspace.one(plain(self._keys.nodes, b"ZREM", self._keys.nodes, self._node_id))
 
     # --- connections ------------------------------------------------------------------------------
 
     async def claim(self, outbound: Outbound) -> None:
         """Announce a connection; where its device is live elsewhere, that one goes. Before `hello`."""
-        user_id, device = outbound.user_id, outbound.device
-        earlier = None
-        if device is not None:
-            session = self._keys.session(user_id)
-            earlier, count = await self._keyspace.run(
-                [plain(session, b"HGET", session, device), plain(session, b"HLEN", session)]
-            )
-            if count > DEVICES_REMEMBERED_MAX:
-                await self._forget_oldest(session)
-        await self._keyspace.run(self._announce(outbound))
+        announced = self._announce(outbound)
+        if outbound.device is None:
+            await self._keyspace.run(announced)
+            return
+        # Asked in the same breath as it is announced: of two nodes with the same device, the second sees the first.
+        session = self._keys.session(outbound.user_id)
+        asked: list[Call[Any]] = [plain(session, b"HGET", session, outbound.device), plain(session, b"HLEN", session)]
+        earlier, count, *_ = await self._keyspace.run([*asked, *announced])
         if earlier is not None:
-            self._replace(user_id, earlier.decode().partition(" ")[0], outbound)
+            self._replace(outbound.user_id, earlier.decode().partition(" ")[0], outbound)
+        if count > DEVICES_REMEMBERED_MAX:
+            await self._forget_oldest(session)
 
     def release(self, outbound: Outbound) -> None:
         """The connection is gone: take down its own lease, and only that."""
@@ -102,19 +118,32 @@ class Registry:
 
     async def renew(self, on_lost: Callable[[str], None]) -> None:
         """All our leases, in few round trips. `on_lost`: this user's lease was gone, so entries may have passed by."""
+        began_s = self._clock.monotonic_s()
+        is_late = began_s - self._renewed_s > LEASE_S  # they ran out, even where they are still listed
         outbounds = list(self._hub)
         for start in range(0, len(outbounds), 500):
-            chunk = outbounds[start : start + 500]
-            until_ms = self._clock.now_ms() + int(LEASE_S * 1000)
-            keys = [self._keys.ws(one.user_id) for one in chunk]
-            adds = [
-                plain(key, b"ZADD", key, until_ms, self._lease(one)) for key, one in zip(keys, chunk, strict=True)
-            ]
-            expires = [plain(key, b"EXPIRE", key, int(2 * LEASE_S)) for key in keys]
-            replies = await self._keyspace.run([*adds, *expires])
-            for one, was_gone in zip(chunk, replies, strict=False):
-                if was_gone and one in self._hub.of_user(one.user_id):
+            # Only who is still here: the lease of a connection that went meanwhile has been taken down.
+            chunk = [one for one in outbounds[start : start + 500] if self._is_here(one)]
+            for one in await self._renew(chunk, is_late):
+                if self._is_here(one):
                     on_lost(one.user_id)
+        self._renewed_s = began_s
+
+    async def _renew(self, chunk: list[Outbound], is_late: bool) -> list[Outbound]:
+        """Those whose leases were gone. They are announced again, with their device."""
+        until_ms = self._clock.now_ms() + int(LEASE_S * 1000)
+        keys = [self._keys.ws(one.user_id) for one in chunk]
+        adds = [plain(key, b"ZADD", key, until_ms, self._lease(one)) for key, one in zip(keys, chunk, strict=True)]
+        expires = [plain(key, b"EXPIRE", key, int(2 * LEASE_S)) for key in keys]
+        replies = await self._keyspace.run([*adds, *expires])
+        lost = [one for one, was_gone in zip(chunk, replies, strict=False) if was_gone or is_late]
+        again = [call for one in lost if self._is_here(one) for call in self._announce(one)]
+        if again:
+            await self._keyspace.run(again)
+        return lost
+
+    def _is_here(self, outbound: Outbound) -> bool:
+        return outbound in self._hub.of_user(outbound.user_id)
 
     async def nodes_of(self, user_ids: Iterable[str]) -> dict[str, set[str]]:
         """Other nodes -> the users who are connected there."""

@@ -119,7 +119,8 @@ def _is_plain(group: Group) -> bool:
 
 async def store_plain(store: Store, group: Group, skipped: set[int]) -> Verdict:
     """Writes, and reads the verdict from what stood in the way."""
-    ops = [(at, op) for at, entry in enumerate(group.entries) if at not in skipped for op in put_entry(entry)]
+    entries, now_ms = enumerate(group.entries), store.clock.now_ms()
+    ops = [(at, op) for at, entry in entries if at not in skipped for op in put_entry(entry, now_ms)]
     if not ops:  # every slot was closed already
         head = head_of(await store.get("conversation_heads", head_key(group.conversation_id)))
         return None if head is not None else GONE

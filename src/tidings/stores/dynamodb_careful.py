@@ -53,7 +53,7 @@ async def store_careful(store: Store, group: Group, skipped: set[int]) -> Verdic
     if not entries:  # every slot was closed already
         return None
     try:
-        await store.transact(list(_ops(group, entries, rows, head)))
+        await store.transact(list(_ops(group, entries, rows, head, store.clock.now_ms())))
     except Canceled:
         return AGAIN
     return await finish(store, group, entries)
@@ -93,9 +93,9 @@ def _is_stale(rewrite: Rewrite, rows: Rows) -> bool:
     return target is None or target.rev != rewrite.expected_rev
 
 
-def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Iterator[Op]:
+def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head, now_ms: int) -> Iterator[Op]:
     for entry in entries:
-        yield from put_entry(entry)
+        yield from put_entry(entry, now_ms)
     for rewrite in group.rewrites:
         yield from _rewrite(group.conversation_id, rewrite, rows)
     for member in group.members:

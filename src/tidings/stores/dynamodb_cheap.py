@@ -25,7 +25,7 @@ def is_single(group: Group) -> bool:
 
 async def store_single(store: Store, group: Group, skipped: set[int]) -> Verdict:
     (entry,) = group.entries
-    _, sent = put_entry(entry)
+    _, sent = put_entry(entry, store.clock.now_ms())
     is_first = True
     try:
         await store.write(sent)
@@ -46,7 +46,7 @@ async def store_single(store: Store, group: Group, skipped: set[int]) -> Verdict
 async def _store_message(store: Store, group: Group, is_first: bool) -> Verdict:
     """`is_first`: the dedupe row was not there, so a message that is there already is of a try that was not answered."""
     (entry,) = group.entries
-    message, _ = put_entry(entry)
+    message, _ = put_entry(entry, store.clock.now_ms())
     try:
         await store.write(message)
     except ConditionFailed as failed:
@@ -65,5 +65,5 @@ async def _store_message(store: Store, group: Group, is_first: bool) -> Verdict:
 async def _take_back(store: Store, group: Group) -> None:
     """The slot is another's: the dedupe row must not point there. If it does not any more, so much the better."""
     (entry,) = group.entries
-    _, sent = put_entry(entry)
+    _, sent = put_entry(entry, store.clock.now_ms())
     await remove(store, delete("sent", sent.key, "#seq_no = :seq_no", values(seq_no=entry.seq_no)))

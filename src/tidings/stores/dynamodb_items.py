@@ -127,11 +127,11 @@ def has_dedupe(entry: Entry) -> bool:
     return entry.message_id is not None and entry.sender_id is not None
 
 
-def sent_item(entry: Entry) -> Item:
-    """The dedupe row. Its life is counted from the message's own time, so that a retry writes the same bytes."""
+def sent_item(entry: Entry, now_ms: int) -> Item:
+    """The dedupe row. It lives for a month from now, however old the message says it is."""
     assert entry.sender_id is not None and entry.message_id is not None
     key = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
-    expires = entry.sent_ms // 1000 + bounds.DYNAMODB_SENT_TTL_S
+    expires = now_ms // 1000 + bounds.DYNAMODB_SENT_TTL_S
     return {**key, **attributes(seq_no=entry.seq_no, digest=entry.digest or None, expires=expires)}
 
 

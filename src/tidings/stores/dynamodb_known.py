@@ -54,12 +54,12 @@ def is_same(row: Entry, entry: Entry) -> bool:
     return entry.message_id is not None and (row.sender_id, row.message_id) == (entry.sender_id, entry.message_id)
 
 
-def put_entry(entry: Entry) -> list[Op]:
+def put_entry(entry: Entry, now_ms: int) -> list[Op]:
     """Its slot, and its dedupe row if it has an id: both must be free."""
     ops = [put("messages", message_key(entry.conversation_id, entry.seq_no), entry_item(entry), FREE)]
     if entry.sender_id is not None and entry.message_id is not None:
         key = sent_key(entry.conversation_id, entry.sender_id, entry.message_id)
-        ops.append(put("sent", key, sent_item(entry), UNSENT))
+        ops.append(put("sent", key, sent_item(entry, now_ms), UNSENT))
     return ops
 
 

@@ -57,13 +57,10 @@ async def put_status(store: Store, status: Status) -> Status:
             return status
         except ConditionFailed as failed:
             item = await store.standing(op, failed)
-            found = (
-                status_of(item)
-                if item is not None
-                else Status(conversation_id=status.conversation_id, user_id=status.user_id)
-            )
-            if failed.is_repeated and _is_done(status, found):
-                return found
+            if item is not None and failed.is_repeated and _is_done(status, status_of(item)):
+                return status_of(item)
+            nothing = Status(conversation_id=status.conversation_id, user_id=status.user_id)
+            found = status_of(item) if item is not None else nothing
             if found.version != status.version - 1:
                 raise Conflict(f"the status has version {found.version}, not {status.version - 1}") from None
             status = msgspec.structs.replace(
