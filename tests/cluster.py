@@ -58,7 +58,7 @@ class Server(ValkeyProcess):
         cluster = (
             *("--port", str(self.port), "--cluster-port", str(self.bus_port), "--bind", "127.0.0.1"),
             *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
-            *("--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0"),
+            *("--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"),
         )
         super().__init__(folder, (*cluster, *args), binary)
 
@@ -87,10 +87,6 @@ class Server(ValkeyProcess):
             if _has_slot(words[8:], slot):
                 return words[0]
         return None
-
-    def knows_replica(self, id_: str) -> bool:
-        lines = (line.split() for line in self.say("CLUSTER", "NODES").splitlines()[1:])
-        return any(words[0] == id_ and "slave" in words[2] for words in lines if len(words) > 2)
 
     def meet(self, other: Server) -> None:
         self.say("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
@@ -141,7 +137,7 @@ class Cluster:
         replica.say("CLUSTER", "REPLICATE", primary.id())
         wait_until(lambda: replica.info("replication", "master_link_status") == "up")
         self.settle()
-        wait_until(lambda: all(server.knows_replica(replica.id()) for server in self.servers))
+        wait_until(lambda: all(f":{replica.port}\r" in server.say("CLUSTER", "SLOTS") for server in self.servers))
         return replica
 
     def settle(self) -> None:

@@ -40,12 +40,12 @@ async def test_nothing_acknowledged_is_lost_or_stored_twice(tmp_path: Path, blow
 
 
 @pytest.mark.long
-async def test_ten_falls_in_a_row_lose_and_repeat_nothing(tmp_path: Path) -> None:
+async def test_five_falls_in_a_row_lose_and_repeat_nothing(tmp_path: Path) -> None:
     crowd = Crowd(users=10, devices=5)
     with NodeProcess(tmp_path / "data") as node:
         c = node.start().create_group(crowd.user_ids)
         await connect(crowd, node)
-        for fall in range(10):
+        for fall in range(5):
             blow = NodeProcess.kill_both if fall % 2 else NodeProcess.kill
             await fall_and_return(crowd, node, c, blow, count=1_000, at=200)
         await check_everything(crowd, node, c)

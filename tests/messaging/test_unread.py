@@ -425,7 +425,9 @@ async def test_the_other_devices_hear_of_a_read_and_the_reading_one_does_not(a: 
     a.core.hub.attach(phone)
     a.core.hub.attach(laptop)
     await a.send("alice", direct, "m1")
+    await a.send("alice", direct, "m2")
     state = await a.core.unread.mark_read("bob", direct, up_to_seq=1, origin="1")
+    assert state.unread_count == 1
     assert ReadSynced(state) in laptop.events and ReadSynced(state) not in phone.events
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.messaging.faulty import FaultyNode
@@ -15,9 +17,9 @@ from tidings.wiring import Core
 async def change_mark(node: FaultyNode, user_id: str, conversation_id: str, at: int, value: int) -> None:
     """Writes a number into a mark: 0 version, 1 cursor, 2 seen, 3 count, 4 first, 5 floor."""
     key = node.core.keys.mark(user_id)
-    parts = (await node.command("HGET", key, conversation_id)).split(b" ")
-    parts[at] = b"%d" % value
-    await node.command("HSET", key, conversation_id, b" ".join(parts).decode())
+    parts = json.loads(await node.command("HGET", key, conversation_id))
+    parts[at] = value
+    await node.command("HSET", key, conversation_id, json.dumps(parts, separators=(",", ":")))
 
 
 @pytest.fixture

@@ -290,7 +290,7 @@ def test_a_mark_shows_the_cap_while_its_oldest_are_trimmed() -> None:
 
 
 def test_ranges_are_packed_in_pairs() -> None:
-    assert pack_ranges(((3, 5), (7, 7))) == "3-5,7-7" and pack_ranges(()) == ""
+    assert pack_ranges(((3, 5), (7, 7))) == "[[3,5],[7,7]]" and pack_ranges(()) == "[]"
 
 
 def test_every_script_begins_with_its_contract_and_is_called_by_its_hash() -> None:

@@ -3,7 +3,8 @@
 The nodes to tell come with the index call (leases); each gets one publish per turn. On the receiving side, and for our
 own sockets alike, a conversation is a `Stream`: entries go out in the order of their numbers, an entry that is not the
 next waits GAP_WAIT_S, then what lies between is read from the log. So a lost publish, a race of two nodes or an open
-slot never makes a device skip or repeat an entry. Local sockets come from the hub, never from leases.
+slot never makes a device skip or repeat an entry. Local sockets come from the hub, never from leases. Called by the
+lanes (send.py), by what other nodes publish and after trouble (tending.py).
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from tidings.bounds import CONVERSATIONS_CACHED_MAX, GAP_AGAIN_S, GAP_WAIT_S, PAGE_MAX
+from tidings.bounds import (
+    CONVERSATIONS_CACHED_MAX,
+    GAP_AGAIN_S,
+    GAP_WAIT_S,
+    PAGE_MAX,
+    RESUME_ENTRIES_MAX,
+    SEAM_S,
+    STREAM_IDLE_S,
+)
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.inbox import Inbox
-from tidings.messaging.slots import Slots
+from tidings.messaging.slots import NEWEST, Slots
 from tidings.messaging.unread import Unread
 from tidings.model import ConversationAdded, ConversationRemoved, Entry, MessageNew, ReadSynced
 from tidings.routing.bus import Bus, Counts, Delivery
@@ -29,21 +38,71 @@ from tidings.stores.scripts import Indexed
 log = logging.getLogger("tidings.deliver")
 _YOUNG_MS = 5_000  # at first sight of a conversation, entries this young may still be on their way to us
 _UNKNOWN: Counts = (None, False, None)
+_NO_COUNTS: Mapping[str, Counts] = {}
+_TOGETHER = 50  # streams, or members, that are looked after at the same time
+_UNCOUNTED_MAX = 1_000  # entries of a stream that are remembered to lack their counts
+_COUNTING = frozenset(("message", "delete"))  # kinds of entries that change counts
 
 
 def _counts(one: Indexed) -> Counts:
     return one.unread_count, one.unread_capped, one.total_unread
 
 
+class Held(NamedTuple):
+    """An entry on its way out. `counts` is None where the log was read: then whoever indexed it has not spoken yet."""
+
+    entry: Entry
+    counts: Mapping[str, Counts] | None
+    origin: str | None
+
+
 class Stream:
     """One conversation's entries on their way to the sockets of this node."""
 
-    __slots__ = ("filling", "held", "last")
+    __slots__ = ("counting", "filling", "held", "is_miscounted", "last", "moved_s", "uncounted")
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: float) -> None:
         self.last: int | None = None  # the highest number that went out; None: nothing yet
-        self.held: dict[int, tuple[Entry, Mapping[str, Counts], str | None]] = {}
+        self.held: dict[int, Held] = {}
         self.filling: asyncio.Task[None] | None = None
+        self.moved_s = now_s  # when anything went out
+        self.uncounted: set[int] = set()  # went out without counts
+        self.is_miscounted = False  # so the members here may show old counts
+        self.counting: asyncio.Task[None] | None = None
+
+    def hold(
+        self, entries: Iterable[Entry], counts: Mapping[str, Counts] | None, origins: Mapping[int, str | None]
+    ) -> None:
+        """What went out before is left out; who has counts goes before who has none."""
+        for entry in entries:
+            seq_no = entry.seq_no
+            if self.last is None or seq_no > self.last:
+                if seq_no not in self.held or self.held[seq_no].counts is None:
+                    self.held[seq_no] = Held(entry, counts, origins.get(seq_no))
+            elif counts is not None and seq_no in self.uncounted:
+                self.uncounted.discard(seq_no)
+                self.is_miscounted = True
+
+    def pop_ready(self) -> list[Held]:
+        """Those that follow what went out."""
+        ready: list[Held] = []
+        if self.last is None:
+            return ready
+        while (held := self.held.pop(self.last + 1, None)) is not None:
+            ready.append(held)
+            self.last += 1
+            if held.counts is None and held.entry.kind in _COUNTING:
+                self.uncounted.add(self.last)
+                self.is_miscounted = True
+        for seq_no in [seq_no for seq_no in self.held if seq_no <= self.last]:
+            del self.held[seq_no]
+        if len(self.uncounted) > _UNCOUNTED_MAX:
+            self.uncounted = {seq_no for seq_no in self.uncounted if seq_no > self.last - _UNCOUNTED_MAX // 2}
+        return ready
+
+    @property
+    def has_gap(self) -> bool:
+        return bool(self.held) and (self.last is None or self.last + 1 not in self.held)
 
 
 class Deliver:
@@ -99,98 +158,145 @@ class Deliver:
         roster = self._access.cached(delivery.conversation_id)
         if roster is not None and roster.members_seq >= delivery.members_seq:
             self.accept(roster, delivery.entries, delivery.counts, {})
-        else:
-            self._spawn(object(), self._take_later(delivery))
+            return
+        stream = self._stream(delivery.conversation_id)
+        stream.hold(delivery.entries, delivery.counts, {})
+        self._fill_later(stream, delivery.conversation_id, 0)
 
     def accept(
         self,
         roster: Roster,
         entries: Iterable[Entry],
-        counts: Mapping[str, Counts],
+        counts: Mapping[str, Counts] | None,
         origins: Mapping[int, str | None],
     ) -> None:
-        """Push what is next; hold what is not."""
-        stream = self._stream(roster.head.conversation_id)
-        for entry in entries:
-            if stream.last is None or entry.seq_no > stream.last:
-                stream.held[entry.seq_no] = (entry, counts, origins.get(entry.seq_no))
-        if not stream.held:
-            return
-        if stream.last is None and not self._has_others():
+        """Push what is next; hold what is not. `counts` None: the entries were read from the log."""
+        conversation_id = roster.head.conversation_id
+        stream = self._stream(conversation_id)
+        stream.hold(entries, counts, origins)
+        if stream.held and stream.last is None and not self._has_others():
             stream.last = min(stream.held) - 1  # alone, entries come in order from their one lane
         self._advance(stream, roster)
-        if stream.held and stream.filling is None:
-            stream.filling = self._spawn(object(), self._fill(stream, roster.head.conversation_id))
+        self._fill_later(stream, conversation_id, GAP_WAIT_S)
 
     async def refresh(self, user_id: str, since_ms: int) -> None:
         """Entries may have passed by this user's sockets since then: read what changed."""
-        for conversation_id in await self._inbox.changed(user_id, since_ms):
-            roster = await self._access.fresh(conversation_id)
-            if roster is None or user_id not in roster.members:
-                continue
-            stream = self._stream(conversation_id)
-            if stream.last is None:
-                recent = await self._slots.before(conversation_id, 1 << 53, PAGE_MAX)
-                missed = [entry for entry in recent[::-1] if entry.sent_ms >= since_ms]
-            else:
-                missed = await self._slots.after(conversation_id, stream.last, PAGE_MAX)
-            self.accept(roster, missed, {}, {})
+        if self._hub.of_user(user_id):
+            for conversation_id in await self._inbox.changed(user_id, since_ms - int(SEAM_S * 1000)):
+                await self._read_on(conversation_id, since_ms)
+
+    async def reread(self, since_ms: int) -> None:
+        """Publishes may have passed this node by since then: every stream is compared with the log."""
+        ids = list(self._streams)
+        for start in range(0, len(ids), _TOGETHER):
+            await asyncio.gather(*(self._read_on(id_, since_ms) for id_ in ids[start : start + _TOGETHER]))
+
+    async def close(self) -> None:
+        """Whatever is under way ends here; clients read the rest from the log."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- in order -----------------------------------------------------------------------------------
 
     def _stream(self, conversation_id: str) -> Stream:
-        stream = self._streams.get(conversation_id)
+        stream = self._streams.pop(conversation_id, None)
         if stream is None:
-            if len(self._streams) >= CONVERSATIONS_CACHED_MAX:
-                del self._streams[next(iter(self._streams))]
-            stream = self._streams[conversation_id] = Stream()
+            stream = Stream(self._clock.monotonic_s())
+            if len(self._streams) >= CONVERSATIONS_CACHED_MAX:  # the one that was quiet for longest
+                del self._streams[next(id_ for id_, one in self._streams.items() if one.filling is None)]
+        self._streams[conversation_id] = stream
         return stream
 
     def _advance(self, stream: Stream, roster: Roster) -> None:
-        if stream.last is None:
-            return
-        ready = []
-        while (held := stream.held.pop(stream.last + 1, None)) is not None:
-            ready.append(held)
-            stream.last += 1
-        for seq_no in [seq_no for seq_no in stream.held if seq_no <= stream.last]:
-            del stream.held[seq_no]
-        if ready:
+        if ready := stream.pop_ready():
+            stream.moved_s = self._clock.monotonic_s()
             self._push(roster, ready)
+        if stream.is_miscounted and stream.counting is None:
+            stream.counting = self._spawn(object(), self._tell_counts(stream, roster.head.conversation_id))
 
-    async def _fill(self, stream: Stream, conversation_id: str) -> None:
-        """Close the gap below what is held, from the log."""
+    def _fill_later(self, stream: Stream, conversation_id: str, wait_s: float) -> None:
+        if stream.held and stream.filling is None:
+            stream.filling = self._spawn(object(), self._fill(stream, conversation_id, wait_s))
+
+    async def _fill(self, stream: Stream, conversation_id: str, wait_s: float) -> None:
+        """Close the gap below what is held, from the log; for as long as it takes."""
         try:
-            await asyncio.sleep(GAP_WAIT_S)
+            await asyncio.sleep(wait_s)
             while stream.held:
-                roster = await self._access.fresh(conversation_id)
-                if roster is None:
-                    stream.held.clear()
-                    return
-                await self._read_gap(stream, conversation_id)
-                self._advance(stream, roster)
-                if stream.held:
+                if not await self._fill_once(stream, conversation_id):
                     await asyncio.sleep(GAP_AGAIN_S)
-        except (StoreError, Problem) as error:
-            log.info("a gap stays open until the next entry: %s", error)
         finally:
             stream.filling = None
 
+    async def _fill_once(self, stream: Stream, conversation_id: str) -> bool:
+        """True: some went out."""
+        before = stream.last
+        try:
+            roster = await self._access.fresh(conversation_id)
+            if roster is None:
+                stream.held.clear()
+                return True
+            if stream.has_gap:
+                await self._read_gap(stream, conversation_id)
+        except (StoreError, Problem) as error:
+            log.info("a gap stays open for the moment: %s", error)
+            return False
+        self._advance(stream, roster)
+        return stream.last != before
+
     async def _read_gap(self, stream: Stream, conversation_id: str) -> None:
-        lowest = min(stream.held)
-        if stream.last is None:
-            young_ms = self._clock.now_ms() - _YOUNG_MS
-            below = await self._slots.before(conversation_id, lowest, PAGE_MAX)
-            young = [entry for entry in below if entry.sent_ms > young_ms]
-            stream.last = (young[-1].seq_no if young else min(stream.held)) - 1
+        if stream.last is None or self._is_idle(stream):
+            await self._begin(stream, conversation_id)
         else:
-            young = await self._slots.after(conversation_id, stream.last, PAGE_MAX)
-        for entry in young:
-            stream.held.setdefault(entry.seq_no, (entry, {}, None))
+            stream.hold(await self._slots.after(conversation_id, stream.last, PAGE_MAX), None, {})
+
+    async def _begin(self, stream: Stream, conversation_id: str) -> None:
+        """At first sight: what is little older than the entry that came may still be on its way to us."""
+        before, lowest = stream.last, min(stream.held)
+        since_ms = stream.held[lowest].entry.sent_ms - _YOUNG_MS
+        below = await self._slots.before(conversation_id, lowest, PAGE_MAX)
+        if stream.last == before and stream.held:  # else somebody else has begun
+            young = [entry for entry in below if entry.sent_ms > since_ms and entry.seq_no > (before or 0)]
+            stream.last = min([*stream.held, *(entry.seq_no for entry in young)]) - 1
+            stream.hold(young, None, {})
+
+    def _is_idle(self, stream: Stream) -> bool:
+        """Where it stands says nothing: entries may have come while no member was connected here to be told."""
+        return self._clock.monotonic_s() - stream.moved_s > STREAM_IDLE_S
+
+    async def _read_on(self, conversation_id: str, since_ms: int) -> None:
+        """Whatever the log has that did not go out, from this time on where the stream does not know better."""
+        roster = await self._access.fresh(conversation_id)
+        if roster is None or not self._hub.present(roster.members):
+            return
+        stream = self._stream(conversation_id)
+        if stream.last is None or self._is_idle(stream):
+            missed = await self._since(conversation_id, stream.last or 0, since_ms - int(SEAM_S * 1000))
+            if missed:
+                stream.last = max(stream.last or 0, missed[0].seq_no - 1)
+                self.accept(roster, missed, None, {})
+            return
+        page: list[Entry] = []
+        while page := await self._slots.after(conversation_id, stream.last, PAGE_MAX):
+            self.accept(roster, page, None, {})
+
+    async def _since(self, conversation_id: str, after: int, since_ms: int) -> list[Entry]:
+        """Ascending: entries above `after` that are not older."""
+        found: list[Entry] = []
+        while len(found) < RESUME_ENTRIES_MAX:
+            before = found[-1].seq_no if found else NEWEST
+            page = await self._slots.before(conversation_id, before, PAGE_MAX)
+            young = [entry for entry in page if entry.seq_no > after and entry.sent_ms >= since_ms]
+            found += young
+            if len(young) < PAGE_MAX:
+                break
+        return found[::-1]
 
     # --- out ----------------------------------------------------------------------------------------
 
-    def _push(self, roster: Roster, ready: Sequence[tuple[Entry, Mapping[str, Counts], str | None]]) -> None:
+    def _push(self, roster: Roster, ready: Sequence[Held]) -> None:
         """Members without a connection here cost nothing: a channel may have a thousand of them."""
         pushed = 0
         is_limited = roster.head.history == "joined"
@@ -201,12 +307,12 @@ class Deliver:
             for entry, counts, origin in ready:
                 if entry.seq_no <= start:
                     continue
-                event = MessageNew(entry, *counts.get(user_id, _UNKNOWN))
+                event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN))
                 for outbound in outbounds:
                     if outbound.connection_id != origin:
                         outbound.push(event)
                         pushed += 1
-            if user_id not in last_counts:  # read from the log, or came after the index: the count follows
+            if last_counts is not None and user_id not in last_counts:  # came after the index: the count follows
                 self._sync_soon(user_id, roster.head.conversation_id)
         self._count_deliveries(pushed)
 
@@ -221,16 +327,24 @@ class Deliver:
         for node_id, theirs in nodes.items():
             self._bus.post(node_id, Delivery(conversation_id, roster.members_seq, tuple(entries), theirs))
 
-    async def _take_later(self, delivery: Delivery) -> None:
-        try:
-            roster = await self._access.load(delivery.conversation_id)
-        except StoreError as error:
-            log.info("an entry comes with the next: %s", error)
-            return
-        if roster is not None:
-            self.accept(roster, delivery.entries, delivery.counts, {})
+    # --- counts that came late or are COLD, and members who come and go -----------------------------
 
-    # --- counts that are COLD, and members who come and go -------------------------------------------
+    async def _tell_counts(self, stream: Stream, conversation_id: str) -> None:
+        """What was read from the log came without counts, and what came with it was perhaps counted without it."""
+        try:
+            while stream.is_miscounted:
+                stream.is_miscounted = False
+                roster = self._access.cached(conversation_id)
+                here = list(self._hub.present(roster.members)) if roster is not None else []
+                for start in range(0, len(here), _TOGETHER):
+                    await asyncio.gather(*(self._tell_count(id_, conversation_id) for id_ in here[start:][:_TOGETHER]))
+        except (Problem, StoreError) as error:
+            log.info("counts come with the next entry: %s", error)
+        finally:
+            stream.counting = None
+
+    async def _tell_count(self, user_id: str, conversation_id: str) -> None:
+        self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
 
     def _warm_cold(self, roster: Roster, indexed: Mapping[str, Indexed]) -> None:
         for user_id, one in indexed.items():

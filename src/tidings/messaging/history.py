@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tidings.bounds import PAGE_MAX
 from tidings.errors import BadCursor, BadRequest, NotFound
@@ -17,6 +18,7 @@ from tidings.messaging.receipts import Receipts
 from tidings.messaging.slots import Slots
 from tidings.messaging.unread import Unread
 from tidings.model import Entry, HistoryPage
+from tidings.stores.calls import Call
 from tidings.stores.ports import Conversations
 
 _SEQ_MAX = 1 << 53  # the largest number that every client holds exactly
@@ -31,7 +33,7 @@ class _Shelf:
     __slots__ = ("done", "later")
 
     def __init__(self) -> None:
-        self.done = asyncio.Event()
+        self.done: asyncio.Event | None = None  # made when somebody waits
         self.later: asyncio.Task[list[Entry]] | None = None
 
 
@@ -60,8 +62,7 @@ class History:
         """At most one of the four places; none: the newest page."""
         _check_places(before_seq, after_seq, around_seq, anchor)
         limit = min(max(limit, 1), PAGE_MAX)
-        look = self._unread.look(user_id, conversation_id)
-        admitted = await self._access.authorize_beside(user_id, conversation_id, "read", look)
+        admitted = await self._admit(user_id, conversation_id)
         start = admitted.roster.visible_after(user_id)
         first_unread = await self._first_unread(user_id, conversation_id, admitted)
         if anchor is not None:
@@ -88,6 +89,13 @@ class History:
             raise NotFound("no such message")
         return found[0]
 
+    async def _admit(self, user_id: str, conversation_id: str) -> Admitted:
+        """Authorized; in the same round trip the first unread, and the ticks for the member list as we have it."""
+        beside: list[Call[Any]] = [self._unread.glance(user_id, conversation_id)]
+        if (roster := self._access.cached(conversation_id)) is not None:
+            beside.append(self._receipts.look(roster, but=user_id))
+        return await self._access.authorize_beside(user_id, conversation_id, "read", *beside)
+
     async def _first_unread(self, user_id: str, conversation_id: str, admitted: Admitted) -> int | None:
         if admitted.beside is None:
             return (await self._unread.from_tables(user_id, conversation_id)).first_unread_seq
@@ -103,7 +111,7 @@ class History:
         first_unread: int | None,
     ) -> HistoryPage:
         head = await self._head(admitted, entries)
-        delivered_all, read_all = await self._receipts.lowest(admitted.roster, but=user_id)
+        delivered_all, read_all = await self._ticks(user_id, admitted)
         oldest = entries[-1].seq_no if entries else 0
         newest = entries[0].seq_no if entries else edge
         return HistoryPage(
@@ -115,6 +123,13 @@ class History:
             delivered_all_seq=delivered_all,
             read_all_seq=read_all,
         )
+
+    async def _ticks(self, user_id: str, admitted: Admitted) -> tuple[int, int]:
+        """An answer for another member list than this one is COLD."""
+        if admitted.beside is not None and len(admitted.beside) > 1 and admitted.beside[1] is not None:
+            lowest: tuple[int, int] = admitted.beside[1]
+            return lowest
+        return await self._receipts.lowest(admitted.roster, but=user_id)
 
     async def _head(self, admitted: Admitted, entries: list[Entry]) -> int:
         """A page that reaches the last number handed out has the head in it; else the head row knows."""
@@ -153,7 +168,8 @@ class History:
         if shelf is None:
             return await self._lead(place, read)
         if shelf.later is None:
-            later = self._read_later(shelf, place, read)
+            shelf.done = asyncio.Event()
+            later = self._read_later(shelf.done, place, read)
             shelf.later = asyncio.get_running_loop().create_task(later, name="history")
         return await asyncio.shield(shelf.later)
 
@@ -164,10 +180,11 @@ class History:
         finally:
             if self._shelves.get(place) is shelf:
                 del self._shelves[place]
-            shelf.done.set()
+            if shelf.done is not None:
+                shelf.done.set()
 
-    async def _read_later(self, shelf: _Shelf, place: Place, read: Read) -> list[Entry]:
-        await shelf.done.wait()
+    async def _read_later(self, done: asyncio.Event, place: Place, read: Read) -> list[Entry]:
+        await done.wait()
         return await self._lead(place, read)
 
 

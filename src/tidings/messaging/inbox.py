@@ -21,7 +21,7 @@ from tidings.messaging.unread import Unread
 from tidings.model import Head, InboxItem, InboxPage, Row, Totals, is_id
 from tidings.stores.calls import Keyspace, plain
 from tidings.stores.ports import Touch
-from tidings.stores.scripts import Listed, Page, Scripts
+from tidings.stores.scripts import Page, Scripts
 
 _TRIES_MAX = 20  # a page that meets something COLD is read again after the rebuild
 _SEAL_BYTES = 6  # enough to notice a mistake; there is nothing to gain by forging a place in one's own inbox
@@ -122,19 +122,20 @@ class Inbox:
         raise Unavailable("the inbox is being rebuilt")
 
     async def _complete(self, user_id: str, page: Page, rows: dict[str, Row]) -> InboxPage:
-        behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one)]
+        behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
         if behind:
             rows = await self._repair(rows, behind)
+        describe, total = self._unread.describe, page.total_unread
         items = []
         for one in page.listed:
             assert one.mark is not None  # page.cold is 0
-            state = await self._unread.describe(user_id, one.conversation_id, one.mark, page.total_unread)
+            state = await describe(user_id, one.conversation_id, one.mark, total)
             items.append(InboxItem(rows[one.conversation_id], state))
         last = page.listed[-1] if page.left > 0 else None
         return InboxPage(
             items,
             encode_cursor(user_id, last.score_ms, last.conversation_id) if last else None,
-            Totals(page.total_unread, page.unread_conversations),
+            Totals(total, page.unread_conversations),
         )
 
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
@@ -212,8 +213,8 @@ def _up_to_date(row: Row, head: Head | None) -> Row:
     )
 
 
-def _is_behind(row: Row, listed: Listed) -> bool:
-    return listed.score_ms > max(row.last_message_ts, row.joined_ms, 1)
+def _is_behind(row: Row, score_ms: int) -> bool:
+    return score_ms > row.last_message_ts and score_ms > row.joined_ms and score_ms > 1
 
 
 def _place(row: Row) -> tuple[int, str]:

@@ -19,6 +19,7 @@ from tidings.messaging.ticks import Moved, Raise, Ticks
 from tidings.messaging.unread import Unread
 from tidings.model import Entry, Receipt
 from tidings.routing.router import Router
+from tidings.stores.calls import Call
 from tidings.stores.ports import Conversations, Messages, Statuses
 
 log = logging.getLogger("tidings.receipts")
@@ -73,6 +74,10 @@ class Receipts:
                     for key, marks in some.items():
                         self._keep(key, *marks)
                     raise
+
+    def look(self, roster: Roster, *, but: str) -> Call[tuple[int, int] | None]:
+        """`lowest` as a call to be run beside others. None: COLD, ask `lowest`."""
+        return self._ticks.look(roster, but=but)
 
     async def lowest(self, roster: Roster, *, but: str) -> tuple[int, int]:
         """(delivered, read): what all members other than `but` have."""

@@ -55,9 +55,7 @@ class Resume:
         if since is not None:
             await self._others(outbound, resume, since)
 
-    async def _conversation(
-        self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int
-    ) -> None:
+    async def _conversation(self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int) -> None:
         """Several are read at the same time; one at a time is written, as fast as the reader takes it."""
         try:
             roster = await self._access.authorize(outbound.user_id, conversation_id, "read")

@@ -1,15 +1,26 @@
 """What a node does beside answering: renew its leases, finish the work of dead nodes, read what it may have missed.
 
-One task, so that these never run over each other. It also notices when the node itself was stopped for longer than its
-lease: what waits in the lanes then is dropped before anything else, because others may have gone on in its place.
+Two tasks: one says that the node lives, whatever else there is to do; the other works, one thing after the other. It
+also notices when the node itself was stopped for longer than its lease: what waits in the lanes then is dropped before
+anything else, because others may have gone on in its place, and what they did not tell us meanwhile is read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import islice
 
-from tidings.bounds import CLEAR_OPEN_S, LEASE_RENEW_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S, OPEN_KEPT_S
+from tidings.bounds import (
+    BUS_PROBE_S,
+    CLEAR_OPEN_S,
+    KEYSPACE_COMMAND_S,
+    LEASE_RENEW_S,
+    LEASE_S,
+    NODE_LEASE_S,
+    NODE_RENEW_S,
+    OPEN_KEPT_S,
+)
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
 from tidings.messaging.deliver import Deliver
@@ -22,6 +33,9 @@ from tidings.routing.registry import Registry
 from tidings.routing.router import Router
 
 log = logging.getLogger("tidings.node")
+_DEAF_MS = int((KEYSPACE_COMMAND_S + 2 * BUS_PROBE_S) * 1000)  # until a subscription that hears nothing is found out
+_SETTLE_S = 2.0  # a node that leaves tells the others what it still has for them, if they can be told
+_TOGETHER = 8  # users whose conversations are read at the same time
 
 
 class Tending:
@@ -48,26 +62,33 @@ class Tending:
         self._signals = signals
         self._clock = clock
         self._missed: dict[str, int] = {}  # user -> entries since then may have passed by
+        self._suspect_ms: int | None = None  # the same for the streams of this node
         self._renewed_s = clock.monotonic_s()
-        self._heard_ms = clock.now_ms()  # the last moment we know the subscription stood
-        self._task: asyncio.Task[None] | None = None
+        self._well_ms = clock.now_ms()  # the last moment when the others knew us and the subscription stood
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Listen to the others, tell them, and begin. Before the first socket."""
         await self._bus.open(self._take, self._resubscribed)
         await self._registry.join()
         self._renewed_s = self._clock.monotonic_s()
-        self._task = asyncio.get_running_loop().create_task(self._tend(), name="tending")
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._beat(), name="beat"), loop.create_task(self._work(), name="tending")]
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        await self._bus.close()
+        """After the last socket."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._deliver.close()
         try:
-            await self._registry.leave()
-        except StoreError:
-            pass  # the lease runs out by itself
+            async with asyncio.timeout(_SETTLE_S):
+                await self._router.settle()
+                await self._bus.settle()
+                await self._registry.leave()
+        except (StoreError, TimeoutError):
+            pass  # the leases run out by themselves, and what was not told is read
+        await self._bus.close()
 
     def _take(self, item: Item) -> None:
         if isinstance(item, Delivery):
@@ -80,41 +101,29 @@ class Tending:
             assert isinstance(item, Joined)
             self._registry.heard_of(item.node_id)
 
-    def _resubscribed(self) -> None:
-        """What was published meanwhile is gone: everybody here may have missed it."""
-        for user_id in self._hub.users():
-            self._missed.setdefault(user_id, self._heard_ms)
+    # --- that it lives ------------------------------------------------------------------------------
 
-    def _lease_lost(self, user_id: str) -> None:
-        self._missed.setdefault(user_id, self._clock.now_ms() - int(2 * LEASE_S * 1000))
-
-    async def _tend(self) -> None:
+    async def _beat(self) -> None:
         rounds = 0
         while True:
             try:
-                self._drop_if_stopped()
-                await self._registry.renew_node()
-                self._renewed_s = self._clock.monotonic_s()
-                if rounds % round(LEASE_RENEW_S / NODE_RENEW_S) == 0:
-                    await self._registry.renew(self._lease_lost)
+                await self._renew(is_turn=rounds % round(LEASE_RENEW_S / NODE_RENEW_S) == 0)
                 rounds += 1
-                await self._repair.finish_dead()
-                await self._repair.finish_own()
-                await self._read_missed()
-                await self._pause()
             except (StoreError, Problem) as error:
-                log.info("tending waits for the stores: %s", error)
-                await asyncio.sleep(NODE_RENEW_S)
+                log.info("leases wait for the keyspace: %s", error)
+            await asyncio.sleep(NODE_RENEW_S)
 
-    async def _pause(self) -> None:
-        for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
-            await asyncio.sleep(CLEAR_OPEN_S)
-            self._drop_if_stopped()
-            await self._repair.clear_finished(OPEN_KEPT_S)
-            if self._bus.is_up:
-                self._heard_ms = self._clock.now_ms()
-            if self._missed:
-                await self._read_missed()
+    async def _renew(self, *, is_turn: bool) -> None:
+        self._drop_if_stopped()
+        was_gone = await self._registry.renew_node()
+        self._renewed_s = self._clock.monotonic_s()
+        if was_gone:
+            await self._registry.tell_others()
+            self._resubscribed()
+        if was_gone or is_turn:
+            await self._registry.renew(self._lease_lost)
+        if self._bus.is_up:
+            self._well_ms = self._clock.now_ms()
 
     def _drop_if_stopped(self) -> None:
         """A node that was stopped (SIGSTOP, a long pause) does not send what it had queued: it may be known as dead."""
@@ -124,7 +133,57 @@ class Tending:
             if dropped:
                 log.warning("the node was stopped for longer than its lease; dropped=%d", dropped)
 
+    def _resubscribed(self) -> None:
+        """What was published meanwhile is gone: everybody here may have missed it."""
+        since_ms = self._well_ms - _DEAF_MS
+        self._suspect(since_ms)
+        for user_id in self._hub.users():
+            self._miss(user_id, since_ms)
+
+    def _lease_lost(self, user_id: str) -> None:
+        self._miss(user_id, self._clock.now_ms() - int(2 * LEASE_S * 1000))
+
+    def _suspect(self, since_ms: int) -> None:
+        self._suspect_ms = min(since_ms, self._suspect_ms or since_ms)
+
+    def _miss(self, user_id: str, since_ms: int) -> None:
+        self._missed[user_id] = min(since_ms, self._missed.get(user_id, since_ms))
+
+    # --- what there is to do ------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                await self._read_missed()
+                await self._repair.finish_dead()
+                await self._repair.finish_own()
+                await self._rest()
+            except (StoreError, Problem) as error:
+                log.info("tending waits for the stores: %s", error)
+                await asyncio.sleep(NODE_RENEW_S)
+
+    async def _rest(self) -> None:
+        for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
+            await asyncio.sleep(CLEAR_OPEN_S)
+            await self._repair.clear_finished(OPEN_KEPT_S)
+            await self._read_missed()
+
     async def _read_missed(self) -> None:
-        missed, self._missed = self._missed, {}
-        for user_id, since_ms in missed.items():
-            await self._deliver.refresh(user_id, since_ms - 1000)
+        """What fails stays on the list."""
+        if self._suspect_ms is not None:
+            since_ms, self._suspect_ms = self._suspect_ms, None
+            try:
+                await self._deliver.reread(since_ms)
+            except BaseException:
+                self._suspect(since_ms)
+                raise
+        while self._missed:
+            some = dict(islice(self._missed.items(), _TOGETHER))
+            for user_id in some:
+                del self._missed[user_id]
+            try:
+                await asyncio.gather(*(self._deliver.refresh(*pair) for pair in some.items()))
+            except BaseException:
+                for pair in some.items():
+                    self._miss(*pair)
+                raise

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tidings.errors import Unavailable
 from tidings.messaging.access import Roster
-from tidings.stores.calls import Keyspace
+from tidings.stores.calls import Call, Keyspace
 from tidings.stores.ports import Statuses
 from tidings.stores.scripts_ticks import TickScripts
 
@@ -32,14 +32,28 @@ class Ticks:
         self._scripts = scripts
         self._statuses = statuses
 
+    def look(self, roster: Roster, *, but: str) -> Call[tuple[int, int] | None]:
+        """`lowest` as a call to be run beside others. None: COLD, ask `lowest`."""
+        return self._scripts.ticks_lowest(roster.head.conversation_id, members_seq=roster.members_seq, but=but)
+
     async def lowest(self, roster: Roster, *, but: str) -> tuple[int, int]:
         """(delivered, read): what all members other than `but` have."""
         if len(roster.members) < 2:
             return 0, 0
         id_, members_seq = roster.head.conversation_id, roster.members_seq
         try:
+<<<<<<< HEAD
+            found = await self._keyspace.one(self.look(roster, but=but))
+            if found is None:
+                marks = await self.marks(roster)
+                rows = [(user_id, *mark) for user_id, mark in marks.items()]
+                await self._keyspace.one(self._scripts.ticks_build(id_, members_seq=members_seq, marks=rows))
+                return _lowest(marks, but)
+            return found
+=======
             found = await self._keyspace.one(self._scripts.ticks_lowest(id_, members_seq=members_seq, but=but))
             return found or _lowest(await self._build(roster), but)
+>>>>>>> theirs
         except Unavailable:
             return _lowest(await self.marks(roster), but)
 

@@ -20,8 +20,8 @@ from tidings.messaging.access import Access
 from tidings.messaging.rebuild import HOLD_MS, Rebuilds, Tables, effective
 from tidings.model import Ranges, ReadState, ReadSynced, Status, Totals
 from tidings.routing.router import Router
-from tidings.stores.calls import Call, Keyspace
-from tidings.stores.scripts import Look, Mark, Scripts
+from tidings.stores.calls import Call, Keyspace, plain
+from tidings.stores.scripts import Look, Mark, Scripts, unpack_mark
 
 _CAS_TRIES_MAX = 50  # devices of one user changing one row at the same moment
 _LOOKS_MAX = 20  # conversations that go COLD while the totals are put together
@@ -152,17 +152,23 @@ class Unread:
 
     # --- what is shown ------------------------------------------------------------------------------
 
-    def look(self, user_id: str, conversation_id: str) -> Call[Look | None]:
+    def glance(self, user_id: str, conversation_id: str) -> Call[list[bytes | None]]:
         """To be run beside other calls; `first_of` makes sense of the answer."""
-        return self._scripts.unread_state(user_id, conversation_id)
+        key = self._scripts.keys.mark(user_id)
+        return plain(key, b"HMGET", key, b":epoch", b"*", b":put", conversation_id)
 
-    async def first_of(self, user_id: str, conversation_id: str, found: Look | None) -> int | None:
+    async def first_of(self, user_id: str, conversation_id: str, seen: list[bytes | None]) -> int | None:
         """first_unread_seq alone, rebuilt first if it is COLD."""
+        epoch, size, note, packed = seen
+        is_warm = size is not None and epoch == self._keyspace.epoch(self._scripts.keys.mark(user_id)).encode()
+        if packed is not None and is_warm and note is None:
+            return await self._first(user_id, conversation_id, unpack_mark(packed))
+        found = await self._keyspace.one(self._look(user_id, conversation_id))
         return await self._first(user_id, conversation_id, await self._rebuilds.mark(user_id, conversation_id, found))
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         """As it stands, rebuilt first if it is COLD. The caller has authorized."""
-        found = await self._keyspace.one(self.look(user_id, conversation_id))
+        found = await self._keyspace.one(self._look(user_id, conversation_id))
         return await self._described(user_id, conversation_id, found)
 
     async def totals(self, user_id: str) -> Totals:
@@ -184,14 +190,18 @@ class Unread:
 
     async def describe(self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None) -> ReadState:
         """A mark in the words of the wire."""
+        first = mark.first or (await self._first(user_id, conversation_id, mark) if mark.count else None)
         return ReadState(
             conversation_id=conversation_id,
             read_seq=mark.cursor,
             unread_count=mark.shown(self._scripts.cap),
-            unread_capped=mark.is_capped,
-            first_unread_seq=mark.first or await self._first(user_id, conversation_id, mark),
+            unread_capped=mark.floor > mark.seen,
+            first_unread_seq=first,
             total_unread=total_unread,
         )
+
+    def _look(self, user_id: str, conversation_id: str) -> Call[Look | None]:
+        return self._scripts.unread_state(user_id, conversation_id)
 
     async def _first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
         if mark.first or not mark.shown(self._scripts.cap):
@@ -259,7 +269,7 @@ class Unread:
             ranges=status.ranges,
             seqs=seqs,
         )
-        calls: tuple[Call[Any], ...] = (read, self._taken_back(note), self.look(user_id, conversation_id))
+        calls: tuple[Call[Any], ...] = (read, self._taken_back(note), self._look(user_id, conversation_id))
         answer, _, found = await self._keyspace.run(calls)
         if answer.is_cold:
             return await self._rebuilt(note, status, origin)
@@ -275,11 +285,11 @@ class Unread:
     async def _unchanged(self, note: _Note, status: Status) -> ReadState:
         """As the keyspace shows it, if it knows this version: what failed half-way before is mended by asking again."""
         user_id, conversation_id = status.user_id, status.conversation_id
-        calls: tuple[Call[Any], ...] = (self.look(user_id, conversation_id), self._taken_back(note))
+        calls: tuple[Call[Any], ...] = (self._look(user_id, conversation_id), self._taken_back(note))
         found, _ = await self._keyspace.run(calls)
         if found is not None and found.mark is not None and found.mark.version < status.version:
             await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
-            found = await self._keyspace.one(self.look(user_id, conversation_id))
+            found = await self._keyspace.one(self._look(user_id, conversation_id))
         return await self._described(user_id, conversation_id, found)
 
     def _synced(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:

@@ -137,10 +137,24 @@ class Registry:
         expires = [plain(key, b"EXPIRE", key, int(2 * LEASE_S)) for key in keys]
         replies = await self._keyspace.run([*adds, *expires])
         lost = [one for one, was_gone in zip(chunk, replies, strict=False) if was_gone or is_late]
-        again = [call for one in lost if self._is_here(one) for call in self._announce(one)]
-        if again:
-            await self._keyspace.run(again)
+        if lost:
+            await self._announce_again(lost)
         return lost
+
+    async def _announce_again(self, lost: list[Outbound]) -> None:
+        """Unless the lease was taken down because the device is live elsewhere, and the word of it was lost."""
+        sessions = [self._keys.session(one.user_id) for one in lost]
+        held = await self._keyspace.run(
+            [plain(key, b"HGET", key, one.device or "") for key, one in zip(sessions, lost, strict=True)]
+        )
+        calls: list[Call[Any]] = []
+        for one, noted in zip(lost, held, strict=True):
+            lease = noted.decode().partition(" ")[0] if noted is not None and one.device is not None else "-"
+            if lease not in ("-", self._lease(one)):
+                one.close(Close.REPLACED)
+            elif self._is_here(one):
+                calls += self._announce(one)
+        await self._keyspace.run(calls)
 
     def _is_here(self, outbound: Outbound) -> bool:
         return outbound in self._hub.of_user(outbound.user_id)
@@ -209,4 +223,3 @@ class Registry:
             await self._keyspace.run(calls)
         except StoreError as error:
             log.info("a lease runs out by itself: %s", error)
-

@@ -10,8 +10,9 @@ to go.
 from __future__ import annotations
 
 from tidings.errors import StoreError, Unavailable
-from tidings.stores.dynamodb_calls import Store, delete, remove
-from tidings.stores.dynamodb_items import entry_of, has_dedupe, values
+from tidings.model import Entry
+from tidings.stores.dynamodb_calls import Op, Store, delete, remove
+from tidings.stores.dynamodb_items import attributes, entry_of, has_dedupe, values
 from tidings.stores.dynamodb_known import AGAIN, Verdict, finish, is_same, known_of, put_entry, refuse
 from tidings.stores.dynamodb_wire import ConditionFailed
 from tidings.stores.ports import Group, Known, Refused
@@ -25,8 +26,8 @@ def is_single(group: Group) -> bool:
 
 async def store_single(store: Store, group: Group, skipped: set[int]) -> Verdict:
     (entry,) = group.entries
-    _, sent = put_entry(entry, store.clock.now_ms())
-    is_first = True
+    mine = store.clock.random_id(8)
+    sent = _put_sent(store, entry, mine)
     try:
         await store.write(sent)
     except ConditionFailed as failed:
@@ -34,17 +35,26 @@ async def store_single(store: Store, group: Group, skipped: set[int]) -> Verdict
         if standing is None:
             return AGAIN
         known = known_of(standing)
-        if known.seq_no != entry.seq_no:
+        if (known.seq_no, known.digest) != (entry.seq_no, entry.digest or b""):
             return await refuse(store, group, Refused({0: known}, frozenset()))
-        is_first = False  # it points at our number: an earlier try of ours, or of another node. The slot decides.
+        # It points at our number: an earlier try of ours, or of another node with the same one. The slot decides.
+        is_first = standing.get("made_by") == {"S": mine}
+    else:
+        is_first = True
     try:
         return await _store_message(store, group, is_first)
     except StoreError as error:
         raise Unavailable(str(error), is_ambiguous=True) from error
 
 
+def _put_sent(store: Store, entry: Entry, mine: str) -> Op:
+    """With a mark, by which a try that was not answered is recognised."""
+    _, sent = put_entry(entry, store.clock.now_ms())
+    return sent._replace(body={**sent.body, "Item": sent.body["Item"] | attributes(made_by=mine)})
+
+
 async def _store_message(store: Store, group: Group, is_first: bool) -> Verdict:
-    """`is_first`: the dedupe row was not there, so a message that is there already is of a try that was not answered."""
+    """`is_first`: this call made the dedupe row, so the message, if it is there, is of a try that was not answered."""
     (entry,) = group.entries
     message, _ = put_entry(entry, store.clock.now_ms())
     try:

@@ -7,6 +7,7 @@ goes: the id can be stored again, once. dynamodb_append.py and dynamodb_cheap.py
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Final, Literal
@@ -33,6 +34,7 @@ FREE = "attribute_not_exists(#conversation_id)"  # of a slot
 UNSENT = "attribute_not_exists(#sender)"  # of a dedupe row
 
 
+_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.0)  # a put takes 10 ms
 GONE: Final = Refused({}, frozenset(), is_gone=True)
 
 
@@ -70,9 +72,7 @@ async def refuse(store: Store, group: Group, refused: Refused) -> Verdict:
     head = head_of(await store.get("conversation_heads", head_key(group.conversation_id)))
     if head is None:
         return GONE
-    seq_nos = {known.seq_no for known in refused.known.values()}
-    keys = [message_key(group.conversation_id, seq_no) for seq_no in seq_nos]
-    rows = {row.seq_no: row for row in map(entry_of, await store.batch_get("messages", keys))}
+    rows = await _rows(store, group.conversation_id, {known.seq_no for known in refused.known.values()})
     for at, known in refused.known.items():
         row = rows.get(known.seq_no)
         is_there = row is not None and is_same(row, group.entries[at])
@@ -81,6 +81,17 @@ async def refuse(store: Store, group: Group, refused: Refused) -> Verdict:
             return AGAIN
     await _catch_up(store, head, sorted(rows.values(), key=lambda row: row.seq_no))
     return refused
+
+
+async def _rows(store: Store, conversation_id: str, seq_nos: set[int]) -> dict[int, Entry]:
+    """What stands at these numbers. One that is open is given a moment: its writer may be between its two puts."""
+    keys = [message_key(conversation_id, seq_no) for seq_no in seq_nos]
+    for pause_s in _PAUSES_S:
+        rows = {row.seq_no: row for row in map(entry_of, await store.batch_get("messages", keys))}
+        if len(rows) == len(seq_nos) or not pause_s:
+            break
+        await asyncio.sleep(pause_s)
+    return rows
 
 
 async def _catch_up(store: Store, head: Head, rows: list[Entry]) -> None:

@@ -176,24 +176,29 @@ class Wire:
 
     async def call(self, action: str, payload: dict[str, Any], effort: Effort | None = None) -> dict[str, Any]:
         """The reply. Raises ConditionFailed, Canceled, Throttled, Unavailable."""
-        effort = effort or self.effort()
-        body = _encode(payload)
-        while True:
-            if self._is_closed:
-                raise Unavailable("the tables are closed")
-            try:
-                key = await self._keys.key()
-                async with self._pool.place:
-                    answer = await self._pool.exchange(self._sign(key, action, body), effort.attempt_s())
-            except HttpFailed as failed:
-                effort.is_unclear |= failed.is_sent and action not in READS
-                await effort.pause(Unavailable(str(failed)))
-                continue
-            if answer.status == 200:
-                reply = _decode(answer.body)
-                self._count(action, reply)
-                return reply
-            await effort.pause(self._passing(action, answer, effort))
+        effort, body = effort or self.effort(), _encode(payload)
+        # The place is kept while it pauses: when DynamoDB asks for less, the whole node does less.
+        async with self._pool.place:
+            while True:
+                answer = await self._attempt(action, body, effort)
+                if isinstance(answer, StoreError):
+                    await effort.pause(answer)
+                elif answer.status == 200:
+                    reply = _decode(answer.body)
+                    self._count(action, reply)
+                    return reply
+                else:
+                    await effort.pause(self._passing(action, answer, effort))
+
+    async def _attempt(self, action: str, body: bytes, effort: Effort) -> Answer | StoreError:
+        if self._is_closed:
+            raise Unavailable("the tables are closed", is_ambiguous=effort.is_unclear)
+        key = await self._keys.key()
+        try:
+            return await self._pool.exchange(self._sign(key, action, body), effort.attempt_s())
+        except HttpFailed as failed:
+            effort.is_unclear |= failed.is_sent and action not in READS
+            return Unavailable(str(failed))
 
     def close(self) -> None:
         self._is_closed = True

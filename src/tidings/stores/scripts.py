@@ -1,7 +1,7 @@
 """One typed stub per Lua file: it builds the `Call`, and knows how to read the answer.
 
 The stubs are the seam between the use cases and the keyspace: they say what is asked in Python's words, and a
-simulation may stand in for them. A mark is packed as `version cursor seen count first floor day ranges`; only `Mark`
+simulation may stand in for them. A mark is packed as `[version,cursor,seen,count,first,floor,day,ranges]`; only `Mark`
 and the Lua files know that. In the mark hash of a warm user each conversation of the inbox has one field: its mark
 under its id, or `~id` with the number of its last change while it is COLD. While all of the user is COLD, `+id` notes
 what changed. The user's own fields are '*' and those that begin with ':'. No conversation id can be any of these.
@@ -69,7 +69,7 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     leases: tuple[str, ...]
 
 
-class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """The built marker of one conversation of one user."""
 
     version: int
@@ -86,31 +86,18 @@ class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.floor > self.seen
 
     def shown(self, cap: int) -> int:
-        return cap if self.is_capped else self.count
+        return cap if self.floor > self.seen else self.count
 
     def packed(self) -> str:
-        head = f"{self.version} {self.cursor} {self.seen} {self.count} {self.first} {self.floor} {self.day}"
-        return f"{head} {pack_ranges(self.ranges)}"
+        return _encode(self).decode()
+
+
+_encode = msgspec.json.Encoder().encode
+unpack_mark = msgspec.json.Decoder(Mark).decode
 
 
 def pack_ranges(ranges: Ranges) -> str:
-    return ",".join(f"{low}-{high}" for low, high in ranges)
-
-
-def unpack_mark(packed: bytes) -> Mark:
-    version, cursor, seen, count, first, floor, day, ranges = packed.split(b" ")
-    parts = (part.partition(b"-") for part in ranges.split(b",") if part)
-    pairs = tuple((int(low), int(high)) for low, _, high in parts)
-    return Mark(
-        version=int(version),
-        cursor=int(cursor),
-        seen=int(seen),
-        count=int(count),
-        first=int(first),
-        floor=int(floor),
-        day=int(day),
-        ranges=pairs,
-    )
+    return _encode(ranges).decode()
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):

@@ -70,7 +70,7 @@ if is_new then
 end
 
 local version, cursor, seen, count, first, floor, day, ranges =
-  string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  string.match(m[6], '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(.*)%]$')
 seen, count, first, floor, day = tonumber(seen), tonumber(count), tonumber(first), tonumber(floor), tonumber(day)
 local shown = floor > seen and cap or count
 
@@ -78,7 +78,7 @@ local function is_read(seq)
   if seq <= seen then
     return true
   end
-  for low, high in string.gmatch(ranges, '(%d+)-(%d+)') do
+  for low, high in string.gmatch(ranges, '(%d+),(%d+)') do
     if seq >= tonumber(low) and seq <= tonumber(high) then
       return true
     end
@@ -143,6 +143,6 @@ if is_changed then
   total = total + shown - before
   convs = convs + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
   redis.call('HSET', mark, ':unread', total, ':convs', convs, id,
-    string.format('%s %s %d %d %d %d %d %s', version, cursor, seen, count, first, floor, day, ranges))
+    string.format('[%s,%s,%d,%d,%d,%d,%d,%s]', version, cursor, seen, count, first, floor, day, ranges))
 end
 return {1, shown, floor > seen and 1 or 0, cold > 0 and -1 or total, leases, first, tonumber(cursor)}

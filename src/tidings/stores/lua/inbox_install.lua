@@ -47,7 +47,7 @@ for i = 1, #noted, 2 do
     local id, score = string.sub(noted[i], 2), tonumber(noted[i + 1])
     local packed = redis.call('HGET', mark, id)
     if packed then
-      local seen, count, floor = string.match(packed, '^%d+ %d+ (%d+) (%d+) %d+ (%d+) ')
+      local seen, count, floor = string.match(packed, '^%[%d+,%d+,(%d+),(%d+),%d+,(%d+),')
       local shown = tonumber(floor) > tonumber(seen) and tonumber(ARGV[6]) or tonumber(count)
       total, convs = total - shown, convs - (shown > 0 and 1 or 0)
       redis.call('HDEL', mark, id)

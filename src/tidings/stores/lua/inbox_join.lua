@@ -30,7 +30,7 @@ if is_new and not is_known then
     redis.call('EXPIRE', inbox, ARGV[8])
   end
   redis.call('HSET', mark, '*', m[2] + 1, id,
-    string.format('%d %d %d 0 0 0 %s ', version, cursor, cursor, ARGV[6]))
+    string.format('[%d,%d,%d,0,0,0,%s,[]]', version, cursor, cursor, ARGV[6]))
   return 1
 end
 if is_new or not is_known then
@@ -39,7 +39,7 @@ if is_new or not is_known then
 end
 local shown, cold = 0, m[5] + 0
 if m[6] then
-  local held, at, seen, count, _, floor = string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ')
+  local held, at, seen, count, _, floor = string.match(m[6], '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),')
   if tonumber(held) >= version and tonumber(at) >= cursor then
     return 1 -- it was told before
   end

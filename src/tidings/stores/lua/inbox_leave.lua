@@ -23,7 +23,7 @@ if redis.call('ZREM', inbox, id) == 1 then
   size = size - 1
 end
 if m[6] then
-  local seen, count, floor = string.match(m[6], '^%d+ %d+ (%d+) (%d+) %d+ (%d+) ')
+  local seen, count, floor = string.match(m[6], '^%[%d+,%d+,(%d+),(%d+),%d+,(%d+),')
   local shown = tonumber(floor) > tonumber(seen) and tonumber(ARGV[3]) or tonumber(count)
   total, convs = total - shown, convs - (shown > 0 and 1 or 0)
 end

@@ -21,7 +21,7 @@ if not m[6] then
   redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
   return {-1, ''}
 end
-local version, seen, count, floor = string.match(m[6], '^(%d+) %d+ (%d+) (%d+) %d+ (%d+) ')
+local version, seen, count, floor = string.match(m[6], '^%[(%d+),%d+,(%d+),(%d+),%d+,(%d+),')
 if tonumber(version) >= tonumber(ARGV[4]) then
   return {1, m[6]}
 end

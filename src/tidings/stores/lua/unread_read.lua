@@ -28,7 +28,7 @@ if not m[6] then
 end
 local total, convs, cold = tonumber(m[3]), tonumber(m[4]), tonumber(m[5])
 local held, cursor, seen, count, first, floor, day, held_ranges =
-  string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  string.match(m[6], '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(.*)%]$')
 held, seen, count, first, floor = tonumber(held), tonumber(seen), tonumber(count), tonumber(first), tonumber(floor)
 local before = floor > seen and cap or count
 if version == 0 then
@@ -85,5 +85,5 @@ local shown = floor > new_seen and cap or count
 total = total + shown - before
 convs = convs + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
 redis.call('HSET', mark, ':unread', total, ':convs', convs, id,
-  string.format('%d %s %d %d %d %d %s %s', version, new_cursor, new_seen, count, first, floor, day, ranges))
+  string.format('[%d,%s,%d,%d,%d,%d,%s,%s]', version, new_cursor, new_seen, count, first, floor, day, ranges))
 return {1, shown, floor > new_seen and 1 or 0, cold > 0 and -1 or total, first, tonumber(new_cursor)}
