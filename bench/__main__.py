@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("send", "history", "inbox", "unread", "limiter")
+MODULES = {"connections": "idle"}  # where the file has another name than the result
+NAMES = ("send", "history", "inbox", "unread", "limiter", "fanout", "connections", "resume")
 USAGE = f"usage: python -m bench all|report|{'|'.join(NAMES)} [options]"
 
 
@@ -14,7 +15,7 @@ def main(words: list[str]) -> None:
     if name not in (*NAMES, "all", "report"):
         raise SystemExit(USAGE)
     for one in NAMES if name == "all" else (name,):
-        import_module(f"bench.{one}").main(rest)
+        import_module(f"bench.{MODULES.get(one, one)}").main(rest)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A post in a channel of 1,000 costs at most 15 us of node CPU per delivery and 45 us of all CPU per indexed member.
 
-Two nodes share a Valkey and an SQLite file; 200 members are online, half of them on each, and one more member keeps four
-posts under way. Storing and counting a post for every member and handing it to those who are online are two costs, so
-they are measured apart: first with nobody but the sender online (the first is all there is), then with the 200. What a
+Two nodes share a Valkey and an SQLite file; 200 members are online, half of them on each, and one more keeps four posts
+under way. Storing and counting a post for every member and handing it to those who are online are two costs, so they
+are measured apart: first with nobody but the sender online, where only the first is there, then with the 200. What a
 delivery costs is the difference, on both nodes together, the way over the bus included.
 """
 

@@ -67,7 +67,7 @@ async def drain(load: Load, tally: Tally) -> None:
         raise RuntimeError(f"{load.under_way()} did not come to their end within {DRAIN_S:g} s")
 
 
-async def passed(tally: Tally, until: Awaitable[None]) -> None:
+async def passed(tally: Tally, until: Awaitable[object]) -> None:
     """Until it is over, or the load has failed."""
     task = asyncio.ensure_future(until)
     await asyncio.wait((task, tally.failed), return_when=asyncio.FIRST_COMPLETED)

@@ -84,7 +84,11 @@ def main(words: Sequence[str] | None = None) -> None:
     given = parser.parse_args(words)
     with folder() as data, tidings(data) as server:
         figures = uvloop.run(measure(server, given.connections, given.seconds))
-    settings = {"connections": given.connections, "seconds": given.seconds, "users": "one connection each, no device name"}
+    settings = {
+        "connections": given.connections,
+        "seconds": given.seconds,
+        "users": "one connection each, no device name",
+    }
     finished = result(command_of(NAME, parser, given), CLAIM, settings, figures, checks_of(figures))
     show(finished, COLUMNS, [row(figures)])
     write(finished, given.out)

@@ -2,8 +2,8 @@
 
 Every client names the last seq it has in three conversations and is behind in each; it is caught up when the last of
 its three `resumed` says complete. Meanwhile 20 connected senders each send a message every 100 ms in a conversation of
-their own; their acknowledgement latency during the storm is compared with the time before it. The storm comes twice: on a
-keyspace that knows none of these users, as after its loss, and again on a warm one, as after a network's hiccup.
+their own; their acknowledgement latency during the storm is compared with the time before it. The storm comes twice:
+on a keyspace that knows none of these users, as after its loss, and on a warm one, as after a network's hiccup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 import uvloop
 
 from bench.common import Check, command_of, cpu_s, options, percentile, result, show, token, write
-from bench.connections import Answer, Socket, Tally, connect, in_turn
+from bench.connections import Answer, Socket, Tally, connect
 from bench.generator import passed
 from bench.seeding import group, tables_in
 from bench.servers import Server, folder, tidings

@@ -58,7 +58,8 @@ class Server(ValkeyProcess):
         cluster = (
             *("--port", str(self.port), "--cluster-port", str(self.bus_port), "--bind", "127.0.0.1"),
             *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
-            *("--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"),
+            *("--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0"),
+            *("--repl-ping-replica-period", "1"),  # a replica is listed once it has heard something
         )
         super().__init__(folder, (*cluster, *args), binary)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import logging
 import signal
@@ -22,7 +23,7 @@ from tidings.bounds import DRAIN_S, READY_S
 from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.config_values import SettingsError
-from tidings.errors import StoreError
+from tidings.errors import StoreError, Unavailable
 from tidings.gateway.auth import AuthSettings
 from tidings.gateway.build import GatewaySettings, build_gateway
 from tidings.gateway.http_devices import DeviceRoutes
@@ -53,14 +54,32 @@ async def open_node(settings: Settings, clock: Clock | None = None) -> AsyncIter
     """Starts, listens; leaving drains and stops it."""
     async with open_core(settings, clock) as core:
         gateway = _gateway(core)
+        await _bury_predecessor(core)
         await core.tending.start()
         core.due.start()
         core.notify.start()
         try:
-            port = await gateway.start(settings.host, settings.port)
+            port = await _listen(gateway, settings)
             yield Node(core, gateway, port)
         finally:
             await _leave(core, gateway)
+
+
+async def _bury_predecessor(core: Core) -> None:
+    """Who owned the embedded Valkey before us is dead, for we hold its folder: nobody needs to wait for its lease."""
+    if core.settings.keyspace == "embedded":
+        note = core.settings.data / "node.id"
+        if note.exists():
+            await core.registry.bury(note.read_text("utf-8").strip())
+        note.write_text(core.node_id, "utf-8")
+
+
+async def _listen(gateway: GatewayServer, settings: Settings) -> int:
+    try:
+        return await gateway.start(settings.host, settings.port)
+    except OSError as error:
+        why = "the port is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        raise Unavailable(f"cannot listen on {settings.host}:{settings.port}: {why}; choose with --host and --port") from None
 
 
 def _gateway(core: Core) -> GatewayServer:

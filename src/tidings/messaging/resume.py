@@ -1,4 +1,4 @@
-"""Coming back, after a second or a month: the client says the last seq it has per conversation and gets everything after
+"""Coming back, after a second or a month: the client says the last seq it has per conversation and gets what came after
 it, or is told plainly that there is more. Never a silent gap.
 
 The seam: the connection is attached and its lease announced before anything is read, and its live events are held back

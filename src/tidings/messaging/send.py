@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from tidings.bounds import LANE_QUEUE_MAX, LANES
 from tidings.clock import Clock
-from tidings.errors import Forbidden, Internal, NotFound, Problem, StoreError, StoreUnavailable
+from tidings.errors import Forbidden, IdConflict, Internal, NotFound, Problem, StoreError, StoreUnavailable
 from tidings.messaging.access import Access, Roster, check
 from tidings.messaging.admitting import Admitting
 from tidings.messaging.deliver import Deliver
@@ -316,7 +316,10 @@ class Sends:
         try:
             draft.reply(draft.answer())
             for follower in draft.followers or ():
-                follower.reply(draft.answer_follower(follower))
+                if isinstance(draft.problem, IdConflict) and follower.digest != draft.digest:
+                    self.submit(follower)  # its text may be the one that is stored
+                else:
+                    follower.reply(draft.answer_follower(follower))
         except Exception:
             log.exception("an answer was not taken")  # the other drafts of the batch must have theirs
 

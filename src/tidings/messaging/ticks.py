@@ -40,20 +40,9 @@ class Ticks:
         """(delivered, read): what all members other than `but` have."""
         if len(roster.members) < 2:
             return 0, 0
-        id_, members_seq = roster.head.conversation_id, roster.members_seq
         try:
-<<<<<<< HEAD
             found = await self._keyspace.one(self.look(roster, but=but))
-            if found is None:
-                marks = await self.marks(roster)
-                rows = [(user_id, *mark) for user_id, mark in marks.items()]
-                await self._keyspace.one(self._scripts.ticks_build(id_, members_seq=members_seq, marks=rows))
-                return _lowest(marks, but)
-            return found
-=======
-            found = await self._keyspace.one(self._scripts.ticks_lowest(id_, members_seq=members_seq, but=but))
             return found or _lowest(await self._build(roster), but)
->>>>>>> theirs
         except Unavailable:
             return _lowest(await self.marks(roster), but)
 

@@ -67,6 +67,10 @@ class Registry:
         if told:
             await asyncio.sleep(JOIN_WAIT_S if all(told) else NODE_RENEW_S + JOIN_WAIT_S)
 
+    async def bury(self, node_id: str) -> None:
+        """That node is known to be dead: its lease ends now, so that its work is finished at once."""
+        await self._keyspace.one(plain(self._keys.nodes, b"ZADD", self._keys.nodes, b"XX", 0, node_id))
+
     async def renew_node(self) -> bool:
         """Our own lease, and who else has one. True: ours was gone, so nobody may have routed to us for a while."""
         key, now_ms = self._keys.nodes, self._clock.now_ms()

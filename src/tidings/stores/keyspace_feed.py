@@ -169,5 +169,5 @@ class Ear(asyncio.Protocol):
         elif isinstance(reply, list) and reply[0] == b"sunsubscribe":
             self.cut()  # the slot moved to another server
         elif isinstance(reply, Exception):
-            self.refusal = str(reply)[:160]
+            self.refusal = self.refusal or str(reply)[:160]  # a wrong password comes before what follows from it
             self.cut()

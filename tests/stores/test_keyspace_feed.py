@@ -1,0 +1,124 @@
+"""A subscription: heard, kept up, and told of every time it had to be taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.valkey import ValkeyProcess, eventually, start_valkey
+from tidings.bounds import BUS_PROBE_S, KEYSPACE_COMMAND_S
+from tidings.clock import Clock
+from tidings.errors import Unavailable
+from tidings.stores import keyspace_feed
+from tidings.stores.keyspace_feed import Feed
+from tidings.stores.keyspace_wire import Address, parse_address
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[list[ValkeyProcess]]:
+    started = [start_valkey(tmp_path / name) for name in "ab"]
+    yield started
+    for server in started:
+        server.stop()
+
+
+class Listener:
+    """Where to listen, and what was heard there."""
+
+    def __init__(self, url: str) -> None:
+        self.address = parse_address(url)
+        self.messages: list[bytes] = []
+        self.subscriptions = 0
+
+    def locate(self) -> Address:
+        return self.address
+
+    def subscribed(self) -> None:
+        self.subscriptions += 1
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Feed]:
+        feed = Feed(self.locate, "bus", Clock(), self.messages.append, self.subscribed)
+        await feed.open()
+        try:
+            yield feed
+        finally:
+            await feed.close()
+
+
+def publish(server: ValkeyProcess, text: str) -> int:
+    """How many heard it."""
+    return int(server.command("SPUBLISH", "bus", text)[1:])
+
+
+async def test_what_is_published_is_heard_in_order_until_it_is_closed(servers: list[ValkeyProcess]) -> None:
+    listener = Listener(servers[0].url)
+    async with listener.opened() as feed:
+        assert feed.is_up and listener.subscriptions == 1
+        for n in range(50):
+            assert publish(servers[0], str(n)) == 1
+        await eventually(lambda: listener.messages == [str(n).encode() for n in range(50)])
+    assert not feed.is_up
+    await eventually(lambda: publish(servers[0], "late") == 0)
+
+
+async def test_a_server_that_restarts_is_subscribed_to_again_and_that_is_told(servers: list[ValkeyProcess]) -> None:
+    listener = Listener(servers[0].url)
+    async with listener.opened() as feed:
+        servers[0].kill()
+        await eventually(lambda: not feed.is_up)
+        servers[0].start()
+        await eventually(lambda: listener.subscriptions == 2 and feed.is_up)
+        assert publish(servers[0], "again") == 1
+        await eventually(lambda: listener.messages == [b"again"])
+
+
+async def test_a_connection_that_is_cut_is_taken_up_again_before_the_next_probe(servers: list[ValkeyProcess]) -> None:
+    listener, clock = Listener(servers[0].url), Clock()
+    async with listener.opened():
+        began_s = clock.monotonic_s()
+        servers[0].command("CLIENT", "KILL", "TYPE", "pubsub")
+        await eventually(lambda: listener.subscriptions == 2)
+        assert clock.monotonic_s() - began_s < BUS_PROBE_S
+
+
+async def test_the_channel_is_followed_to_another_server(servers: list[ValkeyProcess]) -> None:
+    listener = Listener(servers[0].url)
+    async with listener.opened() as feed:
+        feed.follow()
+        assert feed.is_up  # it did not move
+        listener.address = parse_address(servers[1].url)
+        feed.follow()
+        assert not feed.is_up
+        await eventually(lambda: listener.subscriptions == 2 and feed.is_up)
+        assert (publish(servers[0], "here"), publish(servers[1], "there")) == (0, 1)
+        await eventually(lambda: listener.messages == [b"there"])
+
+
+async def test_a_server_that_falls_silent_is_given_up(
+    servers: list[ValkeyProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert KEYSPACE_COMMAND_S > 2 * BUS_PROBE_S
+    monkeypatch.setattr(keyspace_feed, "KEYSPACE_COMMAND_S", 0.2)
+    monkeypatch.setattr(keyspace_feed, "BUS_PROBE_S", 0.05)
+    listener = Listener(servers[0].url)
+    async with listener.opened() as feed:
+        servers[0].pause()
+        await eventually(lambda: not feed.is_up)
+        servers[0].resume()
+        await eventually(lambda: listener.subscriptions == 2 and feed.is_up)
+
+
+async def test_what_cannot_be_subscribed_to_is_said_in_one_line(servers: list[ValkeyProcess]) -> None:
+    servers[0].command("CONFIG", "SET", "requirepass", "right")
+    refusals = {servers[0].url: "NOAUTH", f"unix://:wrong@{servers[0].socket}": "WRONGPASS"}
+    for url, reason in (refusals | {"unix:///nowhere/v.sock": "No such file"}).items():
+        with pytest.raises(Unavailable, match=reason) as caught:
+            async with Listener(url).opened():
+                pass
+        assert "\n" not in str(caught.value) and "wrong@" not in str(caught.value)
+    async with Listener(f"unix://:right@{servers[0].socket}").opened() as feed:
+        assert feed.is_up
