@@ -71,6 +71,7 @@ async def _bury_predecessor(core: Core) -> None:
         note = core.settings.data / "node.id"
         if note.exists():
             await core.registry.bury(note.read_text("utf-8").strip())
+        note.touch(mode=0o600)
         note.write_text(core.node_id, "utf-8")
 
 
