@@ -52,11 +52,14 @@ def low_port() -> int:
 class Server(ValkeyProcess):
     """One server of a cluster."""
 
-    def __init__(self, folder: Path, binary: Path | None = None, args: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, binary: Path | None = None, args: Sequence[str] = (), *, is_tls: bool = False
+    ) -> None:
         self.port, self.bus_port = low_port(), low_port()
         folder.mkdir(parents=True, exist_ok=True)
         cluster = (
-            *("--port", str(self.port), "--cluster-port", str(self.bus_port), "--bind", "127.0.0.1"),
+            *("--tls-port" if is_tls else "--port", str(self.port)),
+            *("--cluster-port", str(self.bus_port), "--bind", "127.0.0.1"),
             *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
             *("--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0"),
             *("--repl-ping-replica-period", "1"),  # a replica is listed once it has heard something
@@ -96,15 +99,20 @@ class Server(ValkeyProcess):
 class Cluster:
     """Three primaries share the slots evenly; `replicas` are added by the test."""
 
-    def __init__(self, folder: Path, binary: Path | None = None, args: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, binary: Path | None = None, args: Sequence[str] = (), *, pair: Path | None = None
+    ) -> None:
+        """`pair`: key and certificate; then the servers speak nothing but TLS, with each other too."""
         self._folder = folder
         self._binary = binary
-        self._args = tuple(args)
+        self._is_tls = pair is not None
+        self._args = (*args, *(_tls_args(pair) if pair else ()))
         self.servers: list[Server] = []
 
     @property
     def url(self) -> str:
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        hosts = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        return f"redis+cluster://{hosts}{'?tls=true' if self._is_tls else ''}"
 
     def start(self, size: int = 3) -> Cluster:
         for _ in range(size):
@@ -124,7 +132,8 @@ class Cluster:
 
     def add_server(self) -> Server:
         """Alone, until it meets somebody."""
-        server = Server(self._folder / str(len(self.servers)), self._binary, self._args)
+        folder = self._folder / str(len(self.servers))
+        server = Server(folder, self._binary, self._args, is_tls=self._is_tls)
         server.start()
         self.servers.append(server)
         return server
@@ -176,9 +185,16 @@ class Cluster:
             self.agree(slot, to)
 
 
+def _tls_args(pair: Path) -> tuple[str, ...]:
+    files = ("--tls-cert-file", str(pair), "--tls-key-file", str(pair), "--tls-ca-cert-file", str(pair))
+    return (*files, "--tls-auth-clients", "no", "--tls-cluster", "yes", "--tls-replication", "yes")
+
+
 @contextmanager
-def running_cluster(folder: Path, *, binary: Path | None = None, args: Sequence[str] = ()) -> Iterator[Cluster]:
-    cluster = Cluster(folder, binary, args)
+def running_cluster(
+    folder: Path, *, binary: Path | None = None, args: Sequence[str] = (), pair: Path | None = None
+) -> Iterator[Cluster]:
+    cluster = Cluster(folder, binary, args, pair=pair)
     try:
         yield cluster.start()
     finally:

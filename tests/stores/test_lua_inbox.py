@@ -429,6 +429,17 @@ async def test_only_one_has_a_rebuild_in_hand_until_it_falls_silent(board: Board
     await board.check()
 
 
+async def test_a_rebuild_that_was_lost_is_not_begun_anew_by_a_sign_of_life(board: Board) -> None:
+    """What changed between the loss and the sign of life may not have been noted."""
+    await board.begin("t")
+    await board.say("DEL", board.mark)
+    await board.index("c", 200)
+    alive = board.scripts.inbox_begin("u", "t", wait_ms=3_000, is_begun=True)
+    assert await board.call(alive) == -1
+    assert not await board.install(0, (0, 0), [])
+    assert (await board.begin("t"), await board.call(alive)) == (0, 0)
+
+
 async def test_what_changed_since_the_beginning_is_installed_cold(board: Board) -> None:
     await board.begin("t")
     await board.index("c", 200)

@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httptools
@@ -28,12 +29,14 @@ from tidings.gateway.auth import Auth
 from tidings.gateway.bodies import ErrorBody, ErrorFacts
 from tidings.gateway.connections import Connections
 from tidings.gateway.dispatch import log
+from tidings.gateway.pace import Pace
 from tidings.gateway.sockets import Socket
 from tidings.gateway.upgrade import Refusal, handshake_of, refusal_of_upgrade
 
 READ_BUFFER_BYTES = 2048  # per socket, the least that picows takes; it grows with a large frame
 SWEEP_S = 0.5  # how late a limit in time may be noticed
 BACKLOG = 2048  # connections the kernel keeps while a storm of reconnects is accepted
+UPGRADES_PER_TURN = 8  # about a millisecond of the loop; the connected are heard before the next ones
 
 App = Callable[[Any, Any, Any], Any]
 
@@ -131,6 +134,7 @@ class Gate:
         self.connections = connections
         self.allowed_origins = allowed_origins
         self.clock = clock
+        self.pace = Pace(UPGRADES_PER_TURN)
 
     def refusal(self, method: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> Refusal | None:
         if self.connections.is_draining:
@@ -157,7 +161,8 @@ class FrontDoor(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._upgrade(data[upgrade.args[0] :])
+            if not self._gate.pace.go(partial(self._upgrade, data[upgrade.args[0] :])):
+                self.transport.pause_reading()  # what follows belongs to the WebSocket that there will be
             return
         except httptools.HttpParserError:
             self._refuse(Refusal(400, "bad_request", "not an HTTP request"))
@@ -184,6 +189,8 @@ class FrontDoor(HttpToolsProtocol):
         return True
 
     def _upgrade(self, early: bytes) -> None:
+        if self.transport.is_closing():
+            return  # gone while it waited for its turn
         if not self._should_upgrade():
             self._refuse(Refusal(400, "bad_request", "only an upgrade to WebSocket is known"))
             return
@@ -197,6 +204,8 @@ class FrontDoor(HttpToolsProtocol):
         protocol.connection_made(self.transport)
         protocol.feed(handshake_of(headers))
         self.transport.set_protocol(protocol)
+        if not self.transport.is_reading():
+            self.transport.resume_reading()
         protocol.feed(early)
         protocol.forget_handshake()
         self.__dict__.clear()  # uvloop's transport keeps its first protocol, empty from here on

@@ -288,7 +288,7 @@ class Rebuilds:
         """False: somebody else took over, or what was built aside was lost."""
         whole = Whole(token)
         async for chunk in self.read_all(user_id):
-            beat = self._scripts.inbox_begin(user_id, token, wait_ms=_SILENT_MS)
+            beat = self._scripts.inbox_begin(user_id, token, wait_ms=_SILENT_MS, is_begun=True)
             begun, *_ = await self._keyspace.run([beat, *self._chunk_aside(user_id, whole, chunk)])
             if begun != 0:
                 return bool(begun == 1)

@@ -244,9 +244,10 @@ class Scripts:
         keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
         return _call("inbox_page", keys, (limit, score_ms, after_id), _page)
 
-    def inbox_begin(self, user_id: str, token: str, *, wait_ms: int) -> Call[int]:
-        """1 warm already, 0 the rebuild is ours, -1 another node is at it."""
-        return _call("inbox_begin", (self.keys.mark(user_id),), (token, wait_ms, self.ttl_s), int)
+    def inbox_begin(self, user_id: str, token: str, *, wait_ms: int, is_begun: bool = False) -> Call[int]:
+        """1 warm already, 0 the rebuild is ours, -1 it is not: another node is at it, or ours (is_begun) was lost."""
+        args = (token, wait_ms, self.ttl_s, int(is_begun))
+        return _call("inbox_begin", (self.keys.mark(user_id),), args, int)
 
     def inbox_install(
         self, user_id: str, token: str, *, size: int, totals: tuple[int, int], unread_ids: Sequence[str]

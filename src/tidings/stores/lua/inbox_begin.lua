@@ -3,8 +3,10 @@
 -- changed in the mark hash, and inbox_install takes it in.
 -- Atomic because two nodes must not both think that the notes are complete for what they read.
 -- KEYS  mark
--- ARGV  epoch  token  wait_ms  ttl_s                     (wait_ms: who said nothing for this long has given up)
--- returns 1 warm already, 0 it is yours, -1 somebody else is at it
+-- ARGV  epoch  token  wait_ms  ttl_s  is_begun
+--       wait_ms: who said nothing for this long has given up; is_begun 1: it was yours, and must not be begun anew, since
+--       what was noted meanwhile may be lost
+-- returns 1 warm already, 0 it is yours, -1 it is not
 -- cost O(1)
 local mark, token = KEYS[1], ARGV[1] .. ':' .. ARGV[2]
 local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', ':begun', ':beat', ':gen', ':put')
@@ -17,6 +19,9 @@ local beat = string.format('%.0f', now_us)
 if m[6] == token then
   redis.call('HSET', mark, ':beat', beat)
   return 0
+end
+if ARGV[5] == '1' then
+  return -1
 end
 local is_same_life = m[6] and string.sub(m[6], 1, #ARGV[1] + 1) == ARGV[1] .. ':'
 if is_same_life and now_us - tonumber(m[7]) < tonumber(ARGV[3]) * 1000 then

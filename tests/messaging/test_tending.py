@@ -1,0 +1,174 @@
+"""Tending: a node keeps its leases whatever it has to do, and makes up for the time when it was deaf, stopped or alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.messaging.delivering import connect, unheard
+from tests.messaging.faulty import FaultyNode, Gate, code_of, down
+from tests.valkey import ValkeyProcess, eventually
+from tidings.bounds import NODE_LEASE_S
+from tidings.messaging import tending
+from tidings.routing.bus import Joined
+
+SOON_S = 0.05
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that is done every second or two is done at once."""
+    monkeypatch.setattr(tending, "NODE_RENEW_S", SOON_S)
+    monkeypatch.setattr(tending, "LEASE_RENEW_S", 20 * SOON_S)
+    monkeypatch.setattr(tending, "CLEAR_OPEN_S", SOON_S / 2)
+
+
+@pytest.fixture
+async def tended(a: FaultyNode) -> AsyncIterator[FaultyNode]:
+    await a.core.tending.start()
+    yield a
+    await a.core.tending.stop()
+
+
+@pytest.fixture
+async def other(tended: FaultyNode, b: FaultyNode) -> AsyncIterator[FaultyNode]:
+    """A second node, which the first knows."""
+    await b.core.tending.start()
+    assert tended.core.registry.others == {"b"} and b.core.registry.others == {"a"}
+    yield b
+    await b.core.tending.stop()
+
+
+async def until_ms(node: FaultyNode, node_id: str) -> int:
+    return int(await node.command("ZSCORE", node.core.keys.nodes, node_id) or 0)
+
+
+async def test_a_node_says_that_it_lives_while_a_repair_takes_long(tended: FaultyNode) -> None:
+    gate = Gate()
+    tended.keyspace.fail("ZRANGEBYSCORE", gate)  # looking for dead nodes
+    await gate.reached.wait()
+    first = await until_ms(tended, "a")
+    renewals = tended.keyspace.said.count("ZRANGE")
+    await eventually(lambda: tended.keyspace.said.count("ZRANGE") > renewals + 2)
+    assert await until_ms(tended, "a") > first
+    gate.opened.set()
+
+
+async def test_a_node_stopped_for_longer_than_its_lease_drops_its_queued_sends(
+    tended: FaultyNode, direct: str
+) -> None:
+    gate = Gate()
+    tended.tables.faults.append(gate)
+    under_way = tended.submit("alice", direct, "m1")
+    await gate.reached.wait()
+    queued = [tended.submit("alice", direct, f"m{n}", origin="phone") for n in (2, 3)]
+    tended.clock.elapsed_s += NODE_LEASE_S + 1
+    assert [code_of(await answer) for answer in queued] == ["unavailable", "unavailable"]
+    gate.opened.set()
+    assert code_of(await under_way) == "stored", "its numbers are decided by the table, as always"
+    assert code_of(await tended.submit("alice", direct, "m3", origin="phone")) == "held", "m2 is not overtaken"
+    assert code_of(await tended.submit("alice", direct, "m2", origin="phone")) == "stored"
+
+
+async def test_a_node_that_keeps_its_lease_drops_nothing(tended: FaultyNode, direct: str) -> None:
+    gate = Gate()
+    tended.tables.faults.append(gate)
+    first = tended.submit("alice", direct, "m1")
+    await gate.reached.wait()
+    second = tended.submit("alice", direct, "m2")
+    renewals = tended.keyspace.said.count("ZRANGE")
+    tended.clock.elapsed_s += NODE_LEASE_S / 2
+    await eventually(lambda: tended.keyspace.said.count("ZRANGE") > renewals + 2)
+    gate.opened.set()
+    assert [code_of(await answer) for answer in (first, second)] == ["stored", "stored"]
+
+
+async def test_a_node_that_was_taken_for_dead_is_known_again_and_reads_what_it_was_not_told(
+    tended: FaultyNode, other: FaultyNode, group: str
+) -> None:
+    bob = await connect(other, "bob")
+    await tended.send("alice", group, "m1")
+    await eventually(lambda: bob.seqs() == [1])
+    beat = Gate()
+    other.keyspace.fail("ZSCORE", beat)  # its next renewal
+    await beat.reached.wait()
+    await tended.command("ZREM", tended.core.keys.nodes, "b")
+    await eventually(lambda: not tended.core.registry.has_others)
+    await tended.send("alice", group, "m2")  # to nobody: the node thinks that it is alone
+    assert bob.seqs() == [1]
+    beat.opened.set()
+    await eventually(lambda: bob.seqs() == [1, 2])
+    assert tended.core.registry.others == {"b"}
+    await tended.send("alice", group, "m3")
+    await eventually(lambda: bob.seqs() == [1, 2, 3])
+
+
+async def test_after_every_subscription_what_was_published_meanwhile_is_read(
+    tended: FaultyNode, other: FaultyNode, group: str, valkey: ValkeyProcess
+) -> None:
+    bob, carol = await connect(other, "bob"), await connect(other, "carol")
+    await tended.send("alice", group, "m1")
+    await eventually(lambda: bob.seqs() == [1])
+    tended.keyspace.fail("SPUBLISH", unheard, unheard)
+    await tended.send("alice", group, "m2")
+    await tended.core.sends.edit("alice", group, 1, "better")
+    assert bob.seqs() == [1]
+    valkey.command("CLIENT", "KILL", "TYPE", "pubsub")
+    await eventually(lambda: bob.seqs() == [1, 2, 3] and carol.seqs() == [1, 2, 3])
+
+
+async def test_what_could_not_be_read_is_read_when_the_stores_answer(
+    tended: FaultyNode, other: FaultyNode, group: str, valkey: ValkeyProcess
+) -> None:
+    devices = [await connect(other, user_id) for user_id in ("bob", "carol")]
+    tended.keyspace.fail("SPUBLISH", unheard)
+    await tended.send("alice", group, "m1")
+    other.keyspace.fail("unread_state", down, down, down)
+    valkey.command("CLIENT", "KILL", "TYPE", "pubsub")
+    await eventually(lambda: all(device.seqs() == [1] for device in devices))
+
+
+async def test_a_keyspace_that_forgot_everything_hears_of_all_leases_at_once(
+    tended: FaultyNode, other: FaultyNode, group: str, valkey: ValkeyProcess
+) -> None:
+    bob = await connect(other, "bob", device="phone")
+    await tended.send("alice", group, "m1")
+    await eventually(lambda: bob.seqs() == [1])
+    valkey.command("FLUSHALL")
+    await tended.send("alice", group, "m2")  # perhaps to nobody
+    await eventually(lambda: bob.seqs() == [1, 2])
+    assert await tended.core.registry.nodes_of(["bob"]) == {"b": {"bob"}}
+    assert (await tended.command("HGET", tended.core.keys.session("bob"), "phone")).startswith(b"b:")
+
+
+async def test_what_others_publish_goes_where_it_belongs(tended: FaultyNode) -> None:
+    await tended.core.bus.tell("a", Joined("newcomer"))
+    await eventually(lambda: "newcomer" in tended.core.registry.others)
+
+
+async def test_a_node_that_leaves_says_what_it_still_has_to_say(tended: FaultyNode, b: FaultyNode, group: str) -> None:
+    bob = await connect(tended, "bob")
+    await b.core.tending.start()
+    carol = await connect(b, "carol")
+    gate = Gate()
+    b.keyspace.fail("SPUBLISH", gate)
+    await b.send("alice", group, "m1")
+    await gate.reached.wait()
+    b.core.hub.detach(carol)
+    b.core.registry.release(carol)
+    leaving = asyncio.create_task(b.core.tending.stop())
+    gate.opened.set()
+    await leaving
+    await eventually(lambda: bob.seqs() == [1])
+    assert await until_ms(tended, "b") == 0
+    assert await tended.core.registry.is_online(["carol"]) == {"carol": False}
+
+
+async def test_a_node_without_a_keyspace_still_leaves(tended: FaultyNode, b: FaultyNode, group: str) -> None:
+    await b.core.tending.start()
+    await connect(tended, "bob")
+    b.keyspace.fail("SPUBLISH", *[down] * 1_000)
+    await b.send("alice", group, "m1")
+    await asyncio.wait_for(b.core.tending.stop(), 10)

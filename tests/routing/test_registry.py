@@ -1,0 +1,265 @@
+"""The registry: which connections are live where, and which nodes there are, also when somebody dies or forgets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.messaging.delivering import connect, disconnect, telling, unheard
+from tests.messaging.faulty import After, Device, FaultyNode, Gate, down
+from tests.valkey import ValkeyProcess, eventually
+from tidings.bounds import DEVICES_REMEMBERED_MAX, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
+from tidings.errors import Close
+from tidings.routing import registry
+
+
+@pytest.fixture
+async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
+    async with telling(a, b):
+        yield
+
+
+async def leases(node: FaultyNode, user_id: str) -> list[str]:
+    return [lease.decode() for lease in await node.command("ZRANGE", node.core.keys.ws(user_id), 0, -1)]
+
+
+async def session(node: FaultyNode, user_id: str, device: str) -> str:
+    held = await node.command("HGET", node.core.keys.session(user_id), device)
+    return held.decode().partition(" ")[0] if held is not None else ""
+
+
+async def settled(node: FaultyNode) -> None:
+    await eventually(lambda: not node.core.registry._tasks and node.core.bus._flushing is None)
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+async def test_nodes_know_each_other_until_one_says_nothing_for_the_time_of_its_lease(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    assert (a.core.registry.others, b.core.registry.others) == ({"b"}, {"a"})
+    a.clock.ahead_ms += int(NODE_LEASE_S * 1000) + 1
+    await a.core.registry.renew_node()
+    assert not a.core.registry.has_others and a.core.registry.lease_time_ms() == 0
+
+
+async def test_a_newcomer_is_known_before_it_takes_its_first_socket(a: FaultyNode, b: FaultyNode) -> None:
+    async with telling(a):
+        assert not a.core.registry.has_others
+        await b.core.registry.join()
+        assert a.core.registry.others == {"b"} and a.core.registry.lease_time_ms() > 0
+
+
+async def test_a_newcomer_waits_longer_for_a_node_that_does_not_listen(
+    a: FaultyNode, b: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "JOIN_WAIT_S", 0)
+    monkeypatch.setattr(registry, "NODE_RENEW_S", 0.2)
+    await a.core.registry.renew_node()  # alive, and deaf
+    began_s = b.clock.monotonic_s()
+    await b.core.registry.join()
+    assert b.clock.monotonic_s() - began_s >= 0.2
+
+
+async def test_the_word_of_a_newcomer_is_not_undone_by_a_list_that_is_older(a: FaultyNode, b: FaultyNode) -> None:
+    async with telling(a):
+        late = After()
+        a.keyspace.fail("ZRANGE", late)
+        renewal = asyncio.create_task(a.core.registry.renew_node())
+        await late.reached.wait()  # the list was read without b in it
+        await b.core.registry.join()
+        late.opened.set()
+        await renewal
+        assert a.core.registry.others == {"b"}
+        await a.command("ZREM", a.core.keys.nodes, "b")
+        a.clock.elapsed_s += NODE_RENEW_S
+        await a.core.registry.renew_node()
+        assert not a.core.registry.has_others
+
+
+async def test_a_node_whose_own_lease_was_gone_learns_of_it(a: FaultyNode) -> None:
+    assert await a.core.registry.renew_node(), "the first time"
+    assert not await a.core.registry.renew_node()
+    await a.command("ZREM", a.core.keys.nodes, "a")  # buried by another
+    assert await a.core.registry.renew_node()
+    a.clock.ahead_ms += int(NODE_LEASE_S * 1000) + 1  # or listed, but run out
+    assert await a.core.registry.renew_node()
+
+
+async def test_who_leaves_is_gone_at_once_with_all_its_connections(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    bob = await connect(b, "bob")
+    gate = Gate()
+    b.keyspace.fail("ZREM", gate)
+    disconnect(b, bob)
+    await gate.reached.wait()
+    leaving = asyncio.create_task(b.core.registry.leave())
+    gate.opened.set()
+    await leaving
+    await a.core.registry.renew_node()
+    assert not a.core.registry.has_others and await leases(a, "bob") == []
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+async def test_a_user_is_online_on_every_node_with_a_live_lease(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    phone, laptop = await connect(a, "bob", "phone"), await connect(b, "bob", "laptop")
+    assert await a.core.registry.nodes_of(["bob", "carol"]) == {"b": {"bob"}}
+    assert await b.core.registry.nodes_of(["bob", "carol"]) == {"a": {"bob"}}
+    assert await a.core.registry.is_online(["bob", "carol"]) == {"bob": True, "carol": False}
+    disconnect(a, phone)
+    disconnect(b, laptop)
+    await settled(a)
+    await settled(b)
+    assert await a.core.registry.is_online(["bob"]) == {"bob": False}
+
+
+async def test_each_connection_removes_only_itself(a: FaultyNode, b: FaultyNode) -> None:
+    first, second = await connect(a, "bob", "1"), await connect(a, "bob", "2")
+    await connect(b, "bob", "3")
+    disconnect(a, first)
+    await settled(a)
+    assert await leases(a, "bob") == ["a:2", "b:3"]
+    disconnect(a, first)
+    disconnect(a, second)
+    await settled(a)
+    assert await leases(a, "bob") == ["b:3"]
+
+
+async def test_the_leases_of_a_dead_node_run_out_and_are_swept_by_the_next_who_comes(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    await connect(b, "bob", "old")
+    assert await a.core.registry.nodes_of(["bob"]) == {"b": {"bob"}}
+    a.clock.ahead_ms += int(LEASE_S * 1000) + 1
+    assert await a.core.registry.nodes_of(["bob"]) == {}
+    assert await a.core.registry.is_online(["bob"]) == {"bob": False}
+    await connect(a, "bob", "new")
+    assert await leases(a, "bob") == ["a:new"]
+
+
+async def test_a_renewed_lease_lives_on_and_is_no_loss(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    lost: list[str] = []
+    await connect(b, "bob")
+    for _ in range(4):
+        for node in (a, b):
+            node.clock.ahead_ms += int(LEASE_S * 500)
+            node.clock.elapsed_s += LEASE_S / 2
+        await b.core.registry.renew(lost.append)
+    assert lost == [] and await a.core.registry.nodes_of(["bob"]) == {"b": {"bob"}}
+    ttl_s = await b.command("TTL", b.core.keys.ws("bob"))
+    assert LEASE_S < ttl_s <= 2 * LEASE_S
+
+
+async def test_a_renewal_after_everything_was_forgotten_announces_again_and_counts_as_lost(
+    a: FaultyNode, valkey: ValkeyProcess
+) -> None:
+    lost: list[str] = []
+    await connect(a, "bob", device="phone")
+    await connect(a, "carol")
+    valkey.command("FLUSHALL")
+    await a.core.registry.renew(lost.append)
+    assert sorted(lost) == ["bob", "carol"]
+    assert await leases(a, "bob") == ["a:bob-a"] and await session(a, "bob", "phone") == "a:bob-a"
+    await a.core.registry.renew(lost.append)
+    assert len(lost) == 2
+
+
+async def test_leases_that_ran_out_before_they_were_renewed_count_as_lost_though_they_are_listed(
+    a: FaultyNode
+) -> None:
+    lost: list[str] = []
+    await connect(a, "bob")
+    a.clock.elapsed_s += LEASE_S + 1
+    await a.core.registry.renew(lost.append)
+    assert lost == ["bob"]
+    a.keyspace.fail("ZADD", down)
+    a.clock.elapsed_s += LEASE_S - 1
+    with pytest.raises(Exception, match="down"):
+        await a.core.registry.renew(lost.append)
+    a.clock.elapsed_s += 2
+    await a.core.registry.renew(lost.append)
+    assert lost == ["bob", "bob"]
+
+
+async def test_a_connection_that_goes_during_a_renewal_leaves_no_lease(a: FaultyNode) -> None:
+    devices = [await connect(a, f"user{n}") for n in range(501)]  # two round trips
+    gate = Gate()
+    a.keyspace.fail("ZADD", gate)
+    renewal = asyncio.create_task(a.core.registry.renew(lambda user_id: None))
+    await gate.reached.wait()
+    disconnect(a, devices[-1])
+    await settled(a)
+    gate.opened.set()
+    await renewal
+    assert await leases(a, "user500") == []
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+async def test_a_device_that_connects_elsewhere_is_replaced_here(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    first = await connect(a, "bob", "1", device="phone")
+    other = await connect(a, "bob", "2", device="laptop")
+    await connect(b, "bob", "3", device="phone")
+    await eventually(lambda: first.closed == [Close.REPLACED])
+    await settled(b)
+    assert other.closed == [] and await leases(a, "bob") == ["a:2", "b:3"]
+    disconnect(a, first)  # its own last word comes late
+    await settled(a)
+    assert await session(a, "bob", "phone") == "b:3" and await leases(a, "bob") == ["a:2", "b:3"]
+
+
+async def test_of_a_device_that_connects_twice_at_once_one_stays(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    for n in range(20):
+        first, second = Device("bob", f"{n}a", "phone"), Device("bob", f"{n}b", "phone")
+        a.core.hub.attach(first)
+        b.core.hub.attach(second)
+        await asyncio.gather(a.core.registry.claim(first), b.core.registry.claim(second))
+        await eventually(lambda first=first, second=second: len(first.closed + second.closed) == 1)  # type: ignore[misc]
+        stays = f"a:{n}a" if second.closed else f"b:{n}b"
+        assert await session(a, "bob", "phone") == stays
+        disconnect(a, first)
+        disconnect(b, second)
+        await settled(a)
+        await settled(b)
+
+
+async def test_a_replaced_connection_that_was_not_told_goes_with_its_next_renewal(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    lost: list[str] = []
+    first = await connect(a, "bob", "1", device="phone")
+    b.keyspace.fail("SPUBLISH", unheard)
+    await connect(b, "bob", "2", device="phone")
+    await settled(b)
+    assert first.closed == []
+    await a.core.registry.renew(lost.append)
+    assert first.closed == [Close.REPLACED] and await session(a, "bob", "phone") == "b:2"
+
+
+async def test_made_up_device_names_do_not_fill_the_keyspace(a: FaultyNode) -> None:
+    for n in range(2 * DEVICES_REMEMBERED_MAX):
+        a.clock.ahead_ms += 1
+        await a.core.registry.claim(Device("bob", f"c{n}", f"made-up-{n}"))
+    assert await a.command("HLEN", a.core.keys.session("bob")) <= DEVICES_REMEMBERED_MAX + 1
+    assert await session(a, "bob", f"made-up-{2 * DEVICES_REMEMBERED_MAX - 1}") != "", "the latest is remembered"
+
+
+async def test_a_connection_that_cannot_be_announced_is_refused(a: FaultyNode) -> None:
+    a.keyspace.fail("ZADD", down)
+    with pytest.raises(Exception, match="down"):
+        await connect(a, "bob")
+
+
+async def test_a_lease_that_cannot_be_taken_down_runs_out(a: FaultyNode) -> None:
+    bob = await connect(a, "bob")
+    a.keyspace.fail("ZREM", down)
+    disconnect(a, bob)
+    await settled(a)
+    assert await leases(a, "bob") == ["a:bob-a"]
+    a.clock.ahead_ms += int(LEASE_S * 1000) + 1
+    assert await a.core.registry.is_online(["bob"]) == {"bob": False}

@@ -1,0 +1,66 @@
+"""Inbox rows: updates that never create, and users listed in order out of a table that has none."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.contracts import conversation, fresh
+from tests.contracts.inboxes import row_of, touch
+from tests.dynamodb_local import DynamoLocal
+from tests.stores.dynamo import Counts, Once, faults
+from tidings.errors import Missing
+from tidings.stores.dynamodb_items import USER_SHARDS, user_shard
+from tidings.stores.tables_dynamodb import DynamoTables
+
+
+async def test_users_come_in_order_from_all_partitions_of_the_index(dynamo: DynamoTables) -> None:
+    prefix = fresh("zu")
+    users = [f"{prefix}.{number:03}" for number in range(120)]
+    assert len({user_shard(user_id) for user_id in users}) == USER_SHARDS
+    for at in range(0, len(users), 40):
+        await conversation(dynamo, *users[at : at + 40])
+    seen: list[str] = []
+    after_id = prefix
+    while page := await dynamo.users(after_id=after_id, limit=50):
+        seen += [user_id for user_id in page if user_id.startswith(f"{prefix}.")]
+        after_id = page[-1]
+    assert seen == users
+
+
+async def test_a_user_of_many_rows_is_listed_once_and_passed_by(
+    dynamo: DynamoTables, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.stores.dynamodb_inboxes._USERS_PAGE", 3)
+    prefix = fresh("zv")
+    busy = f"{prefix}.a"
+    later = next(f"{prefix}.b{n}" for n in range(1000) if user_shard(f"{prefix}.b{n}") == user_shard(busy))
+    for _ in range(10):
+        await conversation(dynamo, busy)
+    await conversation(dynamo, later)
+    assert await dynamo.users(after_id=prefix, limit=2) == [busy, later]
+
+
+async def test_a_touch_whose_reply_was_lost_is_done(dynamodb: DynamoLocal, dynamo: DynamoTables) -> None:
+    alice = fresh("alice")
+    c = await conversation(dynamo, alice)
+    with faults(dynamodb, Once("lost", "UpdateItem", table="conversations")):
+        await dynamo.touch([touch(alice, c, 3, unread_count=2)])
+    assert (await row_of(dynamo, alice, c)).last_seq == 3
+
+
+async def test_touches_that_race_leave_the_latest(dynamo: DynamoTables) -> None:
+    alice = fresh("alice")
+    c = await conversation(dynamo, alice)
+    await asyncio.gather(*(dynamo.touch([touch(alice, c, seq, unread_count=seq)]) for seq in (3, 9, 1, 7)))
+    row = await row_of(dynamo, alice, c)
+    assert (row.last_seq, row.unread_count) == (9, 9)
+
+
+async def test_a_flag_that_changes_nothing_answers_the_row(dynamo: DynamoTables) -> None:
+    alice = fresh("alice")
+    c = await conversation(dynamo, alice)
+    assert await dynamo.flag(alice, c, muted=None, pinned=None, archived=None) == await row_of(dynamo, alice, c)
+    with pytest.raises(Missing):
+        await dynamo.flag(alice, fresh("c"), muted=None, pinned=None, archived=None)
