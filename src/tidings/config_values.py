@@ -24,7 +24,7 @@ KEYSPACE_SCHEMES: dict[str, tuple[str, ...]] = {
     "redis": ("prefix", "db"),
     "rediss": ("prefix", "db"),
     "unix": ("prefix", "db"),
-    "redis+cluster": ("prefix",),
+    "redis+cluster": ("prefix", "tls"),
 }
 TABLES_SCHEMES: dict[str, tuple[str, ...]] = {"sqlite": (), "dynamodb": ("prefix", "endpoint")}
 BLOBS_SCHEMES: dict[str, tuple[str, ...]] = {

@@ -17,6 +17,7 @@ from tidings.config import Settings
 from tidings.config_values import SettingsError
 from tidings.stores import scripts, scripts_push, scripts_routing, scripts_ticks
 from tidings.stores.keys import Keys
+from tidings.stores.keyspace_cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace_embedded import EmbeddedValkey
 from tidings.stores.keyspace_folder import running_socket
 from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
@@ -32,6 +33,8 @@ LUA = tuple(
     for source in module.SOURCES.values()
 )
 
+AnyKeyspace = SingleKeyspace | ClusterKeyspace
+
 
 class DeviceTables(Devices, Pending, Protocol):
     """devices and pending_deliveries, from one adapter."""
@@ -44,7 +47,7 @@ class Stores:
     settings: Settings
     clock: Clock
     metrics: Metrics
-    keyspace: SingleKeyspace
+    keyspace: AnyKeyspace
     tables: Tables
     devices: DeviceTables
     keys: Keys
@@ -56,7 +59,9 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         url, prefix = await _keyspace_url(settings, clock, stack, is_guest)
-        keyspace = await open_keyspace(url, LUA, clock, metrics.keyspace_commands.inc)
+        is_cluster = url.startswith("redis+cluster:")
+        open_any = open_cluster if is_cluster else open_keyspace
+        keyspace: AnyKeyspace = await open_any(url, LUA, clock, metrics.keyspace_commands.inc)
         stack.push_async_callback(keyspace.close)
         tables, devices = await open_tables(settings, clock, metrics)
         stack.push_async_callback(tables.close)
@@ -83,8 +88,6 @@ async def _keyspace_url(
         stack.push_async_callback(valkey.stop)
         return valkey.url, ""
     parts = urlsplit(settings.keyspace)
-    if parts.scheme == "redis+cluster":
-        raise SettingsError("keyspace: redis+cluster:// is not supported by this version yet; use redis:// or unix://")
     query = dict(parse_qsl(parts.query))
     prefix = query.pop("prefix", "")
     return urlunsplit(parts._replace(query=urlencode(query))), prefix

@@ -50,6 +50,7 @@ from tidings.routing.bus import Bus
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
+from tidings.stores.keyspace_cluster import ClusterKeyspace
 from tidings.stores.ports_push import Push
 from tidings.stores.push_open import open_providers
 from tidings.stores.scripts import Scripts
@@ -202,6 +203,7 @@ class Core:
             self.epoch_changes,
             self.registry.lease_time_ms,
             self.due.calls,
+            is_ordered=not isinstance(self.keyspace, ClusterKeyspace),
         )
 
     @cached_property

@@ -9,7 +9,7 @@ from tidings.model import Entry, Head, Member, MemberChange, Row, Status
 from tidings.stores import dynamodb_items as items
 
 NUMBERS = st.integers(0, 2**62)
-WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
 MAYBE = st.none() | WORDS
 CHANGES = st.builds(MemberChange, st.sampled_from(["added", "left"]), st.lists(WORDS, max_size=3).map(tuple), st.none())
 ENTRIES = st.builds(
@@ -23,7 +23,7 @@ ENTRIES = st.builds(
     receiver_id=MAYBE,
     text=st.none() | st.text(st.characters(codec="utf-8"), max_size=50),
     timestamp=st.none() | st.integers(-(2**53), 2**53),
-    digest=st.none() | st.binary(min_size=1, max_size=12),
+    digest=st.none() | st.binary(max_size=12),
     member=st.none() | CHANGES,
     target_seq=st.none() | NUMBERS,
     is_deleted=st.booleans(),

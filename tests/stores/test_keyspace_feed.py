@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -122,3 +123,37 @@ async def test_what_cannot_be_subscribed_to_is_said_in_one_line(servers: list[Va
         assert "\n" not in str(caught.value) and "wrong@" not in str(caught.value)
     async with Listener(f"unix://:right@{servers[0].socket}").opened() as feed:
         assert feed.is_up
+
+
+def hold_up(seconds: float) -> None:
+    """The loop does not turn for so long."""
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        time.sleep(seconds / 10)
+
+
+async def test_a_process_that_was_stopped_itself_reads_what_waits_instead_of_giving_up(
+    servers: list[ValkeyProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time passed, but the server was not asked: the probes that go without an answer are what counts."""
+    monkeypatch.setattr(keyspace_feed, "KEYSPACE_COMMAND_S", 0.1)
+    monkeypatch.setattr(keyspace_feed, "BUS_PROBE_S", 0.02)
+    listener = Listener(servers[0].url)
+    async with listener.opened() as feed:
+        for n in range(1, 4):
+            publish(servers[0], str(n))
+            hold_up(0.3)
+            await eventually(lambda n=n: len(listener.messages) == n)  # type: ignore[misc]
+        assert feed.is_up and listener.subscriptions == 1
+
+
+async def test_a_feed_closed_while_it_subscribes_hears_nothing_more(servers: list[ValkeyProcess]) -> None:
+    listener = Listener(servers[0].url)
+    servers[1].pause()
+    async with listener.opened() as feed:
+        listener.address = parse_address(servers[1].url)
+        feed.follow()
+        await eventually(lambda: feed._address == listener.address)  # it waits for an answer
+    servers[1].resume()
+    await eventually(lambda: publish(servers[1], "late") == 0)
+    assert not feed.is_up and listener.messages == []

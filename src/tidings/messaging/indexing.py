@@ -35,12 +35,15 @@ class Indexing:
         epoch_changes: Callable[[], int],
         lease_time_ms: Callable[[], int],
         due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
+        *,
+        is_ordered: bool = True,
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
         self._tables = tables
         self._epoch_changes = epoch_changes
         self._lease_time_ms = lease_time_ms  # 0: leases are not wanted
+        self._is_ordered = is_ordered  # False: the keyspace is several servers
         self._due_calls = due_calls  # what records that somebody looks who has not acknowledged (pending.py)
 
     async def index(self, works: Sequence[tuple[Roster, Sequence[Entry]]], *, since: int) -> list[dict[str, Indexed]]:
@@ -70,14 +73,21 @@ class Indexing:
                 changing.append(roster)
         # Asked after the index calls: who leaves later than this is taken out of the inbox by the change itself.
         keys = [self._scripts.keys.conv(roster.head.conversation_id) for roster in changing]
-        calls += [plain(key, b"HGET", key, b"members_seq") for key in keys]
-        calls += self._due_calls(_last_messages(works))
-        replies = iter(await self._keyspace.run(calls) if calls else ())
-        answers = [{user_id: next(replies) for user_id in group} for group in users]
-        for roster, members_seq in zip(changing, replies, strict=False):
+        asked = [plain(key, b"HGET", key, b"members_seq") for key in keys]
+        noted = self._due_calls(_last_messages(works))
+        replies = await self._run_in_order([*noted, *calls], asked)
+        indexed = iter(replies[len(noted) :])
+        answers = [{user_id: next(indexed) for user_id in group} for group in users]
+        for roster, members_seq in zip(changing, indexed, strict=True):
             if int(members_seq or 0) > roster.members_seq:
                 await self._hide_from_left(roster)
         return answers
+
+    async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
+        """One server takes calls in their order; the shards of a cluster do not wait for each other."""
+        if self._is_ordered or not then:
+            return await self._keyspace.run([*first, *then])
+        return [*await self._keyspace.run(first), *await self._keyspace.run(then)]
 
     async def _hide_from_left(self, roster: Roster) -> None:
         """The member list changed while the batch was on its way: to those who left, it may now show again."""

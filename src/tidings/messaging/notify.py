@@ -20,7 +20,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.acks import Acks, told
 from tidings.messaging.notices import BADGE_COLLAPSE_ID, Content, Notices
 from tidings.model_push import Device, Job, Notice, Outcome, Verdict
-from tidings.stores.calls import Call, Keyspace
+from tidings.stores.calls import each_alone, Call, Keyspace
 from tidings.stores.ports_push import Devices, Push
 from tidings.stores.scripts_push import PushScripts
 
@@ -168,15 +168,16 @@ class Notify:
         each = max(1, limit // bounds.PUSH_SHARDS)
         take = self._scripts.push_take
         most = bounds.PUSH_DELIVERIES_MAX
-        found = await self._keyspace.run(
-            [take(shard, self._node_id, limit=each, idle_ms=self._idle_ms, deliveries_max=most) for shard in shards]
+        found = await each_alone(
+            self._keyspace,
+            [take(shard, self._node_id, limit=each, idle_ms=self._idle_ms, deliveries_max=most) for shard in shards],
         )
-        for shard, taken in zip(shards, found, strict=True):
+        for shard, taken in found.items():
             for job_id, raw in taken.dead:
                 await self._end(shard, job_id, [self._scripts.push_bury(raw, "no end in five deliveries")])
             for job_id, raw in taken.jobs:
                 self._begin(shard, job_id, raw)
-        return sum(len(taken.jobs) + len(taken.dead) for taken in found)
+        return sum(len(taken.jobs) + len(taken.dead) for taken in found.values())
 
     def _begin(self, shard: int, job_id: str, raw: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._do(shard, job_id, raw), name="push-job")
@@ -198,7 +199,9 @@ class Notify:
 
     async def _end(self, shard: int, job_id: str, calls: Sequence[Call[object]]) -> None:
         """What follows from a job, and its end, in this order: the end comes last."""
-        await self._keyspace.run([*calls, *self._scripts.push_done(shard, job_id)])
+        if calls:
+            await self._keyspace.run(calls)
+        await self._keyspace.run(self._scripts.push_done(shard, job_id))
 
     async def _carry_out(self, shard: int, raw: bytes) -> list[Call[object]]:
         """Tell the devices; the calls that follow from what became of it."""

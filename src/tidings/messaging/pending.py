@@ -20,7 +20,7 @@ from tidings.messaging.access import Access, Roster
 from tidings.messaging.rebuild import is_in
 from tidings.model import Entry, Member, Status
 from tidings.model_push import Waiting
-from tidings.stores.calls import Call, Keyspace
+from tidings.stores.calls import each_alone, Call, Keyspace
 from tidings.stores.ports import Messages, Statuses
 from tidings.stores.ports_push import Pending
 from tidings.stores.scripts_push import Claimed, PushScripts, due_shard
@@ -142,12 +142,11 @@ class Due:
         hold_ms = int(bounds.DUE_HOLD_S * 1000) + self._grace_ms  # later than any record made while we hold it
         claim = self._scripts.due_claim
         shards = range(bounds.DUE_SHARDS)
-        found = await self._keyspace.run(
-            [claim(shard, limit=bounds.DUE_CLAIM_MAX, hold_ms=hold_ms) for shard in shards]
-        )
+        calls = [claim(shard, limit=bounds.DUE_CLAIM_MAX, hold_ms=hold_ms) for shard in shards]
+        found = await each_alone(self._keyspace, calls)
         gate, claimed_s = asyncio.Semaphore(bounds.DUE_PASSES_MAX), self._clock.monotonic_s()
         works = []
-        for shard, claimed in zip(shards, found, strict=True):
+        for shard, claimed in found.items():
             self._check_birth(shard, claimed.birth)
             works += [self._pass(gate, claimed_s, shard, claimed, id_) for id_ in claimed.conversation_ids]
         await asyncio.gather(*works)

@@ -7,8 +7,11 @@ server with the old one's epoch in it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
+
+from tidings.errors import Unavailable
 
 R = TypeVar("R")
 Arg = str | bytes | int
@@ -64,3 +67,15 @@ class Subscription(Protocol):
 def plain(key: str, *words: Arg, parse: Callable[[Any], Any] = lambda reply: reply) -> Call[Any]:
     """An ordinary command on one key."""
     return Call(key, words, parse)
+
+
+async def each_alone(keyspace: Keyspace, calls: Sequence[Call[R]]) -> dict[int, R]:
+    """Position -> answer, without those whose server does not answer: what one shard gave must not be lost with another.
+
+    Calls of one turn still leave together. Raises Unavailable when nobody answers.
+    """
+    answers = await asyncio.gather(*(keyspace.one(call) for call in calls), return_exceptions=True)
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    if failed and (len(failed) == len(calls) or not all(isinstance(error, Unavailable) for error in failed)):
+        raise next((error for error in failed if not isinstance(error, Unavailable)), failed[0])
+    return {at: answer for at, answer in enumerate(answers) if not isinstance(answer, BaseException)}

@@ -1,7 +1,7 @@
 """Values as DynamoDB items, and back. Attributes carry the names of the fields in model.py.
 
-What is None is not written. An entry's text and member change are one attribute, `content`, a JSON object, so that the
-cold tier takes it away in one step. Keys are made here alone.
+What is None is not written; what is empty is NULL. An entry's text and member change are one attribute, `content`, a
+JSON object, so that the cold tier takes it away in one step. Keys are made here alone.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _DEFAULTS: dict[str, Any] = {"is_deleted": False}  # of an entry: not worth an a
 
 def attribute(value: object) -> dict[str, Any]:
     match value:
+        case "" | b"":
+            return {"NULL": True}  # older versions of DynamoDB take nothing empty
         case bool():
             return {"BOOL": value}
         case int():
@@ -54,6 +56,8 @@ def plain(value: dict[str, Any]) -> Any:
     match kind:
         case "N":
             return int(held)
+        case "NULL":
+            return ""
         case "B":
             return base64.b64decode(held)
     return held
@@ -118,8 +122,9 @@ def entry_item(entry: Entry) -> Item:
 
 def entry_of(item: Item) -> Entry:
     fields = {name: plain(item[name]) for name in _ENTRY if name in item}
-    content = plain(item["content"]) if "content" in item else None
-    held = _NO_CONTENT if content is None else _decode_content(content)
+    if "digest" in fields:
+        fields["digest"] = fields["digest"] or b""
+    held = _decode_content(plain(item["content"])) if "content" in item else _NO_CONTENT
     return Entry(text=held.text, member=held.member, **fields)
 
 
