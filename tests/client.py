@@ -99,9 +99,7 @@ class Client:
         return await asyncio.wait_for(self.ask(type_, **fields), 20)
 
     async def say(self, conversation_id: str, message_id: str, text: str = "hi") -> Frame:
-        return await self.request(
-            "message.send", conversation_id=conversation_id, message_id=message_id, text=text
-        )
+        return await self.request("message.send", conversation_id=conversation_id, message_id=message_id, text=text)
 
     async def event(self, is_wanted: Callable[[Frame], bool], within_s: float = 10) -> Frame:
         """The first event, past or to come, that is wanted."""

@@ -90,7 +90,17 @@ def test_a_setting_may_not_be_abbreviated(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_command_starts_without_loading_the_server(tmp_path: Path) -> None:
-    heavy = ("asyncio", "uvicorn", "starlette", "apsw", "joserfc", "structlog", "tidings.node", "tidings.wiring", "tidings.gateway")
+    heavy = (
+        "asyncio",
+        "uvicorn",
+        "starlette",
+        "apsw",
+        "joserfc",
+        "structlog",
+        "tidings.node",
+        "tidings.wiring",
+        "tidings.gateway",
+    )
     code = f"import sys; from tidings.cli import main; main(['--help']); assert not set({heavy}) & set(sys.modules)"
     environ = {**os.environ, "PYTHONPATH": str(Path(tidings.__file__).parent.parent)}
     run = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)

@@ -80,7 +80,9 @@ async def _listen(gateway: GatewayServer, settings: Settings) -> int:
         return await gateway.start(settings.host, settings.port)
     except OSError as error:
         why = "the port is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-        raise Unavailable(f"cannot listen on {settings.host}:{settings.port}: {why}; choose with --host and --port") from None
+        raise Unavailable(
+            f"cannot listen on {settings.host}:{settings.port}: {why}; choose with --host and --port"
+        ) from None
 
 
 def _gateway(core: Core) -> GatewayServer:

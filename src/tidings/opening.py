@@ -28,9 +28,7 @@ from tidings.stores.tables_sqlite import open_sqlite
 from tidings.telemetry import Metrics
 
 LUA = tuple(
-    source
-    for module in (scripts, scripts_ticks, scripts_push, scripts_routing)
-    for source in module.SOURCES.values()
+    source for module in (scripts, scripts_ticks, scripts_push, scripts_routing) for source in module.SOURCES.values()
 )
 
 AnyKeyspace = SingleKeyspace | ClusterKeyspace
@@ -76,9 +74,7 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
         )
 
 
-async def _keyspace_url(
-    settings: Settings, clock: Clock, stack: AsyncExitStack, is_guest: bool
-) -> tuple[str, str]:
+async def _keyspace_url(settings: Settings, clock: Clock, stack: AsyncExitStack, is_guest: bool) -> tuple[str, str]:
     """The URL to connect to, and the tenant's prefix."""
     if settings.keyspace == "embedded":
         if is_guest and (shared := running_socket(settings.data)) is not None:

@@ -61,9 +61,7 @@ __all__ = ["LUA", "Core", "Stores", "build", "open_core"]
 
 
 @asynccontextmanager
-async def open_core(
-    settings: Settings, clock: Clock | None = None, *, is_guest: bool = False
-) -> AsyncIterator[Core]:
+async def open_core(settings: Settings, clock: Clock | None = None, *, is_guest: bool = False) -> AsyncIterator[Core]:
     """The stores opened and the use cases on top of them. A guest may use the Valkey of a running node."""
     async with open_stores(settings, clock or Clock(), is_guest=is_guest) as stores:
         yield build(stores)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.client import Client, token_for
 from tests.valkey import eventually
-from tidings.config import Settings
 from tidings.config import Node as NodeSettings
+from tidings.config import Settings
 from tidings.node import Node, open_node
 
 Join = Callable[..., Awaitable[Client]]

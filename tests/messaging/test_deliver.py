@@ -218,9 +218,7 @@ async def test_what_the_bus_repeats_is_pushed_once(a: FaultyNode, b: FaultyNode,
 # --- lost publishes -------------------------------------------------------------------------------
 
 
-async def test_a_lost_publish_is_healed_by_the_next_entry(
-    a: FaultyNode, b: FaultyNode, two: None, group: str
-) -> None:
+async def test_a_lost_publish_is_healed_by_the_next_entry(a: FaultyNode, b: FaultyNode, two: None, group: str) -> None:
     bob = await connect(b, "bob")
     await a.send("alice", group, "m1")
     await came(bob, 1)

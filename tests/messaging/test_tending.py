@@ -56,9 +56,7 @@ async def test_a_node_says_that_it_lives_while_a_repair_takes_long(tended: Fault
     gate.opened.set()
 
 
-async def test_a_node_stopped_for_longer_than_its_lease_drops_its_queued_sends(
-    tended: FaultyNode, direct: str
-) -> None:
+async def test_a_node_stopped_for_longer_than_its_lease_drops_its_queued_sends(tended: FaultyNode, direct: str) -> None:
     gate = Gate()
     tended.tables.faults.append(gate)
     under_way = tended.submit("alice", direct, "m1")

@@ -105,9 +105,7 @@ async def test_what_is_true_for_a_moment_is_not_repeated_and_the_rest_is_bounded
     await eventually(lambda: heard == [pushed(number) for number in (2, 3, 4)])
 
 
-async def test_a_publish_of_another_version_is_passed_over(
-    a: FaultyNode, b: FaultyNode, heard: list[Item]
-) -> None:
+async def test_a_publish_of_another_version_is_passed_over(a: FaultyNode, b: FaultyNode, heard: list[Item]) -> None:
     channel = b.core.keys.bus("b")
     for payload in (b"\xc1", b"\x91\x81\xa4type\xa5Later", b""):
         assert await a.keyspace.one(plain(channel, b"SPUBLISH", channel, payload)) == 1

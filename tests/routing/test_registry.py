@@ -168,9 +168,7 @@ async def test_a_renewal_after_everything_was_forgotten_announces_again_and_coun
     assert len(lost) == 2
 
 
-async def test_leases_that_ran_out_before_they_were_renewed_count_as_lost_though_they_are_listed(
-    a: FaultyNode
-) -> None:
+async def test_leases_that_ran_out_before_they_were_renewed_count_as_lost_though_they_are_listed(a: FaultyNode) -> None:
     lost: list[str] = []
     await connect(a, "bob")
     a.clock.elapsed_s += LEASE_S + 1

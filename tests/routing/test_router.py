@@ -29,9 +29,7 @@ def events(count: int) -> list[Event]:
     return [event(number) for number in range(count)]
 
 
-async def test_local_devices_hear_at_once_and_others_through_the_bus(
-    a: FaultyNode, b: FaultyNode, two: None
-) -> None:
+async def test_local_devices_hear_at_once_and_others_through_the_bus(a: FaultyNode, b: FaultyNode, two: None) -> None:
     here, too, there = await connect(a, "bob", "1"), await connect(a, "bob", "2"), await connect(b, "bob", "3")
     stranger = await connect(b, "carol")
     a.core.router.push("bob", event(0), but="1")
@@ -93,9 +91,7 @@ async def test_events_wait_in_their_order_while_the_keyspace_is_down(
     assert bob.events == kept
 
 
-async def test_closing_reaches_every_device_even_where_leases_are_lost(
-    a: FaultyNode, b: FaultyNode, two: None
-) -> None:
+async def test_closing_reaches_every_device_even_where_leases_are_lost(a: FaultyNode, b: FaultyNode, two: None) -> None:
     here, there, other = await connect(a, "bob"), await connect(b, "bob"), await connect(b, "carol")
     await a.command("DEL", a.core.keys.ws("bob"))
     a.core.router.close("bob", Close.REVOKED)

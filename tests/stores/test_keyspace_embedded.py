@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.valkey import eventually
 
+from tests.valkey import eventually
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores import keyspace_embedded

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.valkey import start_valkey
 
+from tests.valkey import start_valkey
 from tidings.errors import Unavailable
 from tidings.stores.keyspace_folder import (
     DataInUse,

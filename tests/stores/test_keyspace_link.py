@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.valkey import ValkeyProcess, eventually, free_port, start_valkey
 
+from tests.valkey import ValkeyProcess, eventually, free_port, start_valkey
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores import keyspace_link

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.valkey import ValkeyProcess, eventually, free_port, start_valkey
 
+from tests.valkey import ValkeyProcess, eventually, free_port, start_valkey
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.calls import Call, Keyspace, plain

@@ -13,8 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests.valkey import ValkeyProcess, free_port, start_valkey
 
+from tests.valkey import ValkeyProcess, free_port, start_valkey
 from tidings.errors import Unavailable
 from tidings.stores.calls import Call, plain
 from tidings.stores.keyspace_wire import Address, ErrorReply, Run, Wire, dial, parse_address

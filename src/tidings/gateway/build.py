@@ -14,8 +14,8 @@ from tidings.gateway.http_accounts import AccountRoutes
 from tidings.gateway.http_conversations import ConversationRoutes
 from tidings.gateway.http_inbox import InboxRoutes
 from tidings.gateway.http_messages import MessageRoutes
-from tidings.gateway.http_presence import PresenceRoutes
 from tidings.gateway.http_pages import MetricsPage, PageRoutes, Readiness
+from tidings.gateway.http_presence import PresenceRoutes
 from tidings.gateway.openapi import openapi_of
 from tidings.gateway.routes import Route
 from tidings.gateway.server import GatewayServer

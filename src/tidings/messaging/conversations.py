@@ -111,8 +111,8 @@ class Directory:
         user_id: str,
         conversation_id: str,
         *,
-        name: str | None | UnsetType = UNSET,
-        avatar_url: str | None | UnsetType = UNSET,
+        name: str | UnsetType | None = UNSET,
+        avatar_url: str | UnsetType | None = UNSET,
     ) -> View:
         roster = await self._access.authorize(user_id, conversation_id, "rename")
         before = (await self.view(user_id, conversation_id)).head

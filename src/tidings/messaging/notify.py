@@ -20,7 +20,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.acks import Acks, told
 from tidings.messaging.notices import BADGE_COLLAPSE_ID, Content, Notices
 from tidings.model_push import Device, Job, Notice, Outcome, Verdict
-from tidings.stores.calls import each_alone, Call, Keyspace
+from tidings.stores.calls import Call, Keyspace, each_alone
 from tidings.stores.ports_push import Devices, Push
 from tidings.stores.scripts_push import PushScripts
 

@@ -20,7 +20,7 @@ from tidings.messaging.access import Access, Roster
 from tidings.messaging.rebuild import is_in
 from tidings.model import Entry, Member, Status
 from tidings.model_push import Waiting
-from tidings.stores.calls import each_alone, Call, Keyspace
+from tidings.stores.calls import Call, Keyspace, each_alone
 from tidings.stores.ports import Messages, Statuses
 from tidings.stores.ports_push import Pending
 from tidings.stores.scripts_push import Claimed, PushScripts, due_shard

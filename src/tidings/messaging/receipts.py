@@ -200,8 +200,8 @@ class Receipts:
 
 
 def _stretches(now: Moved) -> list[tuple[int, int]]:
-    """(after, up to) of each mark that moved. Where the earlier marks are not known, a page of it is told again."""
-    before = now.before or (max(0, now.delivered - PAGE_MAX), max(0, now.read - PAGE_MAX))
+    """(after, up to) of each mark that moved. Where the earlier marks are not known, all of it is told again."""
+    before = now.before or (0, 0)
     return [(old, new) for old, new in zip(before, (now.delivered, now.read), strict=True) if new > old]
 
 

@@ -1,0 +1,276 @@
+"""Receipts: a client's word becomes a tick for those whose messages it concerns, once and forward only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.messaging.delivering import connect, telling, ticks
+from tests.messaging.faulty import Device, FaultyNode, Gate, answer_lost, down
+from tests.valkey import ValkeyProcess, eventually
+from tidings.bounds import PAGE_MAX
+from tidings.errors import NotFound, Unavailable
+from tidings.messaging import receipts as module
+
+
+@pytest.fixture
+async def alice(a: FaultyNode) -> Device:
+    return await connect(a, "alice")
+
+
+async def deliver(node: FaultyNode, user_id: str, acks: dict[str, int]) -> None:
+    node.core.receipts.delivered(user_id, acks, "socket")
+    await node.core.receipts.flush()
+
+
+async def status(node: FaultyNode, user_id: str, conversation_id: str) -> tuple[int, int]:
+    found = (await node.tables.get(user_id, [conversation_id])).get(conversation_id)
+    return (found.delivered_seq, found.read_seq) if found else (0, 0)
+
+
+async def says(node: FaultyNode, conversation_id: str, sender_id: str, count: int) -> int:
+    """The head after so many messages."""
+    seq_no = 0
+    for n in range(count):
+        seq_no = (await node.send(sender_id, conversation_id, f"{sender_id}-{n}-{node.clock.now_ms()}")).entry.seq_no
+    return seq_no
+
+
+# --- what a receipt does --------------------------------------------------------------------------
+
+
+async def test_a_delivered_receipt_is_stored_and_told_to_the_sender(a: FaultyNode, alice: Device, direct: str) -> None:
+    bob = await connect(a, "bob")
+    await says(a, direct, "alice", 2)
+    await deliver(a, "bob", {direct: 1})
+    assert ticks(alice) == [("bob", 1, 0)] and ticks(bob) == []
+    await deliver(a, "bob", {direct: 2})
+    assert ticks(alice)[1:] == [("bob", 2, 0)]
+    assert await status(a, "bob", direct) == (2, 0)
+
+
+async def test_reading_implies_delivery(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+    await a.core.receipts.flush()
+    assert ticks(alice) == [("bob", 2, 2)] and await status(a, "bob", direct) == (2, 2)
+    await deliver(a, "bob", {direct: 3})
+    assert ticks(alice)[1:] == [("bob", 3, 2)]
+
+
+async def test_ticks_never_go_back_whatever_comes_late_or_is_marked_unread(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
+    await says(a, direct, "alice", 5)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=4)
+    await a.core.receipts.flush()
+    await deliver(a, "bob", {direct: 2})
+    await a.core.unread.mark_unread("bob", direct, from_seq=1)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=3)
+    await a.core.receipts.flush()
+    assert ticks(alice) == [("bob", 4, 4)], "nothing new"
+    assert await status(a, "bob", direct) == (4, 4)
+    page = await a.core.history.page("alice", direct)
+    assert (page.delivered_all_seq, page.read_all_seq) == (4, 4)
+
+
+async def test_sparse_reads_are_no_ticks(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 5)
+    await a.core.unread.mark_read("bob", direct, seqs=[2, 4])
+    await a.core.receipts.flush()
+    assert ticks(alice) == [] and await status(a, "bob", direct) == (0, 0)
+
+
+async def test_a_receipt_beyond_the_head_is_one_for_the_head(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 2)
+    await deliver(a, "bob", {direct: 1 << 52})
+    assert ticks(alice) == [("bob", 2, 0)]
+    await says(a, direct, "alice", 1)
+    assert (await a.core.receipts.of_message("alice", direct, 3))[2] == ["bob"], "the next one is not delivered yet"
+
+
+async def test_a_receipt_for_a_foreign_conversation_or_none_at_all_is_ignored(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
+    await says(a, direct, "alice", 1)
+    for user_id, acks in (("mallory", {direct: 1}), ("bob", {"c-nowhere": 1}), ("bob", {direct: 0})):
+        await deliver(a, user_id, acks)
+    assert ticks(alice) == [] and await a.tables.of_conversation(direct) == []
+    await deliver(a, "bob", {"c-nowhere": 1, direct: 1})
+    assert ticks(alice) == [("bob", 1, 0)], "and does not spoil those beside it"
+
+
+async def test_a_member_who_left_leaves_no_receipt(a: FaultyNode, alice: Device, group: str) -> None:
+    await says(a, group, "alice", 1)
+    a.core.receipts.delivered("carol", {group: 1}, "socket")
+    await a.core.directory.remove("alice", group, "carol")
+    await a.core.receipts.flush()
+    assert ticks(alice) == [] and await status(a, "carol", group) == (0, 0)
+
+
+# --- who is told ----------------------------------------------------------------------------------
+
+
+async def test_only_the_senders_of_what_is_new_are_told(a: FaultyNode, group: str) -> None:
+    devices = {user_id: await connect(a, user_id) for user_id in ("alice", "bob", "carol")}
+    await says(a, group, "alice", 2)  # 1, 2
+    await says(a, group, "bob", 1)  # 3
+    await says(a, group, "carol", 1)  # 4
+    await deliver(a, "carol", {group: 2})
+    assert {user_id: ticks(device) for user_id, device in devices.items()} == {
+        "alice": [("carol", 2, 0)],
+        "bob": [],
+        "carol": [],
+    }
+    await deliver(a, "carol", {group: 4})
+    assert ticks(devices["bob"]) == [("carol", 4, 0)] and len(ticks(devices["alice"])) == 1
+    await a.core.unread.mark_read("carol", group, up_to_seq=1)
+    await a.core.receipts.flush()
+    assert ticks(devices["alice"])[1:] == [("carol", 4, 1)] and len(ticks(devices["bob"])) == 1
+
+
+async def test_senders_far_back_are_told_too(a: FaultyNode, group: str) -> None:
+    alice = await connect(a, "alice")
+    await says(a, group, "alice", 1)
+    head = await says(a, group, "bob", PAGE_MAX + 20)
+    await deliver(a, "carol", {group: head})
+    assert ticks(alice) == [("carol", head, 0)]
+
+
+async def test_a_burst_of_receipts_is_one_write_and_one_tick(a: FaultyNode, alice: Device, direct: str) -> None:
+    head = await says(a, direct, "alice", 20)
+    before = len(a.keyspace.runs)
+    for seq_no in range(1, head + 1):
+        a.core.receipts.delivered("bob", {direct: seq_no}, "socket")
+    await eventually(lambda: len(ticks(alice)) > 0)
+    assert ticks(alice) == [("bob", 20, 0)]
+    assert sum("another script" in run for run in a.keyspace.runs[before:]) <= 2, "one raise, one build"
+
+
+async def test_a_large_channel_costs_few_round_trips_and_its_sender_is_told_of_everybody(a: FaultyNode) -> None:
+    members = [f"user{n}" for n in range(300)]
+    view, _ = await a.core.directory.create("alice", kind="channel", members=members)
+    c, alice = view.head.conversation_id, await connect(a, "alice")
+    await a.unread("alice")
+    await says(a, c, "alice", 1)
+    runs, pages = len(a.keyspace.runs), a.tables.pages
+    for user_id in members:
+        a.core.receipts.delivered(user_id, {c: 1}, "socket")
+    await a.core.receipts.flush()
+    assert sorted(ticks(alice)) == sorted((user_id, 1, 0) for user_id in members)
+    assert (len(a.keyspace.runs) - runs, a.tables.pages - pages) == (3, 1), "members as of now, raise, build; who sent"
+    read, delivered, pending = await a.core.receipts.of_message("alice", c, 1)
+    assert (read, len(delivered), pending) == ([], 300, [])
+
+
+@pytest.fixture
+async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
+    async with telling(a, b):
+        yield
+
+
+async def test_ticks_reach_the_sender_on_another_node(a: FaultyNode, b: FaultyNode, two: None, direct: str) -> None:
+    alice = await connect(a, "alice")
+    await says(a, direct, "alice", 1)
+    await deliver(b, "bob", {direct: 1})
+    await eventually(lambda: ticks(alice) == [("bob", 1, 0)])
+
+
+# --- states of one message ------------------------------------------------------------------------
+
+
+async def test_each_member_but_the_sender_is_listed_once_at_the_furthest_state(a: FaultyNode) -> None:
+    members = ["bob", "carol", "dave"]
+    view, _ = await a.core.directory.create("alice", kind="group", members=members)
+    c = view.head.conversation_id
+    await says(a, c, "alice", 2)
+    await a.core.unread.mark_read("bob", c, up_to_seq=1)
+    await deliver(a, "bob", {c: 2})
+    await deliver(a, "carol", {c: 1})
+    assert await a.core.receipts.of_message("carol", c, 1) == (["bob"], ["carol"], ["dave"])
+    assert await a.core.receipts.of_message("alice", c, 2) == ([], ["bob"], ["carol", "dave"])
+    for user_id, seq_no in (("mallory", 1), ("alice", 3), ("alice", 0)):
+        with pytest.raises(NotFound):
+            await a.core.receipts.of_message(user_id, c, seq_no)
+
+
+# --- trouble --------------------------------------------------------------------------------------
+
+
+async def test_receipts_that_the_stores_refuse_are_written_later(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 3)
+    a.keyspace.fail("another script", down)
+    a.core.receipts.delivered("bob", {direct: 2}, "socket")
+    with pytest.raises(Unavailable):
+        await a.core.receipts.flush()
+    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    await eventually(lambda: ticks(alice) == [("bob", 2, 0)])
+    page = await a.core.history.page("alice", direct)
+    assert page.delivered_all_seq == 2
+
+
+async def test_a_raise_without_an_answer_does_not_lose_the_mark(a: FaultyNode, direct: str) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.history.page("alice", direct)
+    a.keyspace.fail("another script", answer_lost)
+    a.core.receipts.delivered("bob", {direct: 3}, "socket")
+    await eventually(lambda: not a.core.receipts._waiting and not a.core.receipts._turn.locked())
+    assert (await a.core.history.page("alice", direct)).delivered_all_seq == 3
+
+
+async def test_what_waits_for_a_store_is_bounded(
+    a: FaultyNode, alice: Device, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECEIPTS_WAITING_MAX", 2)
+    await says(a, direct, "alice", 1)
+    a.core.receipts.delivered("bob", {"c-1": 1, "c-2": 1, direct: 1}, "socket")
+    assert set(a.core.receipts._waiting) == {("c-1", "bob"), ("c-2", "bob")}
+    await a.core.receipts.flush()
+    await deliver(a, "bob", {direct: 1})
+    assert ticks(alice) == [("bob", 1, 0)], "it is said again with the next"
+
+
+async def test_a_flush_waits_for_the_one_under_way(a: FaultyNode, direct: str) -> None:
+    """A node that leaves flushes; what another flush has in its hands must be written when that returns."""
+    await says(a, direct, "alice", 1)
+    gate = Gate()
+    a.keyspace.fail("HMGET", gate)
+    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    first = asyncio.create_task(a.core.receipts.flush())
+    await gate.reached.wait()
+    second = asyncio.create_task(a.core.receipts.flush())
+    gate.opened.set()
+    await second
+    assert await status(a, "bob", direct) == (1, 0)
+    await first
+
+
+async def test_after_a_flushed_keyspace_a_tick_is_told_as_high_as_it_was(
+    a: FaultyNode, alice: Device, direct: str, valkey: ValkeyProcess
+) -> None:
+    await says(a, direct, "alice", 5)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=4)
+    await a.core.receipts.flush()
+    valkey.command("FLUSHALL")
+    await deliver(a, "bob", {direct: 5})
+    assert ticks(alice) == [("bob", 4, 4), ("bob", 5, 4)]
+
+
+async def test_a_read_that_never_became_a_tick_becomes_one_when_the_member_comes_back(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    """The node died between the commit of the read and the tick."""
+    alice = await connect(b, "alice")
+    await says(a, direct, "alice", 3)
+    roster = await b.core.access.fresh(direct)
+    assert roster is not None
+    assert await b.core.receipts.lowest(roster, but="alice") == (0, 0)
+    a.core.unread.on_read = lambda user_id, conversation_id, seq_no: None
+    await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+    assert await b.core.receipts.lowest(roster, but="alice") == (0, 0)
+    await b.core.receipts.standing(roster, "bob", 2)
+    assert await b.core.receipts.lowest(roster, but="alice") == (2, 2) and ticks(alice) == [("bob", 2, 2)]
+    await b.core.receipts.standing(roster, "bob", 2)
+    assert len(ticks(alice)) == 1
