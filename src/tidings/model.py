@@ -1,7 +1,7 @@
 """The nouns: frozen values that every part speaks of. Imports nothing of ours.
 
-An `Entry` is one numbered slot of a conversation's log. `Head` is the conversation itself, `Member` and `Status` are one
-user in it, `Row` is how it stands in that user's inbox. Names follow the tables; on the wire seq_no, timestamp, sent_ms
+An `Entry` is one numbered slot of a conversation's log. `Head` is the conversation itself, `Member` and `Status` are
+one user in it, `Row` is how it stands in that user's inbox. Names follow the tables; on the wire seq_no, timestamp, sent_ms
 and content are called seq, ts, sent_at and text.
 """
 

@@ -72,7 +72,7 @@ def build(stores: Stores) -> Core:
 
 
 class Core:
-    """A node without its sockets. Each part is a property, built when it is first asked for with exactly what it uses."""
+    """A node without its sockets. Each part is a property, built when first asked for with exactly what it uses."""
 
     def __init__(self, stores: Stores) -> None:
         self.settings = stores.settings

@@ -1,4 +1,4 @@
-"""Tending: a node keeps its leases whatever it has to do, and makes up for the time when it was deaf, stopped or alone."""
+"""Tending: a node keeps its leases whatever it has to do, and makes up for when it was deaf, stopped or alone."""
 
 from __future__ import annotations
 

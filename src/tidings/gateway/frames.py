@@ -179,8 +179,10 @@ class EventEncoder:
     def encode(self, event: Event) -> bytes:
         last, frame = self._last
         if event is not last:
-            is_entry = type(event) is MessageNew
-            frame = self._message_new(event) if is_entry else _encode(_FRAME_OF[type(event)](event))
+            if isinstance(event, MessageNew):
+                frame = self._message_new(event)
+            else:
+                frame = _encode(_FRAME_OF[type(event)](event))
             self._last = (event, frame)
         return frame
 

@@ -70,7 +70,7 @@ def plain(key: str, *words: Arg, parse: Callable[[Any], Any] = lambda reply: rep
 
 
 async def each_alone(keyspace: Keyspace, calls: Sequence[Call[R]]) -> dict[int, R]:
-    """Position -> answer, without those whose server does not answer: what one shard gave must not be lost with another.
+    """Position -> answer, without those whose server does not answer: what one shard gave is not lost with another.
 
     Calls of one turn still leave together. Raises Unavailable when nobody answers.
     """

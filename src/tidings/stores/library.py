@@ -1,4 +1,4 @@
-"""Lua files by name: their text to load, and a `Call` of each by its hash. scripts.py and its siblings are the stubs."""
+"""Lua files by name: their text to load, and a `Call` of each by its hash; scripts.py and its siblings are stubs."""
 
 from __future__ import annotations
 
