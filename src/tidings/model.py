@@ -1,8 +1,8 @@
 """The nouns: frozen values that every part speaks of. Imports nothing of ours.
 
 An `Entry` is one numbered slot of a conversation's log. `Head` is the conversation itself, `Member` and `Status` are
-one user in it, `Row` is how it stands in that user's inbox. Names follow the tables; on the wire seq_no, timestamp, sent_ms
-and content are called seq, ts, sent_at and text.
+one user in it, `Row` is how it stands in that user's inbox. Names follow the tables; on the wire seq_no, timestamp,
+sent_ms and content are called seq, ts, sent_at and text.
 """
 
 from __future__ import annotations

@@ -153,7 +153,8 @@ async def open_signal_node(
 async def open_signal_nodes(settings: Settings, **times: float) -> AsyncIterator[Sequence[SignalNode]]:
     """Two that know of each other."""
     async with AsyncExitStack() as stack:
-        nodes = [await stack.enter_async_context(open_signal_node(settings, name, **times)) for name in ("n1", "n2")]  # type: ignore[arg-type]
+        opened = [open_signal_node(settings, name, **times) for name in ("n1", "n2")]  # type: ignore[arg-type]
+        nodes = [await stack.enter_async_context(one) for one in opened]
         for node in nodes:
             await node.core.registry.renew_node()
             assert node.core.registry.has_others

@@ -63,7 +63,8 @@ async def test_coming_and_going_is_told_once_to_each_watcher_on_every_node(setti
         idle = await there.connect("carol")
         alice = await here.connect("alice")
         for screen in (near, far):
-            await eventually(lambda screen=screen: screen.of("alice") == [Presence("alice", True, None)])  # type: ignore[misc]
+            wanted = [Presence("alice", True, None)]
+            await eventually(lambda screen=screen, wanted=wanted: screen.of("alice") == wanted)  # type: ignore[misc]
         start_ms = Clock().now_ms()
         here.disconnect(alice)
         for screen in (near, far):

@@ -39,7 +39,8 @@ async def test_typing_ends_by_itself_on_every_node(settings: Settings) -> None:
         bob, carol = await here.watcher("bob", crew), await there.watcher("carol", crew)
         await here.typists.typing("alice", crew, True)
         for screen in (bob, carol):
-            await eventually(lambda screen=screen: screen.typing() == [("alice", True), ("alice", False)])  # type: ignore[misc]
+            wanted = [("alice", True), ("alice", False)]
+            await eventually(lambda screen=screen, wanted=wanted: screen.typing() == wanted)  # type: ignore[misc]
         assert len(here.typists) == 0
 
 

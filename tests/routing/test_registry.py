@@ -217,7 +217,8 @@ async def test_of_a_device_that_connects_twice_at_once_one_stays(a: FaultyNode, 
         a.core.hub.attach(first)
         b.core.hub.attach(second)
         await asyncio.gather(a.core.registry.claim(first), b.core.registry.claim(second))
-        await eventually(lambda first=first, second=second: len(first.closed + second.closed) == 1)  # type: ignore[misc]
+        both = (first, second)
+        await eventually(lambda both=both: len(both[0].closed + both[1].closed) == 1)  # type: ignore[misc]
         stays = f"a:{n}a" if second.closed else f"b:{n}b"
         assert await session(a, "bob", "phone") == stays
         disconnect(a, first)

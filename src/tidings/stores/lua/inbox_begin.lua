@@ -4,8 +4,8 @@
 -- Atomic because two nodes must not both think that the notes are complete for what they read.
 -- KEYS  mark
 -- ARGV  epoch  token  wait_ms  ttl_s  is_begun
---       wait_ms: who said nothing for this long has given up; is_begun 1: it was yours, and must not be begun anew, since
---       what was noted meanwhile may be lost
+--       wait_ms: who said nothing for this long has given up; is_begun 1: it was yours, and must not be begun anew,
+--       since what was noted meanwhile may be lost
 -- returns 1 warm already, 0 it is yours, -1 it is not
 -- cost O(1)
 local mark, token = KEYS[1], ARGV[1] .. ':' .. ARGV[2]

@@ -3,7 +3,7 @@
 -- Atomic because the caller must learn which stretch is new, once.
 -- KEYS  conv  delivered  readby
 -- ARGV  epoch  user_id  delivered_seq  read_seq  ttl_s
--- returns {delivered before, read before, is_warm}        is_warm 0: not built in this epoch, so a 0 before says nothing
+-- returns {delivered before, read before, is_warm}      is_warm 0: not built in this epoch, so a 0 before says nothing
 -- cost O(log n)
 local built = redis.call('HGET', KEYS[1], 'ticks')
 local before = {}
