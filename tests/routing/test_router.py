@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.delivering import connect, disconnect, telling
+from tests.messaging.delivering import connect, disconnect, telling, ticks
 from tests.messaging.faulty import Device, FaultyNode, down
 from tests.valkey import eventually
 from tidings.errors import Close
-from tidings.model import ConversationRemoved, Event
+from tidings.model import ConversationRemoved, Event, Receipt
 from tidings.routing import router
 from tidings.routing.bus import Closing, Pushed
 
@@ -105,6 +105,20 @@ async def test_closing_is_repeated_until_the_keyspace_takes_it(a: FaultyNode, b:
     a.keyspace.fail("SPUBLISH", down, down)
     a.core.router.close("bob", Close.REVOKED)
     await eventually(lambda: bob.closed == [Close.REVOKED])
+
+
+def test_receipts_that_cross_on_the_way_never_lower_a_tick(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router, "TICKS_KNOWN_MAX", 2)
+    alice, carol = Device("alice", "1"), Device("carol", "2")
+    for device in (alice, carol):
+        a.core.hub.attach(device)
+    a.core.router.push("alice", Receipt("c", "bob", 11, 4))
+    a.core.router.take(Pushed("alice", Receipt("c", "bob", 10, 6)))
+    a.core.router.take(Pushed("carol", Receipt("c", "bob", 9, 0)))
+    assert (ticks(alice), ticks(carol)) == ([("bob", 11, 4), ("bob", 11, 6)], [("bob", 11, 6)])
+    for n in range(5):
+        a.core.router.push("alice", Receipt(f"c{n}", "bob", 1, 1))
+    assert len(a.core.router._known) == 2
 
 
 def test_what_another_node_has_for_ours_goes_to_the_connections_it_names(a: FaultyNode) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -268,3 +269,17 @@ async def test_tls_works_with_a_trusted_certificate_and_with_no_other(
     assert (await wire.send([echo("a")])).answers == [b"a"]
     wire.cut("done")
     server.close()
+
+
+async def test_a_finished_run_is_freed_without_the_garbage_collector(valkey: ValkeyProcess) -> None:
+    wire = await wire_to(valkey.url, Told())
+    gc.collect()
+    gc.disable()
+    try:
+        answers = [(await wire.send([echo("a")])).answers for _ in range(10)]
+        await asyncio.sleep(0)  # the loop holds the future that woke us until its next turn
+        left = [one for one in gc.get_objects() if isinstance(one, Run)]
+    finally:
+        gc.enable()
+        wire.cut("the test is over")
+    assert answers == [[b"a"]] * 10 and left == []

@@ -164,6 +164,20 @@ async def test_a_lost_field_makes_the_user_cold_and_no_script_fails(board: Board
         assert await board.page() is None
 
 
+async def test_a_message_for_a_conversation_whose_mark_was_lost_gives_no_total(board: Board) -> None:
+    await board.warm(c=blank(count=2, first=98), d=blank())
+    await board.say("HDEL", board.mark, "c")
+    assert (await board.index("c", 100)).is_user_cold
+    assert (await board.index("d", 100)).total_unread is None
+
+
+async def test_leaving_a_conversation_whose_mark_was_lost_leaves_no_count_behind(board: Board) -> None:
+    await board.warm(c=blank(count=2, first=98))
+    await board.say("HDEL", board.mark, "c")
+    assert not await board.call(board.scripts.inbox_leave("u", "c"))
+    assert await board.page() is None
+
+
 async def test_a_lost_inbox_makes_the_user_cold(board: Board) -> None:
     for is_indexed_first in (True, False):
         await board.say("DEL", board.mark)
@@ -220,6 +234,14 @@ async def test_above_the_cap_the_oldest_are_trimmed_and_the_first_is_still_known
     mark = await board.mark_of("c")
     assert mark is not None and (mark.first, mark.floor, mark.count) == (1, 3, CAP)
     await board.check()
+
+
+async def test_reading_all_that_was_trimmed_ends_the_cap_even_below_the_rest(board: Board) -> None:
+    """Between what was trimmed and what is kept lie seqs that do not count, such as the member's own."""
+    await board.warm(c=blank())
+    await board.index("c", 1, 4, 5, 6, 7, 8)
+    answer = await board.read("c", 1, 1)
+    assert (answer.unread_count, answer.unread_capped, answer.first) == (CAP, False, 4)
 
 
 async def test_one_that_comes_after_the_trim_may_be_the_first(board: Board) -> None:

@@ -109,21 +109,17 @@ class Indexing:
         messages = [entry.sent_ms for entry in entries if entry.kind == "message"]
         score_ms = max(messages, default=0)
         removed = [entry.target_seq or 0 for entry in entries if entry.kind == "delete"]
-        everything = _flat(counted)
         senders = {entry.sender_id for entry in counted}
-        index, now_ms = self._scripts.inbox_index, self._lease_time_ms()
-        return [
-            (
-                user_id,
-                index(
-                    user_id,
-                    conversation_id,
-                    score_ms=score_ms,
-                    added=everything if user_id not in senders else _flat(counted, but=user_id),
-                    removed=removed,
-                    now_ms=now_ms,
-                ),
+        now_ms = self._lease_time_ms()
+
+        def args(but: str | None) -> tuple[Arg, ...]:
+            return self._scripts.inbox_index_args(
+                conversation_id, score_ms=score_ms, added=_flat(counted, but), removed=removed, now_ms=now_ms
             )
+
+        shared, index = args(but=None), self._scripts.inbox_index_with
+        return [
+            (user_id, index(user_id, conversation_id, shared if user_id not in senders else args(but=user_id)))
             for user_id in roster.members
         ]
 
@@ -158,5 +154,6 @@ def _last_messages(works: Sequence[tuple[Roster, Sequence[Entry]]]) -> Iterator[
             yield roster.head.conversation_id, last_ms
 
 
-def _flat(entries: Sequence[Entry], but: str | None = None) -> tuple[Arg, ...]:
+def _flat(entries: Sequence[Entry], but: str | None) -> tuple[Arg, ...]:
+    """A member's own messages do not count for them."""
     return tuple(part for entry in entries if entry.sender_id != but for part in (entry.seq_no, entry.sent_ms))

@@ -2,7 +2,8 @@
 
 For everything but entries, whose nodes come with the index call (messaging/deliver.py). What is queued in one turn is
 looked up together, and waits in its order while the keyspace is down. A lost event is harmless: each is either repeated
-by the next one or read again by the client. A close is told to every node, so that it depends on no lease.
+by the next one or read again by the client. Receipts of one member may come from several nodes and cross on the way:
+none goes out lower than one before it. A close is told to every node, so that it depends on no lease.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S
+from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, TICKS_KNOWN_MAX
 from tidings.errors import Close, StoreError
-from tidings.model import Event
+from tidings.model import Event, Receipt
 from tidings.routing.bus import Bus, Closing, Item, Pushed
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
@@ -27,9 +28,11 @@ class Router:
         self._bus = bus
         self._waiting: list[tuple[str, Item]] = []
         self._sending: asyncio.Task[None] | None = None
+        self._known: dict[tuple[str, str], Receipt] = {}  # (conversation, member) -> the highest marks seen here
 
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
         """Never blocks. `but`: the connection that caused it."""
+        event = self._forward(event)
         self._hub.push(user_id, event, but=but)
         self._elsewhere(user_id, Pushed(user_id, event, but))
 
@@ -52,11 +55,22 @@ class Router:
     def take(self, item: Pushed | Closing) -> None:
         """What another node has for ours."""
         if isinstance(item, Pushed):
-            self._hub.push(item.user_id, item.event, but=item.but)
+            self._hub.push(item.user_id, self._forward(item.event), but=item.but)
             return
         for outbound in list(self._hub.of_user(item.user_id)):
             if item.connection_id in (None, outbound.connection_id):
                 outbound.close(Close(item.code))
+
+    def _forward(self, event: Event) -> Event:
+        if type(event) is not Receipt:
+            return event
+        key = (event.conversation_id, event.user_id)
+        known = self._known.pop(key, event)
+        delivered, read = max(event.delivered_seq, known.delivered_seq), max(event.read_seq, known.read_seq)
+        newest = self._known[key] = Receipt(event.conversation_id, event.user_id, delivered, read)
+        if len(self._known) > TICKS_KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        return newest
 
     def _elsewhere(self, user_id: str, item: Item) -> None:
         if not self._registry.has_others:

@@ -95,13 +95,13 @@ class ErrorReply(Exception):
 
 
 class Run:
-    """Calls that were sent together, and their answers as they come."""
+    """Calls that were sent together, and their answers as they come. It does not know its future, whose result it will
+    be: a pair that hold each other would be left to the garbage collector, one for every call of the node."""
 
-    __slots__ = ("answers", "done", "is_faulty", "size")
+    __slots__ = ("answers", "is_faulty", "size")
 
-    def __init__(self, size: int, done: asyncio.Future[Run]) -> None:
+    def __init__(self, size: int) -> None:
         self.size = size
-        self.done = done
         self.answers: list[Any] = []
         self.is_faulty = False  # an ErrorReply is among the answers
 
@@ -120,7 +120,7 @@ class Wire(asyncio.Protocol):
         self._reader = hiredis.Reader(replyError=self._refused, notEnoughData=_NOTHING)
         self._faults = 0
         self._unsent: list[bytes] = []
-        self._waiting: deque[Run] = deque()
+        self._waiting: deque[tuple[Run, asyncio.Future[Run]]] = deque()
 
     @property
     def is_busy(self) -> bool:
@@ -135,14 +135,14 @@ class Wire(asyncio.Protocol):
             raise Unavailable(f"{self._label} has too much waiting")
         packed = [_pack(call.words) if call.epoch_at is None else self._pack_with_epoch(call) for call in calls]
         done: asyncio.Future[Run] = self._loop.create_future()
-        run = Run(len(packed), done)
+        run = Run(len(packed))
         if not packed:
             done.set_result(run)
             return done
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent += packed
-        self._waiting.append(run)
+        self._waiting.append((run, done))
         return done
 
     def cut(self, reason: str) -> None:
@@ -153,7 +153,7 @@ class Wire(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         while self._waiting:
-            done = self._waiting.popleft().done
+            _, done = self._waiting.popleft()
             if not done.done():
                 done.set_exception(Unavailable(f"{self._label}: {reason}", is_ambiguous=True))
         self._on_lost(self, reason)
@@ -187,7 +187,7 @@ class Wire(asyncio.Protocol):
         replies = iter(self._reader.gets, _NOTHING)
         waiting = self._waiting
         while waiting:
-            run = waiting[0]
+            run, done = waiting[0]
             faults = self._faults
             run.answers.extend(islice(replies, run.size - len(run.answers)))
             if self._faults != faults:
@@ -195,8 +195,8 @@ class Wire(asyncio.Protocol):
             if len(run.answers) < run.size:
                 return
             waiting.popleft()
-            if not run.done.done():  # who asked may have been cancelled meanwhile
-                run.done.set_result(run)
+            if not done.done():  # who asked may have been cancelled meanwhile
+                done.set_result(run)
         if next(replies, _NOTHING) is not _NOTHING:
             self.cut("it sent an answer that nobody asked for")
 

@@ -214,6 +214,18 @@ class Scripts:
         now_ms: int,
     ) -> Call[Indexed]:
         """`added` is flat: seq, sent_ms, seq, sent_ms, … `now_ms` 0: leases are not wanted."""
+        shared = self.inbox_index_args(conversation_id, score_ms=score_ms, added=added, removed=removed, now_ms=now_ms)
+        return self.inbox_index_with(user_id, conversation_id, shared)
+
+    def inbox_index_args(
+        self, conversation_id: str, *, score_ms: int, added: Sequence[Arg], removed: Sequence[Arg], now_ms: int
+    ) -> tuple[Arg, ...]:
+        """What is the same for all members: as text, once, because it is packed for each of a thousand."""
+        numbers = (score_ms, self.cap, self.ttl_s, now_ms, len(removed), *removed, *added)
+        return (conversation_id, *(str(number) for number in numbers))
+
+    def inbox_index_with(self, user_id: str, conversation_id: str, shared: tuple[Arg, ...]) -> Call[Indexed]:
+        """`shared`: of inbox_index_args."""
         keys = self.keys
         return _call(
             "inbox_index",
@@ -223,7 +235,7 @@ class Scripts:
                 keys.unread(user_id, conversation_id),
                 keys.ws(user_id),
             ),
-            (conversation_id, score_ms, self.cap, self.ttl_s, now_ms, len(removed), *removed, *added),
+            shared,
             _indexed,
         )
 

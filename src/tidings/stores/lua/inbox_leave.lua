@@ -21,6 +21,10 @@ redis.call('UNLINK', unread)
 local size, total, convs, cold = m[2] + 0, m[3] + 0, m[4] + 0, m[5] + 0
 if redis.call('ZREM', inbox, id) == 1 then
   size = size - 1
+  if not (m[6] or m[7]) then
+    redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
+    return -1
+  end
 end
 if m[6] then
   local seen, count, floor = string.match(m[6], '^%[%d+,%d+,(%d+),(%d+),%d+,(%d+),')
