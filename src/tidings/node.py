@@ -220,22 +220,43 @@ class TablesReport(msgspec.Struct, frozen=True):
     tables: str
     store_epoch: str
     is_ok: bool
+    differences: list[str] = []
 
 
 def check_tables(settings: Settings, create: bool) -> TablesReport:
-    """Opening creates what is missing; `check` refuses to."""
+    """Opening an SQLite file creates what is missing; `check` refuses to."""
 
     async def run() -> TablesReport:
-        if not create and not sqlite_path(settings).exists():
-            raise SettingsError(f"there are no tables at {sqlite_path(settings)}; `tidings tables create` makes them")
+        name = _tables_name(settings)
+        differences = await _prepare_tables(settings, create)
+        if differences:
+            return TablesReport(name, "", is_ok=False, differences=differences)
         tables, _ = await open_tables(settings, Clock(), Metrics())
         try:
             await tables.ping()
-            return TablesReport(str(sqlite_path(settings)), await tables.store_epoch(), is_ok=True)
+            return TablesReport(name, await tables.store_epoch(), is_ok=True)
         finally:
             await tables.close()
 
     return _run(run())
+
+
+def _tables_name(settings: Settings) -> str:
+    is_dynamodb = settings.tables.startswith("dynamodb:")
+    return settings.tables if is_dynamodb else str(sqlite_path(settings))
+
+
+async def _prepare_tables(settings: Settings, create: bool) -> list[str]:
+    """What is missing or differs, after making it where that was asked."""
+    if settings.tables.startswith("dynamodb:"):
+        from tidings.stores import tables_dynamodb
+
+        if create:
+            await tables_dynamodb.create_tables(settings.tables)
+        return await tables_dynamodb.check_tables(settings.tables)
+    if not create and not sqlite_path(settings).exists():
+        raise SettingsError(f"there are no tables at {sqlite_path(settings)}; `tidings tables create` makes them")
+    return []
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -90,9 +90,8 @@ async def _keyspace_url(settings: Settings, clock: Clock, stack: AsyncExitStack,
 
 
 async def open_tables(settings: Settings, clock: Clock, metrics: Metrics) -> tuple[Tables, DeviceTables]:
-    if not settings.tables.startswith("sqlite"):
-        scheme = settings.tables.partition(":")[0]
-        raise SettingsError(f"tables: {scheme}:// is not supported by this version yet; use sqlite:///path")
+    if settings.tables.startswith("dynamodb:"):
+        return await _open_dynamodb(settings, clock, metrics)
     path = sqlite_path(settings)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     tables = await open_sqlite(
@@ -102,6 +101,23 @@ async def open_tables(settings: Settings, clock: Clock, metrics: Metrics) -> tup
         clock=clock,
     )
     return tables, await open_devices(tables.reads, tables.writes)
+
+
+async def _open_dynamodb(settings: Settings, clock: Clock, metrics: Metrics) -> tuple[Tables, DeviceTables]:
+    """Imported here: it is an extra, and nobody else needs what it needs."""
+    try:
+        from tidings.stores.dynamodb_devices import DynamoDevices
+        from tidings.stores.tables_dynamodb import open_dynamodb
+    except ImportError as error:
+        raise SettingsError(f"tables: dynamodb:// needs pip install tidings[dynamodb] ({error})") from None
+    tables = await open_dynamodb(
+        settings.tables,
+        count_read=lambda table, rows: metrics.rows_read[table].inc(rows),
+        count_write=lambda table, rows: metrics.writes[table].inc(rows),
+        count_units=lambda kind, units: metrics.table_units[kind].inc(units),
+        clock=clock,
+    )
+    return tables, DynamoDevices(tables.store)
 
 
 def sqlite_path(settings: Settings) -> Path:

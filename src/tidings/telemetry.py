@@ -108,6 +108,9 @@ class Metrics:
         self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
         self.rows_read = self._labelled("table_rows_read", "Rows read, by table.", "table", TABLES)
         self.writes = self._labelled("table_writes", "Rows written, by table.", "table", TABLES)
+        self.table_units = self._labelled(
+            "table_units", "Capacity units that DynamoDB counted, by kind.", "kind", ("read", "write")
+        )
         self.rate_limited = self._labelled("rate_limited", "Requests refused, by limiter class.", "class", CLASSES)
         self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", ("inbox", "unread"))
         self.repairs = self._labelled("repairs", "Rows or marks found wrong and put right.", "what", ("row", "unread"))

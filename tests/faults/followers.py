@@ -67,6 +67,7 @@ class Follower:
         self.sent: dict[str, list[str]] = {id_: [] for id_ in conversation_ids}  # ids in the order sent
         self.faults: list[str] = []  # what the server must not do
         self.echoes: list[str] = []  # own messages that came back on the connection that sent them
+        self.last: Any = None
         self.connects = self.gaps_read = 0
         self._is_patient = is_patient
         self._ahead: dict[str, dict[int, Frame]] = {id_: {} for id_ in conversation_ids}
@@ -232,6 +233,7 @@ class Follower:
 
     async def _is_read(self, conversation_id: str, seq_no: int) -> bool:
         answer = await self._request("message.read", conversation_id=conversation_id, up_to_seq=seq_no)
+        self.last = answer
         assert answer is None or answer["type"] == "ok" or answer["temporary"], answer
         return answer is not None and answer["type"] == "ok"
 

@@ -13,7 +13,7 @@ import random
 import signal
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from itertools import pairwise
 from pathlib import Path
@@ -284,16 +284,56 @@ async def living(company: Company) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def endure(company: Company, trouble: Callable[[], Awaitable[None]], count: int, pause_s: float) -> None:
+async def endure(
+    company: Company, trouble: Callable[[], Coroutine[Any, Any, None]], count: int, pause_s: float
+) -> None:
     """Everybody talks while there is trouble, and a little longer; then all is checked."""
     async with living(company):
         blow = asyncio.create_task(trouble(), name="trouble")
         try:
-            await asyncio.gather(*(company.talk(one, count, pause_s, blow.done) for one in company.followers))
+            async with asyncio.timeout(75):
+                await asyncio.gather(*(company.talk(one, count, pause_s, blow.done) for one in company.followers))
+        except TimeoutError:
+            import sys
+
+            print("HUNG", blow, file=sys.stderr)
+            for f in company.followers:
+                print(
+                    f.user_id,
+                    f.device,
+                    f.faults,
+                    f.connects,
+                    f._line
+                    and (
+                        f._line.port,
+                        f._line.is_welcome,
+                        f._line.is_lost.is_set(),
+                        f._line.close_code,
+                        len(f._line._answers),
+                    ),
+                    {c[-4:]: len(o) for c, o in f._outbox.items() if o},
+                    f.last,
+                    file=sys.stderr,
+                )
+            for n in company.site.nodes:
+                print(n.port, n.said()[-3000:], file=sys.stderr)
+            raise
         finally:
             await blow
         await company.check()
-    import sys; print("ECHOES", sum(len(f.echoes) for f in company.followers), "GAPS", sum(f.gaps_read for f in company.followers), "CONNECTS", sum(f.connects for f in company.followers), "MSGS", sum(map(len, company.logs.values())), file=sys.stderr)
+    import sys
+
+    print(
+        "ECHOES",
+        sum(len(f.echoes) for f in company.followers),
+        "GAPS",
+        sum(f.gaps_read for f in company.followers),
+        "CONNECTS",
+        sum(f.connects for f in company.followers),
+        "MSGS",
+        sum(map(len, company.logs.values())),
+        file=sys.stderr,
+    )
     devices = len(company.followers)
     assert sum(follower.connects for follower in company.followers) > devices, "nobody felt any trouble"
 
@@ -397,7 +437,9 @@ async def test_a_peer_that_vanished_without_a_word_gets_no_tick_and_its_messages
     assert page["delivered_all_seq"] == 1
     assert [frame["delivered_seq"] for frame in alice.events if frame["type"] == "receipt"] == [1]
     presence = await site.ask("alice", f"/v1/presence?conversation_id={c}&user_ids=bob")
-    assert presence["presence"][0]["online"], "nobody knows yet that the socket is dead: that is what this test is about"
+    assert presence["presence"][0]["online"], (
+        "nobody knows yet that the socket is dead: that is what this test is about"
+    )
 
     back = await site.client("bob", device="phone", resume={c: 1})
     resumed = await back.event(lambda frame: frame["type"] == "resumed")

@@ -93,6 +93,14 @@ def test_the_counts_of_one_member_never_reach_another() -> None:
     assert [(frame["unread_count"], frame["total_unread"]) for frame in frames] == [(n, n * 10) for n in range(5)]
 
 
+def test_one_event_for_several_devices_is_encoded_once() -> None:
+    encoder, event = EventEncoder(), model.MessageNew(entry(text="hi"), 1, False, 2)
+    assert encoder.encode(event) is encoder.encode(event)
+    other = model.MessageNew(event.entry, 7, False, 2)
+    assert json.loads(encoder.encode(other))["unread_count"] == 7
+    assert json.loads(encoder.encode(event))["unread_count"] == 1
+
+
 def test_many_entries_do_not_grow_the_cache_without_end() -> None:
     encoder = EventEncoder()
     for n in range(ENTRIES_CACHED_MAX * 3):

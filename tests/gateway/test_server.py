@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -9,7 +10,12 @@ from tests.gateway.wire import CLOSE, Wire, http
 from tidings.bounds import FRAME_BYTES_MAX, HTTP_HEAD_BYTES_MAX
 from tidings.gateway.auth import AuthSettings
 from tidings.gateway.build import GatewaySettings
-from tidings.gateway.server import loop_factory
+from tidings.gateway.server import UPGRADES_PER_TURN, FrontDoor, loop_factory
+
+UPGRADE = (
+    b"GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 async def test_http_and_websocket_share_one_port(gateway: Gateway) -> None:
@@ -34,14 +40,33 @@ def test_it_serves_on_uvloop_and_on_the_plain_loop() -> None:
 async def test_a_frame_sent_with_the_upgrade_is_not_lost(gateway: Gateway) -> None:
     wire = Wire(*await asyncio.open_connection("127.0.0.1", gateway.port))
     early = Wire(wire.reader, wire.writer)
-    request = (
-        "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
-    wire.writer.write(request.encode())
+    wire.writer.write(UPGRADE)
     early.say(id=1, type="connect", token=gateway.token())  # corked together by the kernel, or just behind
     await wire.reader.readuntil(b"\r\n\r\n")
     assert (await wire.hear())["type"] == "hello"
+
+
+async def test_a_storm_of_upgrades_takes_turns_and_loses_nobody(gateway: Gateway) -> None:
+    wires = await asyncio.gather(*(gateway.wire(f"u{number}") for number in range(6 * UPGRADES_PER_TURN)))
+    answers = await asyncio.gather(*(wire.ask("ping") for wire in wires))
+    assert {answer["type"] for answer in answers} == {"pong"}
+
+
+async def test_who_leaves_while_waiting_for_the_upgrade_harms_nobody(gateway: Gateway) -> None:
+    async def come_and_go() -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(UPGRADE)
+        writer.transport.abort()
+
+    await asyncio.gather(*(come_and_go() for _ in range(4 * UPGRADES_PER_TURN)), gateway.wire())
+    await gateway.until(lambda: gateway.counts[-1] == 1)
+    assert (await (await gateway.wire("bob")).ask("ping"))["type"] == "pong"
+
+
+async def test_a_websocket_keeps_nothing_of_its_handshake(gateway: Gateway) -> None:
+    await gateway.wire()
+    doors = [one for one in gc.get_objects() if type(one) is FrontDoor]
+    assert [door.__dict__ for door in doors if door.__dict__] == []
 
 
 @pytest.mark.parametrize(

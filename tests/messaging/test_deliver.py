@@ -122,12 +122,9 @@ async def test_a_lively_conversation_is_not_forgotten_for_newer_ones(
         view, _ = await a.core.directory.create("bob", kind="group", members=[])
         await a.send("bob", view.head.conversation_id, "m")
     a.core.deliver.accept(roster, entries, {}, NOBODY)
-    assert [event.entry.seq_no for event in bob.events if _is_of(event, group)] == list(range(1, 9))
+    entries = [event.entry for event in bob.events if isinstance(event, MessageNew)]
+    assert [entry.seq_no for entry in entries if entry.conversation_id == group] == list(range(1, 9))
     assert len(a.core.deliver._streams) == 3
-
-
-def _is_of(event: object, conversation_id: str) -> bool:
-    return isinstance(event, MessageNew) and event.entry.conversation_id == conversation_id
 
 
 # --- to the right devices -------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tidings.stores.scripts_ticks import TickScripts
 
 @pytest.fixture
 def ticks(a: FaultyNode) -> Ticks:
-    return Ticks(a.keyspace, TickScripts(a.core.keys), a.tables)  # type: ignore[arg-type]
+    return Ticks(a.keyspace, TickScripts(a.core.keys), a.tables)
 
 
 async def roster_of(node: FaultyNode, conversation_id: str) -> Roster:

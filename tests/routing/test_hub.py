@@ -78,3 +78,12 @@ def test_who_has_gone_is_forgotten() -> None:
     hub.detach(device)
     hub.detach(device)
     assert list(hub.users()) == [] and len(hub) == 0 and not hub.of_user("alice")
+
+
+def test_who_is_present_is_found_whichever_group_is_larger() -> None:
+    hub = Hub()
+    for number in range(5):
+        hub.attach(Device(f"u{number}", str(number)))
+    assert hub.present({"u1": None, "stranger": None}) == {"u1"}
+    assert hub.present({f"u{number}": None for number in range(3, 50)}) == {"u3", "u4"}
+    assert hub.present({}) == set() and Hub().present({"u1": None}) == set()
