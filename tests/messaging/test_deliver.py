@@ -197,6 +197,7 @@ async def test_who_joins_is_told_and_sees_what_follows(a: FaultyNode, b: FaultyN
     await a.send("alice", c, "m3")
     await came(bob, 1, 2, 3, 4)
     assert dave.seqs() == [4], "what was said before, and the joining itself, is not history of one who joined"
+    await eventually(lambda: any(isinstance(event, ConversationAdded) for event in dave.events))
     assert [event.item.row.conversation_id for event in dave.events if isinstance(event, ConversationAdded)] == [c]
 
 

@@ -151,7 +151,7 @@ class Deliver:
         self._warm_cold(roster, indexed)
         for entry in entries:
             if entry.member is not None:
-                await self._tell_members(roster, entry)
+                self._spawn(object(), self._tell_members(roster, entry))  # it may rebuild: the lane does not wait
 
     def take(self, delivery: Delivery) -> None:
         """From another node. Our member list may be older than what it tells of."""
