@@ -1,8 +1,8 @@
 """Devices that follow the protocol's rules and remember everything they were told, over any number of connections.
 
 A follower reconnects to any node that answers, resumes by its contiguous seq, resends what was not acknowledged with
-the same ids and in order, reads a gap as history, and says what it has received and read. It is also a witness against the
-server: on one connection entries come in the order of their numbers, once, and none is stepped over.
+the same ids and in order, reads a gap as history, and says what it has received and read. It is also a witness against
+the server: on one connection entries come in the order of their numbers, once, and none is stepped over.
 """
 
 from __future__ import annotations
