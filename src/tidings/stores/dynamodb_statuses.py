@@ -111,8 +111,11 @@ async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_s
             await store.write(raise_it)
             return
         except ConditionFailed as failed:
-            if await store.standing(raise_it, failed) is not None:
+            standing = await store.standing(raise_it, failed)
+            if standing is not None and status_of(standing).delivered_seq >= delivered_seq:
                 return  # not later than what is there
+            if standing is not None:
+                continue  # it appeared since: raise it after all
         try:
             await store.transact(begin)
             return
