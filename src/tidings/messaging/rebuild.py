@@ -166,9 +166,11 @@ class Rebuilds:
 
     async def oldest(self, user_id: str, conversation_id: str, *, after: int, ranges: Ranges) -> int | None:
         """The first unread from the log: for counts above the cap, whose oldest are not in the set."""
+        limit = 4  # it is nearly always the next one; who wrote much himself is read in longer steps
         while entries := await self._tables.page(
-            conversation_id, after=after, before=1 << 62, limit=PAGE_MAX, newest_first=False
+            conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False
         ):
+            limit = PAGE_MAX
             for entry in entries:
                 is_counted = entry.kind == "message" and not entry.is_deleted and entry.sender_id != user_id
                 if is_counted and not is_in(ranges, entry.seq_no):
