@@ -77,7 +77,7 @@ class DynamoLocal:
         place = ["-Djava.library.path=./DynamoDBLocal_lib", "-jar", jar.name]
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [java, *guard, *tuned, *place, "-inMemory", "-port", str(self._port)],
+                [java, *guard, *tuned, *place, "-inMemory", "-sharedDb", "-port", str(self._port)],
                 cwd=jar.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

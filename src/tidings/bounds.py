@@ -117,6 +117,7 @@ DYNAMODB_BATCH_GET_MAX = 100  # DynamoDB's limit
 DYNAMODB_BATCH_WRITE_MAX = 25  # DynamoDB's limit
 DYNAMODB_SENT_TTL_S = 30 * 86_400  # dedupe rows: a resend after a month is a new message
 DYNAMODB_RESERVED_TTL_S = 3_600  # the mark of a large conversation being created; its creator takes seconds
+DYNAMODB_DELETING_S = 60  # a deletion not continued for this long may be finished by whoever creates the id anew
 DYNAMODB_WALK_ROWS = 1_000  # pending rows looked at per expiry: the whole table each time would cost too much
 DYNAMODB_CREATE_S = 300.0  # until a new table can be used; seconds as a rule
 DYNAMODB_CREDENTIALS_S = 5.0  # one request for credentials

@@ -26,7 +26,7 @@ KEYSPACE_SCHEMES: dict[str, tuple[str, ...]] = {
     "unix": ("prefix", "db"),
     "redis+cluster": ("prefix", "tls"),
 }
-TABLES_SCHEMES: dict[str, tuple[str, ...]] = {"sqlite": (), "dynamodb": ("prefix", "endpoint", "dedupe")}
+TABLES_SCHEMES: dict[str, tuple[str, ...]] = {"sqlite": (), "dynamodb": ("prefix", "endpoint", "dedupe", "links")}
 BLOBS_SCHEMES: dict[str, tuple[str, ...]] = {
     "file": (),
     "s3": ("endpoint", "region"),

@@ -72,6 +72,15 @@ class After(Gate):
         return answer
 
 
+class Late(Gate):
+    """Holds a request up, then refuses it."""
+
+    async def __call__(self, do: Do) -> Any:
+        self.reached.set()
+        await self.opened.wait()
+        return await down(do)
+
+
 class FaultyTables:
     """Real tables, whose next appends meet the faults in `faults`."""
 

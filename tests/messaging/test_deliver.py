@@ -63,6 +63,19 @@ async def test_a_gap_is_read_from_the_log_however_long_it_is(
     await came(bob, *(entry.seq_no for entry in entries))
 
 
+async def test_an_entry_that_comes_with_its_counts_goes_before_the_one_that_was_read(a: FaultyNode, group: str) -> None:
+    _, second, third = await write(a, group, 1, 3)
+    for first, then in (({}, None), (None, {})):
+        stream = deliver.Stream(0.0)
+        stream.last = 1
+        stream.hold([third], first, {3: "phone"})
+        stream.hold([third], then, {3: "phone"})
+        assert stream.pop_ready() == [] and stream.has_gap
+        stream.hold([second], None, NOBODY)
+        assert [(held.entry.seq_no, held.counts) for held in stream.pop_ready()] == [(2, None), (3, {})]
+        assert stream.uncounted == {2} and stream.is_miscounted and not stream.has_gap
+
+
 async def test_an_open_slot_is_waited_for_and_then_closed_by_a_void(a: FaultyNode, group: str) -> None:
     bob = await connect(a, "bob")
     (first,) = await write(a, group, 1, 1)
@@ -117,11 +130,11 @@ async def test_a_lively_conversation_is_not_forgotten_for_newer_ones(
     bob = await connect(a, "bob")
     entries = await write(a, group, 1, 8)
     roster = await roster_of(a, group)
-    for entry in entries:
+    for n, entry in enumerate(entries):
         a.core.deliver.accept(roster, [entry], {}, NOBODY)
         view, _ = await a.core.directory.create("bob", kind="group", members=[])
         await a.send("bob", view.head.conversation_id, "m")
-    a.core.deliver.accept(roster, entries, {}, NOBODY)
+        a.core.deliver.accept(roster, entries[: n + 1], {}, NOBODY)  # nothing new
     entries = [event.entry for event in bob.events if isinstance(event, MessageNew)]
     assert [entry.seq_no for entry in entries if entry.conversation_id == group] == list(range(1, 9))
     assert len(a.core.deliver._streams) == 3
@@ -134,10 +147,10 @@ async def test_every_device_but_the_one_that_sent_it_gets_an_entry(a: FaultyNode
     view, _ = await a.core.directory.create("alice", kind="group", members=["bob"])
     c = view.head.conversation_id
     phone, laptop = await connect(a, "alice", "phone"), await connect(b, "alice", "laptop")
-    bob = await connect(b, "bob")
+    bobs = [await connect(node, "bob") for node in (a, b)]
     await a.submit("alice", c, "m1", origin="phone")
-    await came(laptop, 1)
-    await came(bob, 1)
+    for device in (laptop, *bobs):
+        await came(device, 1)
     assert phone.seqs() == []
 
 

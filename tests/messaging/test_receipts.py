@@ -201,6 +201,7 @@ async def test_each_member_but_the_sender_is_listed_once_at_the_furthest_state(a
 
 async def test_receipts_that_the_stores_refuse_are_written_later(a: FaultyNode, alice: Device, direct: str) -> None:
     await says(a, direct, "alice", 3)
+    await a.core.history.page("alice", direct)  # the marks are built
     a.keyspace.fail("another script", down)
     a.core.receipts.delivered("bob", {direct: 2}, "socket")
     with pytest.raises(Unavailable):

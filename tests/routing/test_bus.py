@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.faulty import FaultyNode, Gate, answer_lost, down
+from tests.messaging.faulty import FaultyNode, Gate, Late, answer_lost, down
 from tests.valkey import eventually
 from tidings.bounds import BUS_BYTES_MAX
 from tidings.model import ConversationRemoved, Entry, Typing
@@ -73,10 +73,12 @@ async def test_a_publish_larger_than_the_bound_is_split(
 
 
 async def test_a_publish_without_an_answer_is_repeated_in_its_place(a: FaultyNode, heard: list[Item]) -> None:
-    a.keyspace.fail("SPUBLISH", down, down)
+    late = Late()
+    a.keyspace.fail("SPUBLISH", late, down)
     a.core.bus.post("b", pushed(1))
-    await eventually(lambda: len(publishes(a)) == 1)
+    await late.reached.wait()
     a.core.bus.post("b", pushed(2))
+    late.opened.set()
     await a.core.bus.settle()
     await eventually(lambda: heard == [pushed(1), pushed(2)])
 

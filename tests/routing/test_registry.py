@@ -96,6 +96,8 @@ async def test_who_leaves_is_gone_at_once_with_all_its_connections(a: FaultyNode
     disconnect(b, bob)
     await gate.reached.wait()
     leaving = asyncio.create_task(b.core.registry.leave())
+    await asyncio.wait([leaving], timeout=0.1)
+    assert not leaving.done(), "bob's word comes first"
     gate.opened.set()
     await leaving
     await a.core.registry.renew_node()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.messaging.delivering import connect, disconnect, telling, ticks
-from tests.messaging.faulty import Device, FaultyNode, down
+from tests.messaging.faulty import Device, FaultyNode, Late, down
 from tests.valkey import eventually
 from tidings.errors import Close
 from tidings.model import ConversationRemoved, Event, Receipt
@@ -80,12 +80,13 @@ async def test_events_wait_in_their_order_while_the_keyspace_is_down(
 ) -> None:
     monkeypatch.setattr(router, "BUS_WAITING_MAX", most)
     bob = await connect(b, "bob")
-    runs = len(a.keyspace.runs)
-    a.keyspace.fail("ZRANGE", down, down)
+    late = Late()
+    a.keyspace.fail("ZRANGE", late, down)
     a.core.router.push("bob", event(0))
-    await eventually(lambda: len(a.keyspace.runs) > runs)
+    await late.reached.wait()
     for number in range(1, 5):
         a.core.router.push("bob", event(number))
+    late.opened.set()
     await a.core.router.settle()
     await eventually(lambda: len(bob.events) >= len(kept))
     assert bob.events == kept

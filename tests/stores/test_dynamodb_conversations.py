@@ -13,7 +13,8 @@ from tests.stores.dynamo import Once, faults
 from tidings import bounds
 from tidings.errors import Unavailable
 from tidings.model import Head, Member, Row, Status
-from tidings.stores.dynamodb_calls import put
+from tidings.stores import dynamodb_conversations
+from tidings.stores.dynamodb_calls import Store, put
 from tidings.stores.dynamodb_items import attributes, head_key
 from tidings.stores.tables_dynamodb import DynamoTables
 
@@ -102,9 +103,33 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_whoever_creates_it
     assert await dynamo.heads([c]) == {}
     [refused] = await dynamo.append([group(message(c, 3))])
     assert refused is not None and refused.is_gone
-    assert await dynamo.create(Head(conversation_id=c, kind="group", created_ms=9), [], []) is True
+    anew = Head(conversation_id=c, kind="group", created_ms=9)
+    assert await dynamo.create(anew, [], []) is False  # somebody may still be at it
+    monkeypatch.setattr(bounds, "DYNAMODB_DELETING_S", -1)
+    assert await dynamo.create(anew, [], []) is True
     assert await log(dynamo, c) == [] and await dynamo.members(c) == []
     assert await dynamo.append([group(message(c, 1))]) == [None]  # its dedupe rows are gone too
+
+
+async def test_a_deletion_that_was_taken_for_dead_leaves_the_new_conversation_alone(
+    dynamo: DynamoTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slow one wakes up after another has finished its work and created the conversation anew."""
+    c = await conversation(dynamo, "alice")
+    await dynamo.append([group(message(c, 1))])
+    delete_some = dynamodb_conversations._delete_some
+
+    async def slow(store: Store, conversation_id: str) -> bool:
+        monkeypatch.undo()
+        monkeypatch.setattr(bounds, "DYNAMODB_DELETING_S", -1)
+        found = await delete_some(store, conversation_id)
+        assert await dynamo.create(Head(conversation_id=c, kind="group", created_ms=9), [], [])
+        return found
+
+    monkeypatch.setattr(dynamodb_conversations, "_delete_some", slow)
+    await dynamo.delete(c)
+    assert [head.created_ms for head in (await dynamo.heads([c])).values()] == [9]
+    assert await dynamo.append([group(message(c, 1))]) == [None]
 
 
 async def test_a_long_log_is_deleted_in_pieces(

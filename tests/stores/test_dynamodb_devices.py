@@ -9,20 +9,29 @@ import pytest
 from tests.contracts.devices import DevicesContract
 from tests.contracts.pending import PendingContract
 from tests.dynamodb_local import DynamoLocal, fresh_prefix
+from tests.stores.dynamo import Counts
 from tidings.clock import Clock
 from tidings.stores.dynamodb_devices import DynamoDevices
-from tidings.stores.tables_dynamodb import DynamoTables, create_tables, open_dynamodb
+from tidings.stores.dynamodb_wire import open_wire, place_of
+from tidings.stores.tables_dynamodb import DynamoTables, create_tables
 
 
 @pytest.fixture
-async def tables(dynamodb: DynamoLocal) -> AsyncIterator[DynamoTables]:
-    """Of its own for each test: expiring looks at every row there is."""
-    url = dynamodb.url(fresh_prefix())
+async def tables(dynamodb: DynamoLocal, counts: Counts) -> AsyncIterator[DynamoTables]:
+    """Of its own for each test: expiring looks at every row there is.
+
+    The rows of the contract are over since long; DynamoDB itself must not take them away meanwhile.
+    """
+    prefix = fresh_prefix()
+    url = dynamodb.url(prefix)
     await create_tables(url)
-    nothing = lambda what, n: None  # noqa: E731
-    tables = await open_dynamodb(url, count_read=nothing, count_write=nothing, count_units=nothing, clock=Clock())
-    yield tables
-    await tables.close()
+    wire = open_wire(place_of(url), Clock(), lambda kind, units: None)
+    off = {"AttributeName": "expires", "Enabled": False}
+    change = {"TableName": f"{prefix}pending_deliveries", "TimeToLiveSpecification": off}
+    await wire.call("UpdateTimeToLive", change)
+    wire.close()
+    async with counts.opened(url) as tables:
+        yield tables
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from tests.valkey import free_port
 from tidings.clock import Clock
@@ -70,6 +71,15 @@ async def test_one_link_serves_requests_one_after_the_other() -> None:
         answers = [await pool.exchange(REQUEST, 5) for _ in range(3)]
         assert answers == [Answer(200, b"1"), Answer(200, b"2"), Answer(200, b"3")]
         assert served.connections == 1
+
+
+def test_it_is_the_same_on_uvloop() -> None:
+    async def exchange() -> Answer:
+        async with serve(numbered) as served, pooled(served.origin) as pool:
+            await pool.exchange(REQUEST, 5)
+            return await pool.exchange(REQUEST, 5)
+
+    assert uvloop.run(exchange()) == Answer(200, b"2")
 
 
 async def test_an_answer_in_chunks_is_put_together() -> None:

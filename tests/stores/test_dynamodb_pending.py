@@ -8,12 +8,19 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contracts import conversation, fresh
-from tests.contracts.pending import FAR, waiting
+from tests.contracts.pending import FAR
+from tests.contracts.pending import waiting as over
 from tests.dynamodb_local import DynamoLocal, fresh_prefix
 from tests.stores.dynamo import Counts, Once, faults
 from tidings import bounds
+from tidings.model_push import Waiting
 from tidings.stores.dynamodb_devices import DynamoDevices
 from tidings.stores.tables_dynamodb import DynamoTables, create_tables
+
+
+def waiting(user_id: str, conversation_id: str, first_seq: int, last_seq: int) -> Waiting:
+    """A row that DynamoDB does not take away while the test looks at it."""
+    return over(user_id, conversation_id, first_seq, last_seq, expires=FAR * 10)
 
 
 @pytest.fixture
@@ -72,8 +79,7 @@ async def test_the_table_is_walked_through_a_piece_at_a_time(
     users = [fresh("user") for _ in range(10)]
     c = await conversation(alone, *users)
     pending = DynamoDevices(alone.store)
-    far = FAR * 10  # beyond the end of this test, so that only the walk takes rows away
-    await pending.put_waiting([waiting(user_id, c, 1, 2, expires=far) for user_id in users])
+    await pending.put_waiting([waiting(user_id, c, 1, 2) for user_id in users])
     await alone.deliver([(c, user_id, 2) for user_id in users[::2]])
     counts.clear()
     assert [await pending.expire_waiting(0) for _ in range(3)] != [5, 0, 0]

@@ -155,5 +155,21 @@ async def test_a_feed_closed_while_it_subscribes_hears_nothing_more(servers: lis
         feed.follow()
         await eventually(lambda: feed._address == listener.address)  # it waits for an answer
     servers[1].resume()
-    await eventually(lambda: publish(servers[1], "late") == 0)
-    assert not feed.is_up and listener.messages == []
+    await eventually(lambda: b"connected_clients:1\r" in servers[1].command("INFO", "clients"))  # only who asks
+    assert not feed.is_up and publish(servers[1], "late") == 0
+
+
+async def test_a_server_that_answers_is_kept_however_long_nothing_is_published(
+    servers: list[ValkeyProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyspace_feed, "BUS_PROBE_S", 0.01)
+    listener = Listener(servers[0].url)
+    async with listener.opened() as feed:
+        await eventually(lambda: probes(servers[0]) > 5 * KEYSPACE_COMMAND_S / BUS_PROBE_S)
+        assert feed.is_up and listener.subscriptions == 1
+
+
+def probes(server: ValkeyProcess) -> int:
+    """PINGs that the server answered, but for the one of its start."""
+    stats = server.command("INFO", "commandstats").decode()
+    return int(stats.partition("cmdstat_ping:calls=")[2].partition(",")[0] or 0) - 1

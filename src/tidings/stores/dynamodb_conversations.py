@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from tidings import bounds
 from tidings.errors import Missing, StoreError, Unavailable
 from tidings.model import Head, Member, Row
-from tidings.stores.dynamodb_calls import Op, Store, assign, put, update
+from tidings.stores import dynamodb_calls as calls
+from tidings.stores.dynamodb_calls import Op, Store, assign, put, remove, update
 from tidings.stores.dynamodb_careful import put_row
 from tidings.stores.dynamodb_heads import EXISTS
 from tidings.stores.dynamodb_items import (
@@ -59,7 +60,7 @@ async def create(store: Store, head: Head, members_: Sequence[Member], rows: Seq
     for _ in range(_CREATE_TRIES):
         ops = [_put_head(head, _NEW), *map(_put_member, members_), *map(put_row, rows)]
         if len(ops) <= bounds.DYNAMODB_TRANSACTION_ITEMS_MAX:
-            standing = await _create_at_once(store, ops)
+            standing = await _create_at_once(store, head.conversation_id, ops)
         else:
             standing = await _create_large(store, head, members_, rows)
         if standing is None:
@@ -71,18 +72,21 @@ async def create(store: Store, head: Head, members_: Sequence[Member], rows: Seq
 
 
 def _is_left_over(item: Item, now_ms: int) -> bool:
-    """Of a deletion that was not finished, or a creation that was given up long ago."""
+    """Of a deletion or a creation that nobody has been at for long."""
     if "head" in item:
         return False
+    if "deleting_ms" in item:
+        return bool(plain(item["deleting_ms"]) < now_ms - bounds.DYNAMODB_DELETING_S * 1000)
     return "expires" not in item or plain(item["expires"]) * 1000 < now_ms
 
 
-async def _create_at_once(store: Store, ops: Sequence[Op]) -> Item | None:
+async def _create_at_once(store: Store, conversation_id: str, ops: Sequence[Op]) -> Item | None:
     """None, or the row that is there."""
     try:
         await store.transact(ops)
     except Canceled as canceled:
-        return canceled.reasons[0].item
+        found = canceled.reasons[0].item or await store.get("conversation_heads", head_key(conversation_id))
+        return found if found is not None else {}  # deleted since: to be tried again
     return None
 
 
@@ -140,22 +144,26 @@ async def rename(store: Store, conversation_id: str, *, name: str | None, avatar
 
 async def delete(store: Store, conversation_id: str) -> None:
     of_it = values(conversation_id=conversation_id)
-    key = head_key(conversation_id)
-    try:
-        gone = update(
-            "conversation_heads", key, "REMOVE #head, #reserved, #expires", {}, "attribute_exists(#conversation_id)"
-        )
-        await store.write(gone)
-    except ConditionFailed:
-        pass  # nothing to mark; what an interrupted creation left behind goes all the same
+    await store.write(_mark_deleted(store, conversation_id))
     people = [plain(item["user_id"]) for item in await store.all(store.query("members", _OF, of_it, only="#user_id"))]
     await store.delete_many("conversations", [row_key(user_id, conversation_id) for user_id in people])
     read_by = await store.all(store.query("message_status", _OF, of_it, only="#user_id"))
     await store.delete_many("message_status", [member_key(conversation_id, plain(item["user_id"])) for item in read_by])
-    while await _delete_some(store, conversation_id):
-        pass  # an append that began before may still add to it, so until nothing is found
+    while await _delete_some(store, conversation_id):  # an append that began before may still add to it
+        try:
+            await store.write(_mark_deleted(store, conversation_id, "attribute_exists(#deleting_ms)"))
+        except ConditionFailed:
+            return  # somebody who took us for dead has finished it, and may have created it anew
     await store.delete_many("members", [member_key(conversation_id, user_id) for user_id in people])
-    await store.delete_many("conversation_heads", [key])
+    await remove(store, calls.delete("conversation_heads", head_key(conversation_id), "attribute_not_exists(#head)"))
+
+
+def _mark_deleted(store: Store, conversation_id: str, condition: str = "") -> Op:
+    """From now on it does not exist. The time says that somebody is at it, so that nobody else begins."""
+    change = "SET #deleting_ms = :now_ms REMOVE #head, #reserved, #expires"
+    return update(
+        "conversation_heads", head_key(conversation_id), change, values(now_ms=store.clock.now_ms()), condition
+    )
 
 
 async def _delete_some(store: Store, conversation_id: str) -> bool:

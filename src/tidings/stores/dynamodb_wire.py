@@ -193,9 +193,11 @@ class Wire:
     async def _attempt(self, action: str, body: bytes, effort: Effort) -> Answer | StoreError:
         if self._is_closed:
             raise Unavailable("the tables are closed", is_ambiguous=effort.is_unclear)
-        key = await self._keys.key()
         try:
+            key = await self._keys.key()
             return await self._pool.exchange(self._sign(key, action, body), effort.attempt_s())
+        except Unavailable as error:
+            return error
         except HttpFailed as failed:
             effort.is_unclear |= failed.is_sent and action not in READS
             return Unavailable(str(failed))
