@@ -353,3 +353,16 @@ async def test_a_keyspace_flushed_under_way_changes_no_number_and_no_count(
     assert [entry.message_id for entry in messages] == [f"m{i}-{n}" for i in range(5) for n in range(60)]
     assert all(later.seq_no == earlier.seq_no + 1 for earlier, later in pairwise(await node.log(id_)))
     assert await node.unread("bob") == 300 and await node.wrong() == []
+
+
+async def test_a_deleted_message_leaves_its_text_nowhere_not_even_in_its_edits(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1", "first words")
+    await a.core.sends.edit("alice", direct, 1, "second words")
+    await a.core.sends.edit("alice", direct, 1, "third words")
+    await a.core.sends.delete("alice", direct, 1)
+    assert [(entry.kind, entry.text) for entry in await a.log(direct)] == [
+        ("message", None),
+        ("edit", None),
+        ("edit", None),
+        ("delete", None),
+    ]

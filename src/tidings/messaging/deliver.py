@@ -205,7 +205,7 @@ class Deliver:
         if stream is None:
             stream = Stream(self._clock.monotonic_s())
             if len(self._streams) >= CONVERSATIONS_CACHED_MAX:  # the one that was quiet for longest
-                del self._streams[next(id_ for id_, one in self._streams.items() if one.filling is None)]
+                self._streams.pop(next((id_ for id_, one in self._streams.items() if one.filling is None), ""), None)
         self._streams[conversation_id] = stream
         return stream
 
@@ -278,9 +278,10 @@ class Deliver:
                 stream.last = max(stream.last or 0, missed[0].seq_no - 1)
                 self.accept(roster, missed, None, {})
             return
-        page: list[Entry] = []
         while page := await self._slots.after(conversation_id, stream.last, PAGE_MAX):
             self.accept(roster, page, None, {})
+            if self._streams.get(conversation_id) is not stream:
+                return  # forgotten for newer ones meanwhile
 
     async def _since(self, conversation_id: str, after: int, since_ms: int) -> list[Entry]:
         """Ascending: entries above `after` that are not older."""

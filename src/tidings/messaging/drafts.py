@@ -279,7 +279,7 @@ def _rewrite(draft: Draft) -> Rewrite:
         text=None if is_deleted else draft.text,
         is_deleted=is_deleted,
         edited_ms=target.edited_ms if is_deleted else draft.sent_ms,
-        edit_seq=target.edit_seq if is_deleted else draft.seq_no,
+        edit_seq=None if is_deleted else draft.seq_no,  # after a delete no entry holds the text
         wipe_seq=target.edit_seq,
     )
 
