@@ -8,30 +8,20 @@ and 1; a traceback means a defect of ours. The only module that prints.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from tidings import __version__, config
+from tidings.cli_verb import Verb, checked, load, print_json, print_report
 from tidings.clock import Clock
-from tidings.config import Loaded, Settings
+from tidings.config import Settings
 from tidings.config_secret import to_serve, to_sign
 from tidings.config_values import SettingsError, duration_s, nearest, safe_id
 from tidings.errors import Problem, StoreError
 
 CONFIG_WIDTH = 34  # column of the values in `tidings config`
-
-
-class Verb(NamedTuple):
-    """One command. `arguments` adds its own words; the settings and --json are added for all."""
-
-    about: str
-    run: Callable[[argparse.Namespace], int]
-    arguments: Callable[[argparse.ArgumentParser], Any] = lambda parser: None
-    has_json: bool = True
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,10 +66,6 @@ def _dispatch(words: list[str]) -> int:
     name = _verb_name(words)
     arguments = _parse(name, words[len(name.split()) :])
     return VERBS[name].run(arguments)
-
-
-def _load(arguments: argparse.Namespace) -> Loaded:
-    return config.load(_flags(arguments), os.environ, Path.cwd(), arguments.config)
 
 
 def _verb_name(words: list[str]) -> str:
@@ -132,11 +118,6 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         group.add_argument(row.flag, dest=name, metavar=metavar, help=f"{row.about}{default} [{row.variable}]")
 
 
-def _flags(arguments: argparse.Namespace) -> dict[str, str]:
-    given = vars(arguments).items()
-    return {name.removeprefix("set:"): value for name, value in given if name.startswith("set:") and value is not None}
-
-
 def _usage() -> str:
     width = max(map(len, VERBS)) + 2
     verbs = "\n".join(f"  tidings {name:<{width}} {verb.about}" for name, verb in VERBS.items())
@@ -147,38 +128,11 @@ def _usage() -> str:
     )
 
 
-# --- answering ------------------------------------------------------------------------------------
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _print_report(report: Any, is_json: bool) -> None:
-    """Every field of a msgspec Struct, each on a line of its own."""
-    import msgspec
-
-    fields: dict[str, Any] = msgspec.to_builtins(report)
-    if is_json:
-        _print_json(fields)
-    else:
-        for name, value in fields.items():
-            print(f"{name}: {_plain(value)}")
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return "".join(f"\n  {json.dumps(item, ensure_ascii=False)}" for item in value) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else str(value)
-
-
 # --- the verbs ------------------------------------------------------------------------------------
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    settings = to_serve(_load(arguments).settings)
+    settings = to_serve(load(arguments).settings)
     from tidings import node, telemetry
 
     telemetry.configure_logs(settings.log.format, settings.log.level)
@@ -210,11 +164,11 @@ def _dev_lines(url: str) -> list[str]:
 
 
 def _config(arguments: argparse.Namespace) -> int:
-    loaded = _load(arguments)
+    loaded = load(arguments)
     settings = loaded.settings
     table = {row.path: (config.shown(row, settings), loaded.sources[row.path]) for row in config.rows()}
     if arguments.json:
-        _print_json({path: {"value": value, "source": source} for path, (value, source) in table.items()})
+        print_json({path: {"value": value, "source": source} for path, (value, source) in table.items()})
         return 0
     for path, (value, source) in table.items():
         text = "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
@@ -223,13 +177,13 @@ def _config(arguments: argparse.Namespace) -> int:
 
 
 def _token_create(arguments: argparse.Namespace) -> int:
-    settings = to_sign(_load(arguments).settings)
-    user_id = _checked("--user", safe_id, arguments.user)
+    settings = to_sign(load(arguments).settings)
+    user_id = checked("--user", safe_id, arguments.user)
     now_ms = Clock().now_ms()
-    expires_s = now_ms // 1000 + _checked("--ttl", duration_s, arguments.ttl)
+    expires_s = now_ms // 1000 + checked("--ttl", duration_s, arguments.ttl)
     token = _sign(settings, user_id, now_ms, expires_s)
     if arguments.json:
-        _print_json({"token": token, "user_id": user_id, "expires_at": expires_s * 1000})
+        print_json({"token": token, "user_id": user_id, "expires_at": expires_s * 1000})
     else:
         print(token)
     return 0
@@ -247,19 +201,12 @@ def _sign(settings: Settings, user_id: str, now_ms: int, expires_s: int) -> str:
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(settings.auth.secret))
 
 
-def _checked(flag: str, parse: Callable[[str], Any], value: str) -> Any:
-    try:
-        return parse(value)
-    except SettingsError as error:
-        raise SettingsError(f"bad value for {flag}: {error}") from None
-
-
 def _key_create(arguments: argparse.Namespace) -> int:
     from tidings import node
 
-    key = node.create_key(_load(arguments).settings, arguments.name, arguments.role)
+    key = node.create_key(load(arguments).settings, arguments.name, arguments.role)
     if arguments.json:
-        _print_json({"key": key, "name": arguments.name, "role": arguments.role})
+        print_json({"key": key, "name": arguments.name, "role": arguments.role})
     else:
         print(key)
         print("Keep it now: only its hash is stored, and it is not shown again.", file=sys.stderr)
@@ -269,22 +216,22 @@ def _key_create(arguments: argparse.Namespace) -> int:
 def _unread(arguments: argparse.Namespace, *, repair: bool) -> int:
     from tidings import node
 
-    user_id = None if arguments.user is None else _checked("--user", safe_id, arguments.user)
-    report = node.verify_unread(_load(arguments).settings, user_id, repair)
-    _print_report(report, arguments.json)
+    user_id = None if arguments.user is None else checked("--user", safe_id, arguments.user)
+    report = node.verify_unread(load(arguments).settings, user_id, repair)
+    print_report(report, arguments.json)
     return 0 if repair or not report.wrong else 1
 
 
 def _tables(arguments: argparse.Namespace, *, create: bool) -> int:
     from tidings import node
 
-    _print_report(node.check_tables(_load(arguments).settings, create), arguments.json)
+    print_report(node.check_tables(load(arguments).settings, create), arguments.json)
     return 0
 
 
 def _version(arguments: argparse.Namespace) -> int:
     if arguments.json:
-        _print_json({"version": __version__, "python": sys.version.split()[0]})
+        print_json({"version": __version__, "python": sys.version.split()[0]})
     else:
         print(f"tidings {__version__}")
     return 0
