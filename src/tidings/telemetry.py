@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 STAGES = ("admit", "number", "store", "index", "acknowledge", "route")
@@ -31,6 +31,7 @@ TABLES = (
     "users",
     "devices",
     "api_keys",
+    "rate_overrides",
 )
 CLASSES = ("send", "read", "typing", "connect", "http")
 SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -70,6 +71,18 @@ class Tally:
         return self._sum
 
 
+class Count:
+    """One counter series: a plain number without a lock, for only the event loop counts."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def inc(self, amount: float = 1) -> None:
+        self.value += amount
+
+
 class Children(dict[K, C], Generic[K, C]):
     """Label value(s) -> child. Those known at the start exist from the start, at zero; others when first used."""
 
@@ -96,6 +109,21 @@ class Histogram(Collector):
         yield family
 
 
+class Counter(Collector):
+    """A counter family over `Count`s, one per value(s) of its labels; without labels, one with the value ''."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str] = (), known: Iterable[Any] = ("",)) -> None:
+        self._name, self._about, self._labels = name, about, labels
+        self.series: Children[Any, Count] = Children(lambda values: Count(), known)
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        family = CounterMetricFamily(self._name, self._about, labels=self._labels)
+        for values, count in self.series.items():
+            named = values if isinstance(values, tuple) else (values,)
+            family.add_metric(named if self._labels else (), count.value)
+        yield family
+
+
 class Metrics:
     """Every metric of a node. Attributes are what the wiring hands out."""
 
@@ -114,7 +142,9 @@ class Metrics:
         self.rate_limited = self._labelled("rate_limited", "Requests refused, by limiter class.", "class", CLASSES)
         self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", ("inbox", "unread"))
         self.repairs = self._labelled("repairs", "Rows or marks found wrong and put right.", "what", ("row", "unread"))
-        self.push = self._pushes()
+        self.push: Children[tuple[str, str], Count] = self._counters(
+            "push", "Pushes, by provider and outcome.", ["provider", "outcome"], known=()
+        )
         self.send_seconds = self._tally("send_seconds", "From a send's frame to its acknowledgement.", SECONDS)
         self.batch_size = self._tally("batch_size", "Entries in a batch of a lane.", SIZES)
         self.stage_seconds = self._stages()
@@ -123,18 +153,18 @@ class Metrics:
         """The exposition text of `/metrics`."""
         return generate_latest(self.registry)
 
-    def _counter(self, name: str, about: str) -> Counter:
-        return Counter(f"tidings_{name}", about, registry=self.registry)
+    def _counter(self, name: str, about: str) -> Count:
+        return self._counters(name, about)[""]
 
-    def _labelled(self, name: str, about: str, label: str, known: Iterable[str]) -> Children[str, Counter]:
-        family = Counter(f"tidings_{name}", about, [label], registry=self.registry)
-        return Children(lambda value: family.labels(value), known)
+    def _labelled(self, name: str, about: str, label: str, known: Iterable[str]) -> Children[str, Count]:
+        return self._counters(name, about, [label], known)
 
-    def _pushes(self) -> Children[tuple[str, str], Counter]:
-        family = Counter(
-            "tidings_push", "Pushes, by provider and outcome.", ["provider", "outcome"], registry=self.registry
-        )
-        return Children(lambda values: family.labels(*values))
+    def _counters(
+        self, name: str, about: str, labels: Sequence[str] = (), known: Iterable[Any] = ("",)
+    ) -> Children[Any, Count]:
+        family = Counter(f"tidings_{name}", about, labels, known)
+        self.registry.register(family)
+        return family.series
 
     def _tally(self, name: str, about: str, bounds: Sequence[float]) -> Tally:
         histogram = Histogram(f"tidings_{name}", about, bounds)

@@ -1,5 +1,8 @@
 """Stage: admit. Who may send now: the limiter is asked once per sender and batch, holds keep refused sends in order.
 
+Who has plenty of budget left is asked for in the round trip that numbers (`Asking.is_tight` says who has not): should
+the limiter refuse all the same, because of what other nodes admitted, the number is given up like any other.
+
 A resend is free: before an id is refused it is looked for among those admitted or numbered lately, and an admitted one
 that turns out to be a duplicate gives its slot back. While a user is refused from memory, the look is in memory too, so
 that a flood costs the keyspace nothing.
@@ -14,9 +17,10 @@ from tidings.clock import Clock
 from tidings.errors import Held, RateLimited
 from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.messaging.holds import Holds
-from tidings.messaging.limiter import Admission, Limiter
-from tidings.stores.calls import Keyspace, plain
+from tidings.messaging.limiter import Admission, Limiter, Question
+from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
+from tidings.stores.scripts import Admitted
 
 _CLASS = "send"
 _LATELY_MAX = 50_000  # ids admitted by this node that it remembers, in each of two generations; 4 MB a generation
@@ -41,6 +45,25 @@ class Lately:
         return key in self._now or key in self._before
 
 
+class Asking:
+    """Who of a batch must be admitted, and the question to the limiter."""
+
+    __slots__ = ("drafts", "question")
+
+    def __init__(self, drafts: dict[str, list[tuple[BatchGroup, Draft]]], question: Question) -> None:
+        self.drafts = drafts  # by sender, in the order they came
+        self.question = question
+
+    @property
+    def calls(self) -> list[Call[Admitted]]:
+        return self.question.calls
+
+    @property
+    def is_tight(self) -> bool:
+        """Somebody is likely to be refused: better to know before numbers are handed out."""
+        return self.question.is_tight
+
+
 class Admitting:
     def __init__(self, limiter: Limiter, holds: Holds, keyspace: Keyspace, keys: Keys, clock: Clock) -> None:
         self._limiter = limiter
@@ -50,9 +73,9 @@ class Admitting:
         self._clock = clock
         self._lately = Lately()
 
-    async def admit(self, groups: Sequence[BatchGroup]) -> None:
-        """Refuse what may not pass now. Raises Unavailable."""
-        asking: dict[str, list[tuple[BatchGroup, Draft]]] = {}
+    def ask(self, groups: Sequence[BatchGroup]) -> Asking:
+        """What the limiter must be asked; what is held is refused at once."""
+        drafts: dict[str, list[tuple[BatchGroup, Draft]]] = {}
         for group in groups:
             for draft in list(group.drafts):
                 if draft.kind == "member":
@@ -61,10 +84,18 @@ class Admitting:
                     group.refuse(draft, Held())
                     continue
                 self._holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
-                asking.setdefault(draft.sender_id, []).append((group, draft))
-        wanted = [(user_id, len(drafts)) for user_id, drafts in asking.items()]
+                drafts.setdefault(draft.sender_id, []).append((group, draft))
+        return Asking(drafts, self._limiter.ask(_CLASS, [(user_id, len(asked)) for user_id, asked in drafts.items()]))
+
+    async def admit(self, asking: Asking) -> None:
+        """Refuse what may not pass now. Raises Unavailable."""
+        await self.conclude(asking, await self._keyspace.run(asking.calls) if asking.calls else ())
+
+    async def conclude(self, asking: Asking, replies: Sequence[Admitted]) -> None:
+        """The same with the replies to `asking.calls`, before or after the drafts were numbered. Raises Unavailable."""
         over: list[tuple[Asked, Admission]] = []
-        for drafts, answer in zip(asking.values(), await self._limiter.admit_many(_CLASS, wanted), strict=True):
+        answers = self._limiter.answered(asking.question, replies)
+        for drafts, answer in zip(asking.drafts.values(), answers, strict=True):
             if answer.token:
                 admitted = [draft for _, draft in drafts[: answer.admitted]]
                 for position, draft in enumerate(admitted):
@@ -95,7 +126,7 @@ class Admitting:
         refused_in: set[tuple[str, str]] = set()
         for drafts, answer in over:
             for group, draft in drafts:
-                if draft in free or draft in self._lately:
+                if draft.problem is not None or draft in free or draft in self._lately:
                     continue
                 if draft.origin is not None and (draft.origin, draft.conversation_id) in refused_in:
                     group.refuse(draft, Held())
@@ -106,11 +137,13 @@ class Admitting:
                 group.refuse(draft, RateLimited(retry_after_ms=retry_after_ms, limit=limit, class_name=_CLASS))
 
     async def _noted(self, drafts: Sequence[Draft]) -> set[Draft]:
-        """Those whose ids the keyspace has noted."""
+        """Those whose ids the keyspace has noted before. What has a number was told so with it."""
+        known = {draft for draft in drafts if draft.is_known}
+        drafts = [draft for draft in drafts if not draft.seq_no]
         if not drafts:
-            return set()
+            return known
         generation = self._clock.now_ms() // (SENT_GENERATION_S * 1000)
         sent = self._keys.sent
         names = [(sent(draft.conversation_id, generation - back), draft.note) for draft in drafts for back in (0, 1)]
         found = await self._keyspace.run([plain(key, b"HEXISTS", key, note) for key, note in names])
-        return {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}
+        return known | {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}

@@ -15,9 +15,10 @@ import msgspec
 
 from tidings.clock import Clock
 from tidings.errors import RateLimited, Unavailable
-from tidings.stores.calls import Keyspace, plain
+from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.scripts import Admitted, Scripts
 
+_ROOMY = 4  # a user with a quarter of a window left, and who wants no more than that, is expected to be admitted
 _LOCAL_USERS_MAX = 100_000  # users remembered as refused, or counted while the keyspace is down
 
 
@@ -51,6 +52,7 @@ class Limiter:
         self._limits = limits
         self._count_refused = count_refused
         self._refused_until_s: dict[tuple[str, str], float] = {}
+        self._tight_until_s: dict[tuple[str, str], float] = {}
         self._local: dict[tuple[str, str], deque[float]] = {}
         self._token = clock.random_id(6)
         self._calls = 0
@@ -73,30 +75,43 @@ class Limiter:
 
     async def admit_many(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[Admission]:
         """(user_id, how many) each, in one round trip. Raises Unavailable."""
+        question = self.ask(class_name, wanted)
+        return self.answered(question, await self._keyspace.run(question.calls) if question.calls else ())
+
+    def ask(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> Question:
+        """The calls to make, by whoever has more to ask in the same round trip; `answered` takes their replies."""
         limit = self._limits[class_name]
         if limit is None:
-            return [Admission(count, count, 0, 0, "") for _, count in wanted]
-        answers = [self._refused_locally(class_name, user_id) for user_id, _ in wanted]
-        asked = [i for i, answer in enumerate(answers) if answer is None]
-        tokens = [self._next_token() for _ in asked]
-        calls = [
-            self._scripts.limiter_admit(
-                wanted[i][0],
-                class_name,
-                window_us=limit.window_s * 1_000_000,
-                limit=limit.count,
-                wanted=wanted[i][1],
-                token=token,
-            )
-            for i, token in zip(asked, tokens, strict=True)
-        ]
-        replies = await self._keyspace.run(calls) if calls else []
-        for i, token, reply in zip(asked, tokens, replies, strict=True):
-            answers[i] = self._remember(class_name, wanted[i][0], wanted[i][1], reply, token)
-        complete = [answer for answer in answers if answer is not None]
-        refused = sum(count - answer.admitted for (_, count), answer in zip(wanted, complete, strict=True))
+            return Question(class_name, wanted, [Admission(count, count, 0, 0, "") for _, count in wanted])
+        question = Question(class_name, wanted, [self._refused_locally(class_name, user_id) for user_id, _ in wanted])
+        for (user_id, count), refused in zip(wanted, question.answers, strict=True):
+            if refused is None:
+                question.tokens.append(self._next_token())
+                question.calls.append(
+                    self._scripts.limiter_admit(
+                        user_id,
+                        class_name,
+                        window_us=limit.window_s * 1_000_000,
+                        limit=limit.count,
+                        wanted=count,
+                        token=question.tokens[-1],
+                    )
+                )
+            question.is_tight |= refused is not None or self._is_tight(class_name, user_id, count)
+        return question
+
+    def answered(self, question: Question, replies: Sequence[Admitted]) -> list[Admission]:
+        complete: list[Admission] = []
+        fresh = zip(question.tokens, replies, strict=True)
+        refused = 0
+        for (user_id, count), answer in zip(question.wanted, question.answers, strict=True):
+            if answer is None:
+                token, reply = next(fresh)
+                answer = self._remember(question.class_name, user_id, count, reply, token)
+            refused += count - answer.admitted
+            complete.append(answer)
         if refused:
-            self._count_refused(class_name, refused)
+            self._count_refused(question.class_name, refused)
         return complete
 
     async def give_back(self, class_name: str, slots: Mapping[str, Sequence[str]]) -> None:
@@ -129,6 +144,15 @@ class Limiter:
         self._calls += 1
         return f"{self._token}{self._calls:x}"
 
+    def _is_tight(self, class_name: str, user_id: str, count: int) -> bool:
+        """Whether a refusal is to be expected: more is wanted than a part, or no more than a part was left lately."""
+        limit = self._limits[class_name]
+        assert limit is not None
+        if count * _ROOMY > limit.count:
+            return True
+        until_s = self._tight_until_s.get((class_name, user_id))
+        return until_s is not None and until_s > self._clock.monotonic_s()
+
     def _refused_locally(self, class_name: str, user_id: str) -> Admission | None:
         until_s = self._refused_until_s.get((class_name, user_id))
         if until_s is None:
@@ -140,6 +164,11 @@ class Limiter:
         return Admission(0, 0, int(left_s * 1e6) + 1, 0, "", is_local=True)
 
     def _remember(self, class_name: str, user_id: str, wanted: int, reply: Admitted, token: str) -> Admission:
+        limit = self._limits[class_name]
+        if limit is not None and reply.remaining * _ROOMY < limit.count:
+            if len(self._tight_until_s) >= _LOCAL_USERS_MAX:
+                self._tight_until_s.clear()  # only costs numbers that are given up
+            self._tight_until_s[class_name, user_id] = self._clock.monotonic_s() + limit.window_s
         if reply.admitted < wanted and reply.retry_after_us > 0:
             if len(self._refused_until_s) >= _LOCAL_USERS_MAX:
                 self._refused_until_s.clear()  # only costs a question to the keyspace
@@ -162,6 +191,20 @@ class Limiter:
             return Admission(0, 0, int((oldest_s + limit.window_s - now_s) * 1e6) + 1, 0, "")
         recent.append(now_s)
         return Admission(1, limit.count - len(recent), 0, limit.window_s * 1_000_000, "")
+
+
+class Question:
+    """How many of each user's requests may pass? What is known at once, and the calls that ask for the rest."""
+
+    __slots__ = ("answers", "calls", "class_name", "is_tight", "tokens", "wanted")
+
+    def __init__(self, class_name: str, wanted: Sequence[tuple[str, int]], answers: list[Admission | None]) -> None:
+        self.class_name = class_name
+        self.wanted = wanted
+        self.answers = answers  # None: asked for
+        self.calls: list[Call[Admitted]] = []
+        self.tokens: list[str] = []
+        self.is_tight = False  # somebody is likely to be refused
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):

@@ -38,12 +38,16 @@ class Numbering:
 
     async def number(
         self, groups: Sequence[BatchGroup], open_from: Callable[[str], int], first: Sequence[Call[Any]] = ()
-    ) -> None:
-        """Every draft without a number gets one; `first` goes ahead in the same round trip. Raises Unavailable."""
+    ) -> list[Any]:
+        """Every draft without a number gets one; `first` goes ahead in the same round trip, and its replies are
+        answered. Raises Unavailable."""
         waiting = list(groups)
+        answers: list[Any] = []
         for _ in range(RENUMBER_MAX):
             calls = [*first, *(self._call(group, open_from) for group in waiting)]
-            replies: list[Numbered | None] = (await self._keyspace.run(calls))[len(first) :]
+            replies: list[Any] = await self._keyspace.run(calls)
+            answers += replies[: len(first)]
+            replies = replies[len(first) :]
             cold = []
             for group, numbered in zip(waiting, replies, strict=True):
                 if numbered is None:
@@ -54,7 +58,7 @@ class Numbering:
                 if numbered is not None and self._is_older(group, numbered.members_seq):
                     await self._check_members(group, numbered)
             if not cold:
-                return
+                return answers
             await asyncio.gather(*(self.seed(group.conversation_id) for group in cold))
             waiting, first = cold, ()
         raise Unavailable("the counters cannot be seeded")

@@ -17,15 +17,14 @@ import asyncio
 import logging
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tidings.bounds import LANE_QUEUE_MAX, LANES
 from tidings.clock import Clock
 from tidings.errors import Forbidden, IdConflict, Internal, NotFound, Problem, StoreError, StoreUnavailable
 from tidings.messaging.access import Access, Roster, check
-from tidings.messaging.admitting import Admitting
+from tidings.messaging.admitting import Admitting, Asking
 from tidings.messaging.deliver import Deliver
 from tidings.messaging.drafts import BatchGroup, Draft, check_change, gather, grouped
 from tidings.messaging.holds import Holds
@@ -33,16 +32,13 @@ from tidings.messaging.indexing import Indexing
 from tidings.messaging.numbering import Numbering
 from tidings.messaging.repair import Repair
 from tidings.messaging.rows import Rows
+from tidings.messaging.stopwatch import Observed, Stopwatch
 from tidings.messaging.storing import Storing
 from tidings.model import Entry, EntryKind, MemberChange, Sent, digest_of
 from tidings.stores.ports import Conversations, Messages, preview_of
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.send")
-
-
-class Observed(Protocol):
-    def observe(self, value: float) -> None: ...
 
 
 class Counted(Protocol):
@@ -210,51 +206,53 @@ class Sends:
 
     async def _stages(self, groups: list[BatchGroup]) -> None:
         epoch_changes = self._repair.epoch_changes()
-        open_from = self._repair.open_from
-        stage = self._stage
-        with stage("admit"):
-            await self._rosters(groups)
-            await self._admitting.admit(groups)
+        watch = Stopwatch(self._clock.monotonic_s, self._measures.stage_seconds)
+        await self._rosters(groups)
+        asking = self._admitting.ask(groups)
+        if asking.is_tight:
+            await self._admitting.admit(asking)
+        watch.lap("admit")
         live = [group for group in groups if group.drafts]
         if live:
-            with stage("number"):
-                await self._numbering.number(live, open_from, first=self._repair.announcement(live))
-                self._repair.announced(live)
-            with stage("store"):
-                await self._storing.store(live, open_from)
-                self._access.forget(group.conversation_id for group in live if group.is_gone)
+            await self._number(live, asking)
+            watch.lap("number")
+            await self._storing.store(live, self._repair.open_from)
+            self._access.forget(group.conversation_id for group in live if group.is_gone)
+            watch.lap("store")
         done = [group for group in live if group.done]
-        works = []
+        works: list[tuple[Roster, list[Entry]]] = []
+        indexed: list[dict[str, Indexed]] = []
         if done:
-            with stage("index"):
-                await self._reload_changed(done)
-                works = [(_roster_of(group), group.entries()) for group in done]
-                indexed = await self._indexing.index(works, since=epoch_changes)
-                await self._rows_of_rewritten(done)
-        with stage("acknowledge"):
-            for group in groups:
-                self._acknowledge(group)
+            await self._reload_changed(done)
+            works = [(_roster_of(group), group.entries()) for group in done]
+            indexed = await self._indexing.index(works, since=epoch_changes)
+            await self._rows_of_rewritten(done)
+            watch.lap("index")
+        for group in groups:
+            self._acknowledge(group)
+        watch.lap("acknowledge")
+        for (roster, entries), counts, group in zip(works, indexed, done, strict=True):
+            self._note_row(roster, entries, counts)
+            await self._deliver.route(roster, entries, counts, _origins(group))
         if done:
-            with stage("route"):
-                for (roster, entries), counts, group in zip(works, indexed, done, strict=True):
-                    self._note_row(roster, entries, counts)
-                    await self._deliver.route(roster, entries, counts, _origins(group))
+            watch.lap("route")
         self._repair.finished(live)
         await self._give_back(done)
+
+    async def _number(self, live: Sequence[BatchGroup], asking: Asking) -> None:
+        """With whom to admit asked in the same round trip, unless that is known already."""
+        asked = [] if asking.is_tight else asking.calls
+        first = [*asked, *self._repair.announcement(live)]
+        replies = await self._numbering.number(live, self._repair.open_from, first=first)
+        self._repair.announced(live)
+        if not asking.is_tight:
+            await self._admitting.conclude(asking, replies[: len(asked)])
 
     async def _give_back(self, groups: Sequence[BatchGroup]) -> None:
         try:
             await self._admitting.give_back(groups)
         except StoreError as error:
             log.info("slots of duplicates were not given back: %s", error)
-
-    @contextmanager
-    def _stage(self, name: str) -> Iterator[None]:
-        began_s = self._clock.monotonic_s()
-        try:
-            yield
-        finally:
-            self._measures.stage_seconds[name].observe(self._clock.monotonic_s() - began_s)
 
     async def _rosters(self, groups: Sequence[BatchGroup]) -> None:
         """Member? A stranger is told what he would be told if the conversation did not exist."""

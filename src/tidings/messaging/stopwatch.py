@@ -1,0 +1,27 @@
+"""How long each stage of a batch took. One stopwatch per batch: a lap ends a stage and begins the next.
+
+send.py starts one for every batch and calls `lap` after each stage, in the order of a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+
+class Observed(Protocol):
+    def observe(self, value: float) -> None: ...
+
+
+class Stopwatch:
+    __slots__ = ("_began_s", "_now_s", "_stages")
+
+    def __init__(self, now_s: Callable[[], float], stages: Mapping[str, Observed]) -> None:
+        self._now_s = now_s
+        self._stages = stages
+        self._began_s = now_s()
+
+    def lap(self, stage: str) -> None:
+        now_s = self._now_s()
+        self._stages[stage].observe(now_s - self._began_s)
+        self._began_s = now_s
