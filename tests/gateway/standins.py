@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from tidings.model import (
     User,
 )
 from tidings.routing.hub import Hub, Outbound
+
+T = TypeVar("T")
 
 
 class Accounts:
@@ -75,6 +77,14 @@ class Limiter:
         if class_name in self.refused:
             raise RateLimited(retry_after_ms=1200, limit=7, class_name=class_name)
         return Budget(7, 6, 1000)
+
+    async def admit_beside(self, class_name: str, user_id: str, read: Coroutine[Any, Any, T]) -> T:
+        try:
+            await self.admit(class_name, user_id)
+        except RateLimited:
+            read.close()
+            raise
+        return await read
 
     async def budgets(self, user_id: str) -> dict[str, Budget]:
         return {"send": Budget(100, 99, 60_000)}

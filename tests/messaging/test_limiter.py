@@ -10,8 +10,9 @@ import pytest
 
 from tests.messaging.faulty import FaultyKeyspace, TurnedClock, down
 from tests.valkey import ValkeyProcess
-from tidings.errors import RateLimited, Unavailable
+from tidings.errors import NotFound, RateLimited, Unavailable
 from tidings.messaging.limiter import Limit, Limiter
+from tidings.stores.calls import plain
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_remote import open_keyspace
 from tidings.stores.scripts import SOURCES, Scripts
@@ -151,3 +152,41 @@ async def test_a_batch_of_sends_is_not_admitted_while_the_keyspace_is_down(one: 
     one.keyspace.fail("limiter_admit", down)
     with pytest.raises(Unavailable):
         await one.limiter.admit_many("send", [("alice", 1)])
+
+
+async def test_a_read_goes_beside_the_question_while_there_is_room(one: Budgeted) -> None:
+    async def read() -> str:
+        return "a page"
+
+    assert await one.limiter.admit_beside("send", "alice", read()) == "a page"
+    assert (await one.limiter.budgets("alice"))["send"].remaining == 19
+
+
+async def test_a_read_is_not_begun_when_a_refusal_was_to_be_expected(one: Budgeted) -> None:
+    begun = []
+
+    async def read() -> None:
+        begun.append(1)
+
+    async def passes() -> bool:
+        try:
+            await one.limiter.admit_beside("send", "alice", read())
+        except RateLimited:
+            return False
+        return True
+
+    assert [await passes() for _ in range(23)] == [True] * 20 + [False] * 3
+    assert len(begun) == 20
+
+
+async def test_a_refusal_is_told_rather_than_what_the_read_came_to(one: Budgeted) -> None:
+    async def read() -> None:
+        raise NotFound("no such conversation")
+
+    for i in range(20):  # by another node: this one expects nothing of the kind
+        key = one.limiter._scripts.keys.rate("alice", "send")
+        await one.keyspace.one(plain(key, "ZADD", key, TurnedClock().now_ms() * 1000 + i, f"other:{i}"))
+    with pytest.raises(RateLimited):
+        await one.limiter.admit_beside("send", "alice", read())
+    with pytest.raises(NotFound):
+        await one.limiter.admit_beside("send", "bob", read())

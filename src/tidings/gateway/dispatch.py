@@ -8,7 +8,7 @@ type and place, under a reference both can name. connection.py calls this for ea
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ class Dispatch:
     def __init__(self, cases: UseCases, clock: Clock) -> None:
         self._cases = cases
         self._clock = clock
-        self._rows: dict[type, tuple[str, Callable[[Outbound, Any], Awaitable[Body]]]] = {
+        self._rows: dict[type, tuple[str, Callable[[Outbound, Any], Coroutine[Any, Any, Body]]]] = {
             protocol.Read: ("read", self._read),
             protocol.Unread: ("read", self._unread),
             protocol.Inbox: ("read", self._inbox),
@@ -89,6 +89,9 @@ class Dispatch:
         """The answer's bytes; None when none is wanted."""
         class_name, run = self._rows[type(frame)]
         try:
+            if isinstance(frame, protocol.Inbox | protocol.History):
+                read = run(outbound, frame)
+                return _ok(frame.id, await self._cases.limiter.admit_beside(class_name, outbound.user_id, read))
             await self._cases.limiter.admit(class_name, outbound.user_id)
             return _ok(frame.id, await run(outbound, frame))
         except Exception as error:

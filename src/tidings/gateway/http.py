@@ -76,15 +76,30 @@ class HttpApp:
         route = routes.get("GET" if method == "HEAD" else method)
         if route is None:
             raise WrongMethod(sorted(routes))
-        headers: Headers = scope["headers"]
-        caller = NOBODY if route.access == "open" else await self._admit(route, method, headers)
+        if route.access == "open":
+            return await self._run(route, params, NOBODY, scope, receive)
+        caller = await self._caller(method, scope["headers"])
+        if route.method == "GET":
+            read = self._run(route, params, caller, scope, receive)
+            return await self._limiter.admit_beside("http", caller.budget_id, read)
+        await self._limiter.admit("http", caller.budget_id)
+        return await self._run(route, params, caller, scope, receive)
+
+    async def _run(
+        self, route: Route, params: tuple[str, ...], caller: Caller, scope: Scope, receive: Receive
+    ) -> Reply:
+        if route.access == "server" and caller.role != "admin":
+            raise Forbidden("for a server key")
+        if route.access == "user" and caller.user_id is None:
+            raise Unauthorized("X-User-Id says for whom")
         query = decode_query(route.query, scope["query_string"])
+        headers: Headers = scope["headers"]
         body = await self._body(route, headers, receive)
         client = scope.get("client")
-        request = Request(method, params, caller, query, body, client[0] if client else None, headers)
+        request = Request(scope["method"], params, caller, query, body, client[0] if client else None, headers)
         return await route.run(request)
 
-    async def _admit(self, route: Route, method: str, headers: Headers) -> Caller:
+    async def _caller(self, method: str, headers: Headers) -> Caller:
         bearer = api_key = user_id = None
         for name, value in headers:
             if name == b"authorization":
@@ -93,13 +108,7 @@ class HttpApp:
                 api_key = value.decode("latin-1")
             elif name == b"x-user-id":
                 user_id = value.decode("latin-1")
-        caller = await self._auth.caller(method, bearer, api_key, user_id)
-        await self._limiter.admit("http", caller.budget_id)
-        if route.access == "server" and caller.role != "admin":
-            raise Forbidden("for a server key")
-        if route.access == "user" and caller.user_id is None:
-            raise Unauthorized("X-User-Id says for whom")
-        return caller
+        return await self._auth.caller(method, bearer, api_key, user_id)
 
     async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
         if route.body is None:
@@ -208,7 +217,10 @@ async def _send(send: Send, reply: Reply, extra: Headers) -> None:
     body = reply.body
     raw = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
     headers = [*SECURITY_HEADERS, *extra]
-    if reply.status != 204:
+    if reply.headers:
+        own = {name for name, _ in reply.headers}
+        headers = [header for header in headers if header[0] not in own] + list(reply.headers)
+    if reply.status not in (204, 304):
         headers += [(b"content-type", reply.content_type), (b"content-length", b"%d" % len(raw))]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": raw})

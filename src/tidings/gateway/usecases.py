@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from msgspec import UnsetType
 
@@ -30,6 +30,8 @@ from tidings.routing.hub import Outbound
 
 if TYPE_CHECKING:
     from tidings.messaging.drafts import Draft
+
+T = TypeVar("T")
 
 
 class Hub(Protocol):
@@ -159,6 +161,7 @@ class Budget(Protocol):
 
 class Limiter(Protocol):
     async def admit(self, class_name: str, user_id: str) -> Budget: ...
+    async def admit_beside(self, class_name: str, user_id: str, read: Coroutine[Any, Any, T]) -> T: ...
     async def budgets(self, user_id: str) -> Mapping[str, Budget]: ...
 
 

@@ -8,8 +8,10 @@ rest.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +20,7 @@ from tidings.errors import RateLimited, Unavailable
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.scripts import Admitted, Scripts
 
+T = TypeVar("T")
 _ROOMY = 4  # a user with a quarter of a window left, and who wants no more than that, is expected to be admitted
 _LOCAL_USERS_MAX = 100_000  # users remembered as refused, or counted while the keyspace is down
 
@@ -72,6 +75,22 @@ class Limiter:
         if not answer.admitted:
             raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=limit, class_name=class_name)
         return Budget(limit, answer.remaining, _ms(answer.reset_us))
+
+    async def admit_beside(self, class_name: str, user_id: str, read: Coroutine[Any, Any, T]) -> T:
+        """One request that changes nothing: it is read while the keyspace is asked, unless a refusal is to be expected.
+        Raises RateLimited, whatever the reading came to."""
+        if self._is_tight(class_name, user_id, 1):
+            try:
+                await self.admit(class_name, user_id)
+            except BaseException:
+                read.close()
+                raise
+            return await read
+        asked = asyncio.get_running_loop().create_task(self.admit(class_name, user_id), name="admit")
+        try:
+            return await read
+        finally:
+            await asked
 
     async def admit_many(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[Admission]:
         """(user_id, how many) each, in one round trip. Raises Unavailable."""
@@ -147,7 +166,8 @@ class Limiter:
     def _is_tight(self, class_name: str, user_id: str, count: int) -> bool:
         """Whether a refusal is to be expected: more is wanted than a part, or no more than a part was left lately."""
         limit = self._limits[class_name]
-        assert limit is not None
+        if limit is None:
+            return False
         if count * _ROOMY > limit.count:
             return True
         until_s = self._tight_until_s.get((class_name, user_id))
