@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidings.bounds import (
     CONVERSATIONS_CACHED_MAX,
@@ -28,6 +28,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.slots import NEWEST, Slots
+from tidings.messaging.streams import Held, Stream
 from tidings.messaging.unread import Unread
 from tidings.model import ConversationAdded, ConversationRemoved, Entry, MessageNew, ReadSynced
 from tidings.routing.bus import Bus, Counts, Delivery
@@ -36,73 +37,15 @@ from tidings.routing.router import Router
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.deliver")
+Id = tuple[str, str | None, str | None]  # of a message: conversation, sender, message_id
 _YOUNG_MS = 5_000  # at first sight of a conversation, entries this young may still be on their way to us
 _UNKNOWN: Counts = (None, False, None)
 _NO_COUNTS: Mapping[str, Counts] = {}
 _TOGETHER = 50  # streams, or members, that are looked after at the same time
-_UNCOUNTED_MAX = 1_000  # entries of a stream that are remembered to lack their counts
-_COUNTING = frozenset(("message", "delete"))  # kinds of entries that change counts
 
 
 def _counts(one: Indexed) -> Counts:
     return one.unread_count, one.unread_capped, one.total_unread
-
-
-class Held(NamedTuple):
-    """An entry on its way out. `counts` is None where the log was read: then whoever indexed it has not spoken yet."""
-
-    entry: Entry
-    counts: Mapping[str, Counts] | None
-    origin: str | None
-
-
-class Stream:
-    """One conversation's entries on their way to the sockets of this node."""
-
-    __slots__ = ("counting", "filling", "held", "is_miscounted", "last", "moved_s", "uncounted")
-
-    def __init__(self, now_s: float) -> None:
-        self.last: int | None = None  # the highest number that went out; None: nothing yet
-        self.held: dict[int, Held] = {}
-        self.filling: asyncio.Task[None] | None = None
-        self.moved_s = now_s  # when anything went out
-        self.uncounted: set[int] = set()  # went out without counts
-        self.is_miscounted = False  # so the members here may show old counts
-        self.counting: asyncio.Task[None] | None = None
-
-    def hold(
-        self, entries: Iterable[Entry], counts: Mapping[str, Counts] | None, origins: Mapping[int, str | None]
-    ) -> None:
-        """What went out before is left out; who has counts goes before who has none."""
-        for entry in entries:
-            seq_no = entry.seq_no
-            if self.last is None or seq_no > self.last:
-                if seq_no not in self.held or self.held[seq_no].counts is None:
-                    self.held[seq_no] = Held(entry, counts, origins.get(seq_no))
-            elif counts is not None and seq_no in self.uncounted:
-                self.uncounted.discard(seq_no)
-                self.is_miscounted = True
-
-    def pop_ready(self) -> list[Held]:
-        """Those that follow what went out."""
-        ready: list[Held] = []
-        if self.last is None:
-            return ready
-        while (held := self.held.pop(self.last + 1, None)) is not None:
-            ready.append(held)
-            self.last += 1
-            if held.counts is None and held.entry.kind in _COUNTING:
-                self.uncounted.add(self.last)
-                self.is_miscounted = True
-        for seq_no in [seq_no for seq_no in self.held if seq_no <= self.last]:
-            del self.held[seq_no]
-        if len(self.uncounted) > _UNCOUNTED_MAX:
-            self.uncounted = {seq_no for seq_no in self.uncounted if seq_no > self.last - _UNCOUNTED_MAX // 2}
-        return ready
-
-    @property
-    def has_gap(self) -> bool:
-        return bool(self.held) and (self.last is None or self.last + 1 not in self.held)
 
 
 class Deliver:
@@ -134,6 +77,7 @@ class Deliver:
         self._count_deliveries = count_deliveries
         self._streams: dict[str, Stream] = {}
         self._tasks: dict[object, asyncio.Task[None]] = {}
+        self._expected: dict[Id, str] = {}  # what the lanes have under way -> the connection it came from
 
     # --- in -----------------------------------------------------------------------------------------
 
@@ -152,6 +96,17 @@ class Deliver:
         for entry in entries:
             if entry.member is not None:
                 self._spawn(object(), self._tell_members(roster, entry))  # it may rebuild: the lane does not wait
+
+    def expect(self, sent: Iterable[tuple[Id, str | None]]) -> None:
+        """A lane is about to store these. Whoever reads one from the log before the lane comes to route it knows from
+        here which connection gets its `ok` instead."""
+        if self._has_others():  # else nothing comes but from our lanes, in order
+            self._expected.update({id_: origin for id_, origin in sent if origin is not None})
+
+    def settled(self, sent: Iterable[tuple[Id, str | None]]) -> None:
+        """The lane has answered them."""
+        for id_, _ in sent if self._expected else ():
+            self._expected.pop(id_, None)
 
     def take(self, delivery: Delivery) -> None:
         """From another node. Our member list may be older than what it tells of."""
@@ -250,7 +205,8 @@ class Deliver:
         if stream.last is None or self._is_idle(stream):
             await self._begin(stream, conversation_id)
         else:
-            stream.hold(await self._slots.after(conversation_id, stream.last, PAGE_MAX), None, {})
+            found = await self._slots.after(conversation_id, stream.last, PAGE_MAX)
+            stream.hold(found, None, self._origins(found))
 
     async def _begin(self, stream: Stream, conversation_id: str) -> None:
         """At first sight: what is little older than the entry that came may still be on its way to us."""
@@ -260,7 +216,14 @@ class Deliver:
         if stream.last == before and stream.held:  # else somebody else has begun
             young = [entry for entry in below if entry.sent_ms > since_ms and entry.seq_no > (before or 0)]
             stream.last = min([*stream.held, *(entry.seq_no for entry in young)]) - 1
-            stream.hold(young, None, {})
+            stream.hold(young, None, self._origins(young))
+
+    def _origins(self, entries: Iterable[Entry]) -> dict[int, str | None]:
+        """Of entries that were read from the log."""
+        if not self._expected:
+            return {}
+        ids = ((entry.seq_no, (entry.conversation_id, entry.sender_id, entry.message_id)) for entry in entries)
+        return {seq_no: self._expected.get(id_) for seq_no, id_ in ids}
 
     def _is_idle(self, stream: Stream) -> bool:
         """Where it stands says nothing: entries may have come while no member was connected here to be told."""
@@ -276,10 +239,10 @@ class Deliver:
             missed = await self._since(conversation_id, stream.last or 0, since_ms - int(SEAM_S * 1000))
             if missed:
                 stream.last = max(stream.last or 0, missed[0].seq_no - 1)
-                self.accept(roster, missed, None, {})
+                self.accept(roster, missed, None, self._origins(missed))
             return
         while page := await self._slots.after(conversation_id, stream.last, PAGE_MAX):
-            self.accept(roster, page, None, {})
+            self.accept(roster, page, None, self._origins(page))
             if self._streams.get(conversation_id) is not stream:
                 return  # forgotten for newer ones meanwhile
 

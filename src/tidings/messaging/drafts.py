@@ -52,6 +52,10 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     followers: list[Draft] | None = None  # the same id again in the same batch: answered alike
 
     @property
+    def id_(self) -> tuple[str, str, str]:
+        return self.conversation_id, self.sender_id, self.message_id
+
+    @property
     def note(self) -> str:
         """How the id is noted in the keyspace."""
         return f"{self.sender_id}:{self.message_id}"

@@ -17,8 +17,8 @@ import asyncio
 import logging
 import zlib
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from tidings.bounds import LANE_QUEUE_MAX, LANES
 from tidings.clock import Clock
@@ -32,30 +32,13 @@ from tidings.messaging.indexing import Indexing
 from tidings.messaging.numbering import Numbering
 from tidings.messaging.repair import Repair
 from tidings.messaging.rows import Rows
-from tidings.messaging.stopwatch import Observed, Stopwatch
+from tidings.messaging.stopwatch import Measures, Stopwatch
 from tidings.messaging.storing import Storing
 from tidings.model import Entry, EntryKind, MemberChange, Sent, digest_of
 from tidings.stores.ports import Conversations, Messages, preview_of
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.send")
-
-
-class Counted(Protocol):
-    def inc(self, amount: float = 1) -> None: ...
-
-
-class Measures(Protocol):
-    """What the pipeline tells of itself."""
-
-    @property
-    def messages(self) -> Counted: ...
-    @property
-    def batch_size(self) -> Observed: ...
-    @property
-    def send_seconds(self) -> Observed: ...
-    @property
-    def stage_seconds(self) -> Mapping[str, Observed]: ...
 
 
 class Lane:
@@ -194,6 +177,8 @@ class Sends:
     async def _batch(self, drafts: list[Draft]) -> None:
         """One batch, from admit to route. Whatever happens, each draft is answered once."""
         groups = grouped(drafts)
+        sent = [(draft.id_, draft.origin) for draft in drafts]
+        self._deliver.expect(sent)
         self._measures.batch_size.observe(len(drafts))
         try:
             await self._stages(groups)
@@ -203,6 +188,8 @@ class Sends:
         except Exception:
             log.exception("a batch failed")
             self._abandon(groups, Internal())
+        finally:
+            self._deliver.settled(sent)
 
     async def _stages(self, groups: list[BatchGroup]) -> None:
         epoch_changes = self._repair.epoch_changes()

@@ -1,6 +1,7 @@
-"""How long each stage of a batch took. One stopwatch per batch: a lap ends a stage and begins the next.
+"""What the pipeline tells of itself: `Measures`, and a `Stopwatch` that times the stages of one batch.
 
-send.py starts one for every batch and calls `lap` after each stage, in the order of a message.
+send.py starts one for every batch and calls `lap` after each stage, in the order of a message: a lap ends a stage and
+begins the next.
 """
 
 from __future__ import annotations
@@ -11,6 +12,23 @@ from typing import Protocol
 
 class Observed(Protocol):
     def observe(self, value: float) -> None: ...
+
+
+class Counted(Protocol):
+    def inc(self, amount: float = 1) -> None: ...
+
+
+class Measures(Protocol):
+    """What the pipeline tells of itself."""
+
+    @property
+    def messages(self) -> Counted: ...
+    @property
+    def batch_size(self) -> Observed: ...
+    @property
+    def send_seconds(self) -> Observed: ...
+    @property
+    def stage_seconds(self) -> Mapping[str, Observed]: ...
 
 
 class Stopwatch:
