@@ -143,6 +143,10 @@ RESUME_HELD_MAX = 5_000  # live events that wait for a resume to end; past it th
 CONNECTS_MAX = 32  # connects and resumes carried out at the same time: a storm must not starve the connected
 DRAIN_S = 30.0  # design: from SIGTERM to exit 0, at most
 
+CROSSING_S = 0.5  # counts told by two nodes within this time may have crossed; longer than any publish takes
+CROSSING_USERS_MAX = 100_000  # users remembered with who told them counts last
+CROSSING_CONVERSATIONS_MAX = 200  # conversations of a user told again at once; an inbox page shows the rest
+
 # --- pending deliveries and push ------------------------------------------------------------------
 DUE_SHARDS = 16  # sorted sets of conversations that are due: a cluster spreads them
 DUE_CLAIM_MAX = 64  # conversations taken from one shard at a time

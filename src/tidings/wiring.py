@@ -18,6 +18,7 @@ from tidings.messaging.access import Access
 from tidings.messaging.acks import Acks
 from tidings.messaging.admitting import Admitting
 from tidings.messaging.conversations import Directory
+from tidings.messaging.crossings import Crossings
 from tidings.messaging.deliver import Deliver
 from tidings.messaging.errands import Errands
 from tidings.messaging.history import History
@@ -88,6 +89,7 @@ class Core:
         stores.keyspace.on_epoch(self.due.epoch_changed)
         self.unread.on_read = self.receipts.read
         self.unread.on_change = self.notify.badge
+        self.router.on_counts = self.crossings.told
 
     def _count_repair(self, what: str, n: int) -> None:
         self.metrics.repairs[what].inc(n)
@@ -205,6 +207,10 @@ class Core:
         )
 
     @cached_property
+    def crossings(self) -> Crossings:
+        return Crossings(self.hub, self.unread, self.clock)
+
+    @cached_property
     def deliver(self) -> Deliver:
         return Deliver(
             hub=self.hub,
@@ -214,6 +220,7 @@ class Core:
             unread=self.unread,
             router=self.router,
             bus=self.bus,
+            crossings=self.crossings,
             clock=self.clock,
             node_id=self.node_id,
             has_others=lambda: self.registry.has_others,

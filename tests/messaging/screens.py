@@ -97,7 +97,7 @@ class SignalNode:
         self.signals = Signals(self.watching, self.typists, self.presences, self.errands, renew_s=renew_s)
         self.is_deaf = False  # what others publish is lost
 
-    def take(self, item: Item) -> None:
+    def take(self, item: Item, node_id: str) -> None:
         if isinstance(item, Signal) and not self.is_deaf:
             self.signals.take(item)
         elif isinstance(item, Joined):

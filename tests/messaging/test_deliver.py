@@ -206,8 +206,8 @@ async def test_what_the_bus_repeats_is_pushed_once(a: FaultyNode, b: FaultyNode,
     entries = [(await a.send("alice", group, f"m{n}")).entry for n in range(3)]
     await came(bob, 1, 2, 3)
     again = Delivery(group, 0, tuple(entries), {"bob": (3, False, 3)})
-    b.core.deliver.take(again)
-    b.core.deliver.take(again)
+    b.core.deliver.take(again, "a")
+    b.core.deliver.take(again, "a")
     await a.send("alice", group, "m3")
     await came(bob, 1, 2, 3, 4)
     assert shown(bob) == []

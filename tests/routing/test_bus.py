@@ -20,7 +20,7 @@ from tidings.stores.calls import plain
 async def heard(b: FaultyNode) -> AsyncIterator[list[Item]]:
     """What comes to node b."""
     items: list[Item] = []
-    await b.core.bus.open(items.append, lambda: None)
+    await b.core.bus.open(lambda item, node_id: items.append(item), lambda: None)
     yield items
     await b.core.bus.close()
 

@@ -114,8 +114,8 @@ def test_receipts_that_cross_on_the_way_never_lower_a_tick(a: FaultyNode, monkey
     for device in (alice, carol):
         a.core.hub.attach(device)
     a.core.router.push("alice", Receipt("c", "bob", 11, 4))
-    a.core.router.take(Pushed("alice", Receipt("c", "bob", 10, 6)))
-    a.core.router.take(Pushed("carol", Receipt("c", "bob", 9, 0)))
+    a.core.router.take(Pushed("alice", Receipt("c", "bob", 10, 6)), "b")
+    a.core.router.take(Pushed("carol", Receipt("c", "bob", 9, 0)), "b")
     assert (ticks(alice), ticks(carol)) == ([("bob", 11, 4), ("bob", 11, 6)], [("bob", 11, 6)])
     for n in range(5):
         a.core.router.push("alice", Receipt(f"c{n}", "bob", 1, 1))
@@ -126,9 +126,9 @@ def test_what_another_node_has_for_ours_goes_to_the_connections_it_names(a: Faul
     phone, laptop = Device("bob", "phone"), Device("bob", "laptop")
     for device in (phone, laptop):
         a.core.hub.attach(device)
-    a.core.router.take(Closing(Close.REPLACED, "bob", "phone"))
-    a.core.router.take(Pushed("bob", event(0), "laptop"))
-    a.core.router.take(Pushed("nobody", event(1)))
+    a.core.router.take(Closing(Close.REPLACED, "bob", "phone"), "b")
+    a.core.router.take(Pushed("bob", event(0), "laptop"), "b")
+    a.core.router.take(Pushed("nobody", event(1)), "b")
     assert (phone.closed, laptop.closed) == ([Close.REPLACED], [])
     assert (phone.events, laptop.events) == ([event(0)], [])
 

@@ -26,6 +26,7 @@ from tidings.bounds import (
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, Roster
+from tidings.messaging.crossings import Crossings
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.slots import NEWEST, Slots
 from tidings.messaging.streams import Held, Stream
@@ -59,6 +60,7 @@ class Deliver:
         unread: Unread,
         router: Router,
         bus: Bus,
+        crossings: Crossings,
         clock: Clock,
         node_id: str,
         has_others: Callable[[], bool],
@@ -71,6 +73,7 @@ class Deliver:
         self._unread = unread
         self._router = router
         self._bus = bus
+        self._crossings = crossings
         self._clock = clock
         self._node_id = node_id
         self._has_others = has_others
@@ -92,6 +95,8 @@ class Deliver:
         self._tell_nodes(roster, entries, indexed)
         counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
         self.accept(roster, entries, counts, origins)
+        if self._has_others():
+            self._counted(roster.head.conversation_id, counts, "")
         self._warm_cold(roster, indexed)
         for entry in entries:
             if entry.member is not None:
@@ -108,8 +113,9 @@ class Deliver:
         for id_, _ in sent if self._expected else ():
             self._expected.pop(id_, None)
 
-    def take(self, delivery: Delivery) -> None:
+    def take(self, delivery: Delivery, node_id: str) -> None:
         """From another node. Our member list may be older than what it tells of."""
+        self._counted(delivery.conversation_id, delivery.counts, node_id)
         roster = self._access.cached(delivery.conversation_id)
         if roster is not None and roster.members_seq >= delivery.members_seq:
             self.accept(roster, delivery.entries, delivery.counts, {})
@@ -117,6 +123,10 @@ class Deliver:
         stream = self._stream(delivery.conversation_id)
         stream.hold(delivery.entries, delivery.counts, {})
         self._fill_later(stream, delivery.conversation_id, 0)
+
+    def _counted(self, conversation_id: str, counts: Iterable[str], node_id: str) -> None:
+        for user_id in counts:
+            self._crossings.told(user_id, conversation_id, node_id)
 
     def accept(
         self,
@@ -152,6 +162,7 @@ class Deliver:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._crossings.close()
 
     # --- in order -----------------------------------------------------------------------------------
 

@@ -90,11 +90,11 @@ class Tending:
             pass  # the leases run out by themselves, and what was not told is read
         await self._bus.close()
 
-    def _take(self, item: Item) -> None:
+    def _take(self, item: Item, node_id: str) -> None:
         if isinstance(item, Delivery):
-            self._deliver.take(item)
+            self._deliver.take(item, node_id)
         elif isinstance(item, Pushed | Closing):
-            self._router.take(item)
+            self._router.take(item, node_id)
         elif isinstance(item, Signal):
             self._signals.take(item)
         else:

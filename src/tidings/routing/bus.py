@@ -64,7 +64,7 @@ class Signal(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 Item = Delivery | Pushed | Closing | Joined | Signal
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[Item])
+_decoder = msgspec.msgpack.Decoder(tuple[str, list[Item]])  # the node that tells, and what
 
 
 class Bus:
@@ -76,17 +76,17 @@ class Bus:
         self._flushing: asyncio.Task[None] | None = None
         self._feed: Subscription | None = None
 
-    async def open(self, on_item: Callable[[Item], None], on_subscribed: Callable[[], None]) -> None:
-        """Listen. Raises Unavailable."""
+    async def open(self, on_item: Callable[[Item, str], None], on_subscribed: Callable[[], None]) -> None:
+        """Listen: `on_item(item, node_id)`. Raises Unavailable."""
 
         def take(data: bytes) -> None:
             try:
-                items = _decoder.decode(data)
+                node_id, items = _decoder.decode(data)
             except msgspec.MsgspecError:
                 log.warning("a publish of another version was passed over")
                 return
             for item in items:
-                on_item(item)
+                on_item(item, node_id)
 
         self._feed = await self._keyspace.subscribe(self._keys.bus(self._node_id), take, on_subscribed)
 
@@ -114,7 +114,7 @@ class Bus:
     async def tell(self, node_id: str, item: Item) -> bool:
         """At once; was anybody listening?"""
         channel = self._keys.bus(node_id)
-        call = plain(channel, b"SPUBLISH", channel, _encoder.encode([item]))
+        call = plain(channel, b"SPUBLISH", channel, _encoder.encode((self._node_id, [item])))
         return bool(await self._keyspace.one(call))
 
     async def _flush(self) -> None:
@@ -132,7 +132,9 @@ class Bus:
         """Each node by itself: where one cannot be told now, the others are not told twice."""
         channel = self._keys.bus(node_id)
         try:
-            await self._keyspace.run([plain(channel, b"SPUBLISH", channel, one) for one in _payloads(items)])
+            await self._keyspace.run(
+                [plain(channel, b"SPUBLISH", channel, one) for one in _payloads(self._node_id, items)]
+            )
         except StoreError as error:
             log.info("not published yet: %s", error)
             return False
@@ -146,10 +148,10 @@ class Bus:
                 self._waiting[node_id] = lasting[-BUS_WAITING_MAX:]
 
 
-def _payloads(items: list[Item]) -> list[bytes]:
+def _payloads(node_id: str, items: list[Item]) -> list[bytes]:
     """Usually one; halved until each is small enough."""
-    payload = _encoder.encode(items)
+    payload = _encoder.encode((node_id, items))
     if len(payload) <= BUS_BYTES_MAX or len(items) == 1:
         return [payload]
     middle = len(items) // 2
-    return _payloads(items[:middle]) + _payloads(items[middle:])
+    return _payloads(node_id, items[:middle]) + _payloads(node_id, items[middle:])

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, TICKS_KNOWN_MAX
 from tidings.errors import Close, StoreError
-from tidings.model import Event, Receipt
+from tidings.model import Event, ReadSynced, Receipt
 from tidings.routing.bus import Bus, Closing, Item, Pushed
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
@@ -28,12 +29,15 @@ class Router:
         self._bus = bus
         self._waiting: list[tuple[str, Item]] = []
         self._sending: asyncio.Task[None] | None = None
+        self.on_counts: Callable[[str, str, str], None] = lambda user_id, conversation_id, node_id: None  # crossings.py
         self._known: dict[tuple[str, str], Receipt] = {}  # (conversation, member) -> the highest marks seen here
 
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
         """Never blocks. `but`: the connection that caused it."""
         event = self._forward(event)
         self._hub.push(user_id, event, but=but)
+        if type(event) is ReadSynced and self._registry.has_others:
+            self.on_counts(user_id, event.state.conversation_id, "")
         self._elsewhere(user_id, Pushed(user_id, event, but))
 
     def may_reach(self, user_id: str) -> bool:
@@ -52,10 +56,12 @@ class Router:
         while self._sending is not None:
             await asyncio.wait([self._sending])
 
-    def take(self, item: Pushed | Closing) -> None:
+    def take(self, item: Pushed | Closing, node_id: str) -> None:
         """What another node has for ours."""
         if isinstance(item, Pushed):
             self._hub.push(item.user_id, self._forward(item.event), but=item.but)
+            if type(item.event) is ReadSynced:
+                self.on_counts(item.user_id, item.event.state.conversation_id, node_id)
             return
         for outbound in list(self._hub.of_user(item.user_id)):
             if item.connection_id in (None, outbound.connection_id):

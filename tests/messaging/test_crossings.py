@@ -1,0 +1,69 @@
+"""Counts of two nodes that cross on the way: the device ends with the true ones."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.messaging.delivering import connect, shown, telling
+from tests.messaging.faulty import Device, FaultyNode, Gate
+from tests.valkey import eventually
+from tidings.bounds import CROSSING_S, CROSSING_USERS_MAX
+from tidings.messaging.crossings import Crossings
+from tidings.model import MessageNew, ReadState, ReadSynced
+from tidings.routing.hub import Hub
+
+
+def badge(device: Device) -> int | None:
+    """What the device shows: the total that it heard last."""
+    told = [event.total_unread for event in device.events if isinstance(event, MessageNew)]
+    synced = [event.state.total_unread for event in device.events if isinstance(event, ReadSynced)]
+    totals = [total for total in (synced[-1:] or told[-1:]) if total is not None]
+    return totals[-1] if totals else None
+
+
+async def test_an_older_total_that_arrives_last_does_not_stay(
+    a: FaultyNode, b: FaultyNode, direct: str, group: str
+) -> None:
+    async with telling(a, b):
+        bob = await connect(a, "bob")
+        late = Gate()
+        b.keyspace.fail("SPUBLISH", late)
+        await b.send("carol", group, "m1")  # its publish is under way: total 1
+        await late.reached.wait()
+        await a.send("alice", direct, "m2")  # total 2
+        await eventually(lambda: badge(bob) == 2)
+        late.opened.set()
+        await eventually(lambda: shown(bob) != [])
+        assert badge(bob) == 2
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.read: list[tuple[str, str]] = []
+
+    async def state(self, user_id: str, conversation_id: str) -> ReadState:
+        self.read.append((user_id, conversation_id))
+        return ReadState(conversation_id=conversation_id, read_seq=0, unread_count=1, total_unread=1)
+
+
+async def test_what_one_node_tells_costs_nothing(a: FaultyNode) -> None:
+    crossings = Crossings(Hub(), Counts(), a.clock)
+    for number in range(100):
+        crossings.told("bob", f"c{number}", "n1")
+    a.clock.elapsed_s += CROSSING_S
+    crossings.told("bob", "c1", "n2")  # long after the other
+    assert crossings._tasks == {}
+
+
+async def test_who_left_meanwhile_is_not_read_for_and_memory_is_bounded(a: FaultyNode) -> None:
+    counts = Counts()
+    crossings = Crossings(Hub(), counts, a.clock)
+    crossings.told("bob", "c1", "n1")
+    crossings.told("bob", "c2", "n2")
+    await asyncio.gather(*crossings._tasks.values())
+    assert counts.read == [] and crossings._doubtful == {}
+    for number in range(CROSSING_USERS_MAX):
+        crossings.told(f"u{number}", "c", "n1")
+    a.clock.elapsed_s += 2 * CROSSING_S
+    crossings.told("last", "c", "n1")
+    assert len(crossings._last) == 1
