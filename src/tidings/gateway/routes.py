@@ -53,11 +53,12 @@ class Request:
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer: `body` is a struct, or bytes that are ready, of `content_type`."""
+    """An answer: `body` is a struct, or bytes that are ready, of `content_type`. `headers` replace the usual ones."""
 
     status: int
     body: msgspec.Struct | bytes | None = None
     content_type: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 Operation = Callable[[Request], Awaitable[Reply]]
