@@ -12,6 +12,7 @@ from tests.messaging.delivering import connect, disconnect, shown, telling, unhe
 from tests.messaging.faulty import After, Device, FaultyNode, Gate, down
 from tests.valkey import eventually
 from tidings.bounds import PAGE_MAX, STREAM_IDLE_S
+from tidings.errors import Problem
 from tidings.messaging import deliver
 from tidings.messaging.access import Roster
 from tidings.model import ConversationAdded, ConversationRemoved, Entry, MessageNew
@@ -254,7 +255,7 @@ async def test_entries_of_two_nodes_that_cross_at_first_sight_come_in_order(
     await came(bob, 1, 2, 3)
 
 
-async def test_the_sender_has_ok_only_when_its_message_was_read_from_the_log_before_its_lane_routed_it(
+async def test_what_a_lane_has_under_way_is_waited_for_so_that_its_sender_gets_ok_alone(
     a: FaultyNode, b: FaultyNode, two: None, group: str
 ) -> None:
     alice, laptop = await connect(a, "alice"), await connect(a, "alice", "alice-laptop")
@@ -264,10 +265,25 @@ async def test_the_sender_has_ok_only_when_its_message_was_read_from_the_log_bef
     sending = a.submit("alice", group, "slow", origin=alice.connection_id)
     await gate.reached.wait()
     await b.send("carol", group, "later")  # node a hears of it while its own message is not routed
-    await came(laptop, 1, 2, 3)
+    await eventually(lambda: 3 in a.core.deliver._streams[group].held)
+    await a.core.deliver.reread(0)
+    assert (laptop.seqs(), alice.seqs()) == ([1], [1])
     gate.opened.set()
     await sending
-    assert alice.seqs() == [1, 3]
+    await came(laptop, 1, 2, 3)
+    await came(alice, 1, 3)
+
+
+async def test_what_a_lane_gave_up_but_is_stored_goes_out_from_the_log(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    alice = await connect(a, "alice")
+    await a.send("alice", group, "first")
+    a.keyspace.fail("inbox_index", down)
+    answer = await a.submit("alice", group, "unsure", origin=alice.connection_id)
+    assert isinstance(answer, Problem) and answer.is_temporary
+    await b.send("carol", group, "later")
+    await came(alice, 1, 2, 3)
 
 
 async def test_a_count_that_comes_after_its_entry_is_told_again(

@@ -80,7 +80,7 @@ class Deliver:
         self._count_deliveries = count_deliveries
         self._streams: dict[str, Stream] = {}
         self._tasks: dict[object, asyncio.Task[None]] = {}
-        self._expected: dict[Id, str] = {}  # what the lanes have under way -> the connection it came from
+        self._expected: set[Id] = set()  # what the lanes have under way
 
     # --- in -----------------------------------------------------------------------------------------
 
@@ -102,16 +102,16 @@ class Deliver:
             if entry.member is not None:
                 self._spawn(object(), self._tell_members(roster, entry))  # it may rebuild: the lane does not wait
 
-    def expect(self, sent: Iterable[tuple[Id, str | None]]) -> None:
-        """A lane is about to store these. Whoever reads one from the log before the lane comes to route it knows from
-        here which connection gets its `ok` instead."""
+    def expect(self, ids: Iterable[Id]) -> None:
+        """A lane is about to store these, and will route them: they are not to be taken from the log meanwhile, for
+        only the lane knows which connection gets its `ok` instead."""
         if self._has_others():  # else nothing comes but from our lanes, in order
-            self._expected.update({id_: origin for id_, origin in sent if origin is not None})
+            self._expected.update(ids)
 
-    def settled(self, sent: Iterable[tuple[Id, str | None]]) -> None:
-        """The lane has answered them."""
-        for id_, _ in sent if self._expected else ():
-            self._expected.pop(id_, None)
+    def settled(self, ids: Iterable[Id]) -> None:
+        """The lane is through with them: routed, refused or given up."""
+        if self._expected:
+            self._expected.difference_update(ids)
 
     def take(self, delivery: Delivery, node_id: str) -> None:
         """From another node. Our member list may be older than what it tells of."""
@@ -217,7 +217,7 @@ class Deliver:
             await self._begin(stream, conversation_id)
         else:
             found = await self._slots.after(conversation_id, stream.last, PAGE_MAX)
-            stream.hold(found, None, self._origins(found))
+            stream.hold((entry for entry in found if not self._is_expected(entry)), None, {})
 
     async def _begin(self, stream: Stream, conversation_id: str) -> None:
         """At first sight: what is little older than the entry that came may still be on its way to us."""
@@ -227,14 +227,10 @@ class Deliver:
         if stream.last == before and stream.held:  # else somebody else has begun
             young = [entry for entry in below if entry.sent_ms > since_ms and entry.seq_no > (before or 0)]
             stream.last = min([*stream.held, *(entry.seq_no for entry in young)]) - 1
-            stream.hold(young, None, self._origins(young))
+            stream.hold((entry for entry in young if not self._is_expected(entry)), None, {})
 
-    def _origins(self, entries: Iterable[Entry]) -> dict[int, str | None]:
-        """Of entries that were read from the log."""
-        if not self._expected:
-            return {}
-        ids = ((entry.seq_no, (entry.conversation_id, entry.sender_id, entry.message_id)) for entry in entries)
-        return {seq_no: self._expected.get(id_) for seq_no, id_ in ids}
+    def _is_expected(self, entry: Entry) -> bool:
+        return (entry.conversation_id, entry.sender_id, entry.message_id) in self._expected
 
     def _is_idle(self, stream: Stream) -> bool:
         """Where it stands says nothing: entries may have come while no member was connected here to be told."""
@@ -250,12 +246,13 @@ class Deliver:
             missed = await self._since(conversation_id, stream.last or 0, since_ms - int(SEAM_S * 1000))
             if missed:
                 stream.last = max(stream.last or 0, missed[0].seq_no - 1)
-                self.accept(roster, missed, None, self._origins(missed))
+                self.accept(roster, [entry for entry in missed if not self._is_expected(entry)], None, {})
             return
         while page := await self._slots.after(conversation_id, stream.last, PAGE_MAX):
-            self.accept(roster, page, None, self._origins(page))
-            if self._streams.get(conversation_id) is not stream:
-                return  # forgotten for newer ones meanwhile
+            before = stream.last
+            self.accept(roster, [entry for entry in page if not self._is_expected(entry)], None, {})
+            if stream.last == before or self._streams.get(conversation_id) is not stream:
+                return  # the next is on its way through a lane; or the stream was forgotten for newer ones
 
     async def _since(self, conversation_id: str, after: int, since_ms: int) -> list[Entry]:
         """Ascending: entries above `after` that are not older."""

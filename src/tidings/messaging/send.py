@@ -177,8 +177,8 @@ class Sends:
     async def _batch(self, drafts: list[Draft]) -> None:
         """One batch, from admit to route. Whatever happens, each draft is answered once."""
         groups = grouped(drafts)
-        sent = [(draft.id_, draft.origin) for draft in drafts]
-        self._deliver.expect(sent)
+        ids = [draft.id_ for draft in drafts]
+        self._deliver.expect(ids)
         self._measures.batch_size.observe(len(drafts))
         try:
             await self._stages(groups)
@@ -189,7 +189,7 @@ class Sends:
             log.exception("a batch failed")
             self._abandon(groups, Internal())
         finally:
-            self._deliver.settled(sent)
+            self._deliver.settled(ids)
 
     async def _stages(self, groups: list[BatchGroup]) -> None:
         epoch_changes = self._repair.epoch_changes()
