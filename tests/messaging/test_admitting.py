@@ -14,6 +14,7 @@ from tidings.errors import RateLimited
 from tidings.messaging.admitting import Lately
 from tidings.messaging.drafts import Draft
 from tidings.model import Sent
+from tidings.stores.calls import plain
 
 
 def with_limit(settings: Settings, count: int, window_s: int = 60) -> Settings:
@@ -162,3 +163,17 @@ def test_the_ids_admitted_last_are_forgotten_in_two_steps() -> None:
     for i in range(25):
         lately.add([draft(i)])
     assert [draft(i) in lately for i in (0, 9, 10, 24, 25)] == [False, False, True, True, False]
+
+
+async def test_a_number_that_went_to_a_send_over_the_budget_is_closed_and_the_send_gets_another_later(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    for i in range(5):
+        await b.send("alice", direct, f"m{i}")
+    assert await a.code("alice", direct, "late") == "rate_limited"  # this node expected nothing of the kind
+    assert a.keyspace.runs[-1][0] == "limiter_admit" and "conversation_number" in a.keyspace.said
+    assert [entry.kind for entry in await a.log(direct)] == ["message"] * 5 + ["void"]
+    key = a.core.keys.rate("alice", "send")
+    await a.keyspace.one(plain(key, "DEL", key))
+    a.clock.elapsed_s += 61
+    assert (await a.send("alice", direct, "late")).entry.seq_no == 7
