@@ -67,3 +67,35 @@ async def test_who_left_meanwhile_is_not_read_for_and_memory_is_bounded(a: Fault
     a.clock.elapsed_s += 2 * CROSSING_S
     crossings.told("last", "c", "n1")
     assert len(crossings._last) == 1
+
+
+class HeldCounts(Counts):
+    """The first reading takes its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def state(self, user_id: str, conversation_id: str) -> ReadState:
+        self.reached.set()
+        await self.opened.wait()
+        return await super().state(user_id, conversation_id)
+
+
+async def test_counts_that_cross_while_others_are_told_again_are_told_too(a: FaultyNode) -> None:
+    counts, hub = HeldCounts(), Hub()
+    hub.attach(Device("bob", "c-1"))
+    crossings = Crossings(hub, counts, a.clock)
+    crossings.told("bob", "c1", "n1")
+    crossings.told("bob", "c2", "n2")
+    first = crossings._tasks["bob"]
+    await counts.reached.wait()
+    crossings.told("bob", "c3", "n1")
+    crossings.told("bob", "c4", "n2")
+    second = crossings._tasks["bob"]
+    assert second is not first
+    counts.opened.set()
+    await asyncio.gather(first, second)
+    assert {conversation_id for _, conversation_id in counts.read} == {"c1", "c2", "c3", "c4"}
+    assert crossings._doubtful == {} and crossings._tasks == {}

@@ -38,10 +38,10 @@ class Lately:
     def add(self, drafts: Iterable[Draft]) -> None:
         if len(self._now) >= self._size_max:
             self._now, self._before = set(), self._now
-        self._now.update([hash((draft.conversation_id, draft.sender_id, draft.message_id)) for draft in drafts])
+        self._now.update([hash(draft.id_) for draft in drafts])
 
     def __contains__(self, draft: Draft) -> bool:
-        key = hash((draft.conversation_id, draft.sender_id, draft.message_id))
+        key = hash(draft.id_)
         return key in self._now or key in self._before
 
 
@@ -87,6 +87,10 @@ class Admitting:
                 drafts.setdefault(draft.sender_id, []).append((group, draft))
         return Asking(drafts, self._limiter.ask(_CLASS, [(user_id, len(asked)) for user_id, asked in drafts.items()]))
 
+    def bet(self, asking: Asking, sign: int) -> None:
+        """Before (1) and after (-1) numbers are handed out on the expectation that all are admitted."""
+        self._limiter.bet(asking.question, sign)
+
     async def admit(self, asking: Asking) -> None:
         """Refuse what may not pass now. Raises Unavailable."""
         await self.conclude(asking, await self._keyspace.run(asking.calls) if asking.calls else ())
@@ -122,7 +126,6 @@ class Admitting:
         asked = [draft for drafts, answer in over if not answer.is_local for _, draft in drafts]
         free = await self._noted(asked)
         self._lately.add(free)
-        limit = self._limiter.count_max(_CLASS)
         refused_in: set[tuple[str, str]] = set()
         for drafts, answer in over:
             for group, draft in drafts:
@@ -134,6 +137,7 @@ class Admitting:
                 if draft.origin is not None:
                     refused_in.add((draft.origin, draft.conversation_id))
                 retry_after_ms = -(-answer.retry_after_us // 1000)
+                limit = self._limiter.count_max(_CLASS, draft.sender_id)
                 group.refuse(draft, RateLimited(retry_after_ms=retry_after_ms, limit=limit, class_name=_CLASS))
 
     async def _noted(self, drafts: Sequence[Draft]) -> set[Draft]:

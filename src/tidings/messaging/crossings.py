@@ -70,5 +70,6 @@ class Crossings:
         except (StoreError, Problem) as error:
             log.info("counts come with the next entry: %s", error)
         finally:
-            self._doubtful.pop(user_id, None)
-            self._tasks.pop(user_id, None)
+            if self._tasks.get(user_id) is asyncio.current_task():  # else counts crossed again, and another task tells
+                self._doubtful.pop(user_id, None)
+                del self._tasks[user_id]

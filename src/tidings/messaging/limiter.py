@@ -10,26 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from tidings.clock import Clock
 from tidings.errors import RateLimited, Unavailable
+from tidings.messaging.limits import Limits
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.scripts import Admitted, Scripts
 
 T = TypeVar("T")
 _ROOMY = 4  # a user with a quarter of a window left, and who wants no more than that, is expected to be admitted
 _LOCAL_USERS_MAX = 100_000  # users remembered as refused, or counted while the keyspace is down
-
-
-class Limit(msgspec.Struct, frozen=True):
-    """At most `count` requests in any `window_s` seconds."""
-
-    count: int
-    window_s: int
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False):
@@ -41,29 +35,37 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
 class Limiter:
     """Asked once per request, or once per user and batch."""
 
-    def __init__(
-        self,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        clock: Clock,
-        limits: Mapping[str, Limit | None],
-        count_refused: Callable[[str, int], None],
-    ) -> None:
+    def __init__(self, keyspace: Keyspace, scripts: Scripts, clock: Clock, limits: Limits) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
         self._clock = clock
-        self._limits = limits
-        self._count_refused = count_refused
+        self.limits = limits
         self._refused_until_s: dict[tuple[str, str], float] = {}
         self._tight_until_s: dict[tuple[str, str], float] = {}
+        self._bets: dict[tuple[str, str], int] = {}  # requests under way that are expected to be admitted
         self._local: dict[tuple[str, str], deque[float]] = {}
         self._token = clock.random_id(6)
         self._calls = 0
+        self._changes = 0  # of limits
 
-    def count_max(self, class_name: str) -> int:
-        """Requests in a window; 0: the class is off."""
-        limit = self._limits[class_name]
+    def count_max(self, class_name: str, user_id: str) -> int:
+        """Requests of the user in a window; 0: the class is off."""
+        limit = self.limits.of(class_name, user_id)
         return limit.count if limit else 0
+
+    def know(self, user_id: str, role: str | None) -> None:
+        """A token of the user was verified: this is the role it names."""
+        self.limits.know(user_id, role)
+
+    def payer(self, key_id: str, key_name: str, role: str, user_id: str | None) -> str:
+        """Whose budget a request with an API key is on."""
+        return self.limits.payer(key_id, key_name, role, user_id)
+
+    def forget(self) -> None:
+        """Somebody's limit is another one now: who was refused under the old one is asked for again."""
+        self._changes += 1
+        self._refused_until_s.clear()
+        self._tight_until_s.clear()
 
     async def admit(self, class_name: str, user_id: str) -> Budget:
         """One request. Raises RateLimited."""
@@ -71,7 +73,7 @@ class Limiter:
             (answer,) = await self.admit_many(class_name, [(user_id, 1)])
         except Unavailable:
             answer = self._admit_locally(class_name, user_id)
-        limit = self.count_max(class_name)
+        limit = self.count_max(class_name, user_id)
         if not answer.admitted:
             raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=limit, class_name=class_name)
         return Budget(limit, answer.remaining, _ms(answer.reset_us))
@@ -99,11 +101,14 @@ class Limiter:
 
     def ask(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> Question:
         """The calls to make, by whoever has more to ask in the same round trip; `answered` takes their replies."""
-        limit = self._limits[class_name]
-        if limit is None:
-            return Question(class_name, wanted, [Admission(count, count, 0, 0, "") for _, count in wanted])
-        question = Question(class_name, wanted, [self._refused_locally(class_name, user_id) for user_id, _ in wanted])
-        for (user_id, count), refused in zip(wanted, question.answers, strict=True):
+        question = Question(class_name, wanted, self._changes)
+        for user_id, count in wanted:
+            limit = self.limits.of(class_name, user_id)
+            if limit is None:
+                question.answers.append(Admission(count, count, 0, 0, ""))
+                continue
+            refused = self._refused_locally(class_name, user_id)
+            question.answers.append(refused)
             if refused is None:
                 question.tokens.append(self._next_token())
                 question.calls.append(
@@ -119,18 +124,24 @@ class Limiter:
             question.is_tight |= refused is not None or self._is_tight(class_name, user_id, count)
         return question
 
+    def bet(self, question: Question, sign: int) -> None:
+        """1: all of these are expected to be admitted, and something is done on it; -1: that is over."""
+        for user_id, count in question.wanted:
+            key = (question.class_name, user_id)
+            self._bets[key] = self._bets.get(key, 0) + sign * count
+            if not self._bets[key]:
+                del self._bets[key]
+
     def answered(self, question: Question, replies: Sequence[Admitted]) -> list[Admission]:
         complete: list[Admission] = []
         fresh = zip(question.tokens, replies, strict=True)
-        refused = 0
         for (user_id, count), answer in zip(question.wanted, question.answers, strict=True):
             if answer is None:
                 token, reply = next(fresh)
-                answer = self._remember(question.class_name, user_id, count, reply, token)
-            refused += count - answer.admitted
+                if question.changes == self._changes:
+                    self._remember(question.class_name, user_id, count, reply)
+                answer = Admission(reply.admitted, reply.remaining, reply.retry_after_us, reply.reset_us, token)
             complete.append(answer)
-        if refused:
-            self._count_refused(question.class_name, refused)
         return complete
 
     async def give_back(self, class_name: str, slots: Mapping[str, Sequence[str]]) -> None:
@@ -146,7 +157,8 @@ class Limiter:
 
     async def budgets(self, user_id: str) -> dict[str, Budget]:
         """What is left of each class, without using any of it."""
-        named = [(name, limit) for name, limit in self._limits.items() if limit is not None]
+        classes = [(name, self.limits.of(name, user_id)) for name in self.limits.classes_of(user_id)]
+        named = [(name, limit) for name, limit in classes if limit is not None]
         calls = [
             self._scripts.limiter_admit(
                 user_id, name, window_us=limit.window_s * 1_000_000, limit=limit.count, wanted=0, token="-"
@@ -165,10 +177,10 @@ class Limiter:
 
     def _is_tight(self, class_name: str, user_id: str, count: int) -> bool:
         """Whether a refusal is to be expected: more is wanted than a part, or no more than a part was left lately."""
-        limit = self._limits[class_name]
+        limit = self.limits.of(class_name, user_id)
         if limit is None:
             return False
-        if count * _ROOMY > limit.count:
+        if (count + self._bets.get((class_name, user_id), 0)) * _ROOMY > limit.count:
             return True
         until_s = self._tight_until_s.get((class_name, user_id))
         return until_s is not None and until_s > self._clock.monotonic_s()
@@ -183,8 +195,8 @@ class Limiter:
             return None
         return Admission(0, 0, int(left_s * 1e6) + 1, 0, "", is_local=True)
 
-    def _remember(self, class_name: str, user_id: str, wanted: int, reply: Admitted, token: str) -> Admission:
-        limit = self._limits[class_name]
+    def _remember(self, class_name: str, user_id: str, wanted: int, reply: Admitted) -> None:
+        limit = self.limits.of(class_name, user_id)
         if limit is not None and reply.remaining * _ROOMY < limit.count:
             if len(self._tight_until_s) >= _LOCAL_USERS_MAX:
                 self._tight_until_s.clear()  # only costs numbers that are given up
@@ -194,11 +206,11 @@ class Limiter:
                 self._refused_until_s.clear()  # only costs a question to the keyspace
             until_s = self._clock.monotonic_s() + reply.retry_after_us / 1e6
             self._refused_until_s[class_name, user_id] = until_s
-        return Admission(reply.admitted, reply.remaining, reply.retry_after_us, reply.reset_us, token)
 
     def _admit_locally(self, class_name: str, user_id: str) -> Admission:
-        limit = self._limits[class_name]
-        assert limit is not None
+        limit = self.limits.of(class_name, user_id)
+        if limit is None:
+            return Admission(1, 1, 0, 0, "")
         now_s = self._clock.monotonic_s()
         if len(self._local) >= _LOCAL_USERS_MAX:
             self._local.clear()
@@ -206,7 +218,6 @@ class Limiter:
         while recent and recent[0] <= now_s - limit.window_s:
             recent.popleft()
         if len(recent) >= limit.count:
-            self._count_refused(class_name, 1)
             oldest_s = recent[0] if recent else now_s
             return Admission(0, 0, int((oldest_s + limit.window_s - now_s) * 1e6) + 1, 0, "")
         recent.append(now_s)
@@ -216,12 +227,13 @@ class Limiter:
 class Question:
     """How many of each user's requests may pass? What is known at once, and the calls that ask for the rest."""
 
-    __slots__ = ("answers", "calls", "class_name", "is_tight", "tokens", "wanted")
+    __slots__ = ("answers", "calls", "changes", "class_name", "is_tight", "tokens", "wanted")
 
-    def __init__(self, class_name: str, wanted: Sequence[tuple[str, int]], answers: list[Admission | None]) -> None:
+    def __init__(self, class_name: str, wanted: Sequence[tuple[str, int]], changes: int) -> None:
         self.class_name = class_name
         self.wanted = wanted
-        self.answers = answers  # None: asked for
+        self.changes = changes  # of limits, when it was asked
+        self.answers: list[Admission | None] = []  # None: asked for
         self.calls: list[Call[Admitted]] = []
         self.tokens: list[str] = []
         self.is_tight = False  # somebody is likely to be refused

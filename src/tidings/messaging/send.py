@@ -219,8 +219,10 @@ class Sends:
             self._acknowledge(group)
         watch.lap("acknowledge")
         for (roster, entries), counts, group in zip(works, indexed, done, strict=True):
-            self._note_row(roster, entries, counts)
-            await self._deliver.route(roster, entries, counts, _origins(group))
+            # A duplicate whose text is archived was routed long ago; whoever lacks it reads it from the log.
+            if fresh := [entry for entry in entries if entry.s3_ref is None]:
+                self._note_row(roster, fresh, counts)
+                await self._deliver.route(roster, fresh, counts, _origins(group))
         if done:
             watch.lap("route")
         self._repair.finished(live)
@@ -228,12 +230,18 @@ class Sends:
 
     async def _number(self, live: Sequence[BatchGroup], asking: Asking) -> None:
         """With whom to admit asked in the same round trip, unless that is known already."""
-        asked = [] if asking.is_tight else asking.calls
-        first = [*asked, *self._repair.announcement(live)]
-        replies = await self._numbering.number(live, self._repair.open_from, first=first)
+        first = self._repair.announcement(live)
+        if asking.is_tight:
+            await self._numbering.number(live, self._repair.open_from, first=first)
+        else:
+            self._admitting.bet(asking, 1)
+            try:
+                first = [*asking.calls, *first]
+                replies = await self._numbering.number(live, self._repair.open_from, first=first)
+            finally:
+                self._admitting.bet(asking, -1)
+            await self._admitting.conclude(asking, replies[: len(asking.calls)])
         self._repair.announced(live)
-        if not asking.is_tight:
-            await self._admitting.conclude(asking, replies[: len(asked)])
 
     async def _give_back(self, groups: Sequence[BatchGroup]) -> None:
         try:

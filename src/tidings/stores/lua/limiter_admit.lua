@@ -26,6 +26,8 @@ local remaining = limit - used - admitted
 if remaining > 0 then
   return {admitted, remaining, 0, window}
 end
-local oldest = redis.call('ZRANGE', rate, 0, 0, 'WITHSCORES')
-local free_us = oldest[2] and (tonumber(oldest[2]) + window - now + 1) or window
+-- More may be in the window than the limit is now: then the slot is free when all that is too much has left.
+local over = used + admitted - limit
+local next_out = redis.call('ZRANGE', rate, over, over, 'WITHSCORES')
+local free_us = next_out[2] and (tonumber(next_out[2]) + window - now + 1) or window
 return {admitted, 0, free_us, window}

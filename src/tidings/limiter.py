@@ -1,0 +1,121 @@
+"""The rate limiter on its own, for any program: an exact sliding window on a Valkey or Redis that many processes share.
+
+    async with Limiter("redis://localhost:6379", "100/60s") as limiter:
+        if await limiter.admit("alice"): ...
+
+It is the limiter of the server, with the same script: who is refused until t is refused from memory until t. When the
+keyspace does not answer, `admit` raises `Unavailable`: whether to let people in then is the caller's decision.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from tidings import config_values
+from tidings.clock import Clock
+from tidings.errors import Unavailable
+from tidings.messaging.limiter import Limiter as Window
+from tidings.messaging.limits import Limit, Limits
+from tidings.stores.keys import Keys
+from tidings.stores.keyspace_cluster import ClusterKeyspace, open_cluster
+from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
+from tidings.stores.scripts import SOURCES, Scripts
+
+__all__ = ["Limiter", "Unavailable", "Verdict"]
+
+_CLASS = "alone"  # part of the key: never that of a server's own classes
+_KEY_CHARS_MAX = 512
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """True when the request may pass."""
+
+    is_admitted: bool
+    limit: int
+    remaining: int
+    retry_after_ms: int  # until a request may pass; 0: now
+
+    def __bool__(self) -> bool:
+        return self.is_admitted
+
+
+class Limiter:
+    """`limit` is N/SECONDSs, as in the settings of a server. Opened by `async with`, or by the first question."""
+
+    def __init__(self, url: str, limit: str, *, clock: Clock | None = None) -> None:
+        """Raises ValueError."""
+        self._url, prefix = _without_prefix(url)
+        self._limit = _limit(limit)
+        self._clock = clock or Clock()
+        self._scripts = Scripts(Keys(prefix), unread_cap=1, unread_ttl_s=1)
+        self._keyspace: SingleKeyspace | ClusterKeyspace | None = None
+        self._window: Window | None = None
+
+    async def __aenter__(self) -> Limiter:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> Window:
+        """Connected. Raises Unavailable."""
+        if self._window is None:
+            open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
+            self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
+            self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
+        return self._window
+
+    async def close(self) -> None:
+        keyspace, self._keyspace, self._window = self._keyspace, None, None
+        if keyspace is not None:
+            await keyspace.close()
+
+    async def admit(self, key: str, count: int = 1) -> Verdict:
+        """May `count` requests of `key` (a user, an address, anything) pass now? All of them, or none.
+
+        Raises Unavailable, and ValueError for a key that cannot be one.
+        """
+        window = await self.open()
+        [answer] = await window.admit_many(_CLASS, [(_checked(key), count)])
+        if answer.admitted == count:
+            return Verdict(True, self._limit.count, answer.remaining, 0)
+        taken = [f"{answer.token}:{number}" for number in range(1, answer.admitted + 1)]
+        if taken:
+            await window.give_back(_CLASS, {key: taken})
+        return Verdict(False, self._limit.count, answer.remaining + len(taken), -(-answer.retry_after_us // 1000))
+
+    async def peek(self, key: str) -> Verdict:
+        """What `admit` would say, without using anything up."""
+        window = await self.open()
+        budget = (await window.budgets(_checked(key)))[_CLASS]
+        return Verdict(budget.remaining > 0, budget.limit, budget.remaining, budget.reset_ms)
+
+
+def _limit(text: str) -> Limit:
+    try:
+        limit = config_values.limit(text)
+    except config_values.SettingsError as error:
+        raise ValueError(str(error)) from None
+    if limit is None:
+        raise ValueError("a limit that is off limits nobody")
+    return Limit(limit.count, limit.window_s)
+
+
+def _without_prefix(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    prefix = query.pop("prefix", "")
+    return urlunsplit(parts._replace(query=urlencode(query))), prefix
+
+
+def _checked(key: str) -> str:
+    """Braces are the marks of a key's slot."""
+    if not 0 < len(key) <= _KEY_CHARS_MAX or "{" in key or "}" in key:
+        raise ValueError(f"a key has 1 to {_KEY_CHARS_MAX} characters and no braces")
+    return key

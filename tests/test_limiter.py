@@ -1,0 +1,97 @@
+"""The limiter on its own: one call, exact, on one server and on a cluster; its example runs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.valkey import ValkeyProcess
+from tidings.clock import Clock
+from tidings.limiter import Limiter, Unavailable, Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def fresh(valkey: ValkeyProcess) -> str:
+    return f"{valkey.url}?prefix=alone{Clock().random_id(4)}."
+
+
+async def test_exactly_the_limit_passes_in_however_many_programs(valkey: ValkeyProcess) -> None:
+    url = fresh(valkey)
+    async with Limiter(url, "20/60s") as one, Limiter(url, "20/60s") as other:
+        verdicts = await asyncio.gather(*(limiter.admit("k") for limiter in (one, other) for _ in range(100)))
+        assert sum(map(bool, verdicts)) == 20
+        assert {verdict.limit for verdict in verdicts} == {20}
+        refused = [verdict for verdict in verdicts if not verdict]
+        assert all(verdict.remaining == 0 and 0 < verdict.retry_after_ms <= 60_001 for verdict in refused)
+
+
+async def test_several_pass_together_or_not_at_all(valkey: ValkeyProcess) -> None:
+    async with Limiter(fresh(valkey), "5/60s") as limiter:
+        assert await limiter.admit("k", count=3) == Verdict(True, 5, 2, 0)
+        assert not await limiter.admit("k", count=3)
+        assert await limiter.admit("k", count=2)
+        assert not await limiter.admit("k")
+
+
+async def test_a_look_uses_nothing_up(valkey: ValkeyProcess) -> None:
+    async with Limiter(fresh(valkey), "2/60s") as limiter:
+        for _ in range(5):
+            assert await limiter.peek("k") == Verdict(True, 2, 2, 0)
+        await limiter.admit("k", count=2)
+        seen = await limiter.peek("k")
+        assert not seen and 0 < seen.retry_after_ms <= 60_001
+
+
+async def test_after_the_window_it_passes_again(valkey: ValkeyProcess) -> None:
+    async with Limiter(fresh(valkey), "1/1s") as limiter:
+        assert await limiter.admit("k")
+        verdict = await limiter.admit("k")
+        assert not verdict
+        async with asyncio.timeout(5):
+            while not await limiter.admit("k"):
+                await asyncio.sleep(0.02)
+
+
+async def test_the_first_question_opens_it_and_it_may_be_closed_twice(valkey: ValkeyProcess) -> None:
+    limiter = Limiter(fresh(valkey), "1/60s")
+    assert await limiter.admit("an address: 2001:db8::1")
+    assert await limiter.admit("another")
+    await limiter.close()
+    await limiter.close()
+
+
+@pytest.mark.parametrize("limit", ["off", "100", "0/60s", "1/0s", ""])
+def test_what_is_no_limit_is_refused(limit: str) -> None:
+    with pytest.raises(ValueError):
+        Limiter("redis://localhost:1", limit)
+
+
+@pytest.mark.parametrize("key", ["", "a{b", "a}b", "x" * 513])
+async def test_what_is_no_key_is_refused(valkey: ValkeyProcess, key: str) -> None:
+    async with Limiter(fresh(valkey), "1/60s") as limiter:
+        with pytest.raises(ValueError):
+            await limiter.admit(key)
+
+
+async def test_a_server_that_is_not_there_is_said() -> None:
+    with pytest.raises(Unavailable):
+        await Limiter("redis://127.0.0.1:1", "1/60s").admit("k")
+
+
+def test_the_example_runs(valkey: ValkeyProcess) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "limiter.py"), fresh(valkey)],
+        env={"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "20 of 200 passed" in done.stdout and "somebody else has 20 left" in done.stdout
+    assert len((ROOT / "examples" / "limiter.py").read_text("utf-8").splitlines()) < 40
