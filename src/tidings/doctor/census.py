@@ -1,0 +1,261 @@
+"""The keys of one server, walked with SCAN: memory by family, the biggest and the hottest, and whether that is normal.
+
+The invariant is the server's time: one turn is a SCAN of DOCTOR_SCAN_COUNT keys or as many O(1) questions about them,
+well under a millisecond, with a wait for the answer in between; never KEYS, never a command that walks a key. The walk
+ends when its time is up, and says how much it saw: SCAN's order is that of a hash, so a part is a fair sample.
+Called by examination.py for each server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tidings.bounds import (
+    DOCTOR_BIG_MAX,
+    DOCTOR_HOT_MAX,
+    DOCTOR_MEASURED_MAX,
+    DOCTOR_MEMORY_SAMPLES,
+    DOCTOR_SCAN_COUNT,
+)
+from tidings.clock import Clock
+from tidings.doctor.families import FOREIGN, LISTPACK_ENTRIES, Family, Sorter
+from tidings.doctor.servers import Server, Words, refusal
+from tidings.errors import Unavailable
+
+SIZE_COMMAND = {"zset": "ZCARD", "hash": "HLEN", "set": "SCARD", "stream": "XLEN", "list": "LLEN", "string": "STRLEN"}
+_IN_USE_S = 1  # idle for no longer than this: somebody uses it
+LOOK_AGAIN_S = 2.5  # idle times are told in whole seconds: who is still not idle was used meanwhile
+_SHOWN = 10  # of the hottest
+_SMALL = 32  # entries that every sensible setting packs
+_UNPACKED = frozenset(("skiplist", "hashtable"))
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One key that stands out."""
+
+    key: str
+    family: str
+    type: str
+    encoding: str
+    entries: int
+    bytes: int
+    is_normal: bool
+    heat: int = 0  # the server's own frequency counter, where it keeps one
+
+    @property
+    def bytes_each(self) -> float:
+        return self.bytes / self.entries if self.entries else float(self.bytes)
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """All keys of one family that were seen; entries and encodings from those that were measured."""
+
+    family: str
+    what: str
+    keys: int
+    bytes: int
+    entries_mean: float
+    bytes_each: float
+    encodings: dict[str, int]
+    unpacked: int  # small ones that the server does not keep in one piece, among those measured
+
+
+class Census(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server holds."""
+
+    where: str
+    keys_total: int
+    keys_seen: int
+    is_whole: bool
+    took_s: float
+    kinds: tuple[Kind, ...]
+    biggest: tuple[Key, ...]
+    hottest: tuple[Key, ...]
+    heat: str  # how the hottest were found: "lfu", or "in use" at two looks
+
+
+class _Tally:
+    """One family while it is being walked."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.keys = 0
+        self.bytes = 0
+        self.measured: list[Key] = []
+
+    def kind(self) -> Kind:
+        entries = sum(key.entries for key in self.measured)
+        return Kind(
+            family=self.family.name,
+            what=self.family.what,
+            keys=self.keys,
+            bytes=self.bytes,
+            entries_mean=entries / max(1, len(self.measured)),
+            bytes_each=sum(key.bytes for key in self.measured) / max(1, entries),
+            encodings=dict(Counter(key.encoding for key in self.measured)),
+            unpacked=sum(key.entries <= _SMALL and key.encoding in _UNPACKED for key in self.measured),
+        )
+
+
+class Walk:
+    """One walk over one server."""
+
+    def __init__(
+        self, server: Server, sorter: Sorter, clock: Clock, budget_s: float, look_again_s: float = LOOK_AGAIN_S
+    ) -> None:
+        self._server = server
+        self._sorter = sorter
+        self._clock = clock
+        self._began_s = clock.monotonic_s()
+        self._until_s = self._began_s + budget_s
+        self._look_again_s = look_again_s
+        self._tallies: dict[str, _Tally] = {}
+        self._big: list[tuple[int, str]] = []
+        self._hot: list[tuple[int, str]] = []
+        self._seen = 0
+        self._has_lfu = False
+
+    async def run(self) -> Census:
+        policy = (await self._server.info("memory")).get("maxmemory_policy", "")
+        self._has_lfu = policy.endswith("lfu")
+        total = await self._server.ask("DBSIZE")
+        is_whole = await self._scan()
+        biggest = await self._describe({key: weight for weight, key in sorted(self._big, reverse=True)})
+        hottest = await self._hottest()
+        kinds = sorted((tally.kind() for tally in self._tallies.values()), key=lambda kind: -kind.bytes)
+        return Census(
+            where=self._server.where,
+            keys_total=total if isinstance(total, int) else self._seen,
+            keys_seen=self._seen,
+            is_whole=is_whole,
+            took_s=round(self._clock.monotonic_s() - self._began_s, 2),
+            kinds=tuple(kinds),
+            biggest=tuple(biggest),
+            hottest=tuple(hottest),
+            heat="lfu" if self._has_lfu else "in use",
+        )
+
+    async def _scan(self) -> bool:
+        """Whether it came to the end."""
+        cursor = b"0"
+        while self._clock.monotonic_s() < self._until_s:
+            answer = await self._server.ask("SCAN", cursor, "COUNT", DOCTOR_SCAN_COUNT)
+            if said := refusal(answer):
+                raise Unavailable(f"SCAN is refused: {said}")
+            cursor, keys = answer
+            await self._look_at([key.decode("utf-8", "surrogateescape") for key in keys])
+            if cursor == b"0":
+                return True
+        return False
+
+    async def _look_at(self, keys: Sequence[str]) -> None:
+        """Two O(1) questions a key: what it weighs, and how much it is used."""
+        weights, heats = await self._weigh(keys), await self._feel(keys)
+        unmeasured: dict[str, int] = {}
+        for key, weight, heat in zip(keys, weights, heats, strict=True):
+            if not isinstance(weight, int):
+                continue  # gone since the SCAN
+            tally = self._tally(key)
+            tally.keys += 1
+            tally.bytes += weight
+            self._seen += 1
+            _keep(self._big, (weight, key), DOCTOR_BIG_MAX)
+            if isinstance(heat, int) and (self._has_lfu or heat <= _IN_USE_S):
+                _keep(self._hot, (heat if self._has_lfu else -heat, key), DOCTOR_HOT_MAX)
+            if tally.keys <= DOCTOR_MEASURED_MAX:
+                unmeasured[key] = weight
+        for found in await self._describe(unmeasured):
+            self._tallies[found.family].measured.append(found)
+
+    def _tally(self, key: str) -> _Tally:
+        family = self._sorter.family_of(key)
+        tally = self._tallies.get(family.name)
+        if tally is None:
+            tally = self._tallies[family.name] = _Tally(family)
+        return tally
+
+    async def _hottest(self) -> list[Key]:
+        """By the server's counter where it keeps one; else those in use at two looks, the largest first."""
+        heats = {key: max(0, heat) for heat, key in self._hot}
+        hot = list(heats)
+        if hot and not self._has_lfu:
+            await asyncio.sleep(self._look_again_s)
+            idle = zip(hot, await self._feel(hot), strict=True)
+            hot = [key for key, idle_s in idle if isinstance(idle_s, int) and idle_s <= _IN_USE_S]
+        weights = zip(hot, await self._weigh(hot), strict=True)
+        found = await self._describe({key: weight for key, weight in weights if isinstance(weight, int)}, heats)
+        return sorted(found, key=lambda key: (-key.heat, -key.bytes))[:_SHOWN]
+
+    # --- questions about many keys ----------------------------------------------------------------
+
+    async def _weigh(self, keys: Iterable[str]) -> list[Any]:
+        return await self._ask([("MEMORY", "USAGE", _raw(key), "SAMPLES", DOCTOR_MEMORY_SAMPLES) for key in keys])
+
+    async def _feel(self, keys: Iterable[str]) -> list[Any]:
+        """How often each is used, where the server counts; else for how many seconds it was not."""
+        word = "FREQ" if self._has_lfu else "IDLETIME"
+        return await self._ask([("OBJECT", word, _raw(key)) for key in keys])
+
+    async def _describe(self, weights: Mapping[str, int], heats: Mapping[str, int] | None = None) -> list[Key]:
+        """Type, encoding and number of entries of keys whose bytes are known."""
+        types = [_text(answer) for answer in await self._ask([("TYPE", _raw(key)) for key in weights])]
+        encodings = [
+            _text(answer) for answer in await self._ask([("OBJECT", "ENCODING", _raw(key)) for key in weights])
+        ]
+        sized = zip(types, weights, strict=True)
+        counts = await self._ask([(SIZE_COMMAND.get(type, "EXISTS"), _raw(key)) for type, key in sized])
+        facts = zip(weights.items(), types, encodings, counts, strict=True)
+        return [
+            self._key(key, weight, type, encoding, count if isinstance(count, int) else 0, (heats or {}).get(key, 0))
+            for (key, weight), type, encoding, count in facts
+        ]
+
+    def _key(self, key: str, weight: int, type: str, encoding: str, entries: int, heat: int) -> Key:
+        family = self._sorter.family_of(key)
+        return Key(
+            key=key,
+            family=family.name,
+            type=type,
+            encoding=encoding,
+            entries=entries,
+            bytes=weight,
+            is_normal=is_normal(family, type, entries, weight),
+            heat=heat,
+        )
+
+    async def _ask(self, commands: Sequence[Words]) -> list[Any]:
+        """DOCTOR_SCAN_COUNT at a time: the server does one write's commands in one go."""
+        answers: list[Any] = []
+        for at in range(0, len(commands), DOCTOR_SCAN_COUNT):
+            answers += await self._server.ask_all(commands[at : at + DOCTOR_SCAN_COUNT])
+        return answers
+
+
+def is_normal(family: Family, type: str, entries: int, weight: int) -> bool:
+    """The type it should have, no more entries than it may have, and each as large as one is."""
+    if family is FOREIGN:
+        return entries <= family.entries_max
+    is_heavy = entries >= LISTPACK_ENTRIES and weight > entries * family.entry_bytes_max
+    return type == family.type and entries <= family.entries_max and not is_heavy
+
+
+def _keep(heap: list[tuple[int, str]], item: tuple[int, str], size: int) -> None:
+    """The largest `size` items."""
+    if len(heap) < size:
+        heapq.heappush(heap, item)
+    elif item > heap[0]:
+        heapq.heapreplace(heap, item)
+
+
+def _raw(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
+
+
+def _text(answer: Any) -> str:
+    return answer.decode() if isinstance(answer, bytes) else "?"

@@ -1,0 +1,163 @@
+"""Settings that parse and are still a bad idea: guessable secrets, open origins, keys that cannot be read.
+
+Everything here is answered from the settings alone, but for one GET of the key set. Called by examination.py.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tidings.bounds import DOCTOR_SECRET_BITS_MIN
+from tidings.clock import Clock
+from tidings.config import ENV, Settings
+from tidings.config_values import is_loopback
+from tidings.doctor.findings import Finding, advice, ok, unknown, wrong
+
+_WORDS = re.compile(r"secret|passw|change|example|default|tidings|qwert|letmein|12345678", re.IGNORECASE)
+_NEW_SECRET = f"openssl rand -hex 32 > auth.secret; chmod 600 auth.secret; {ENV}AUTH_SECRET_FILE=auth.secret"
+_FETCH_S = 5.0
+
+
+def check_settings(settings: Settings, sources: Mapping[str, str]) -> Iterator[Finding]:
+    yield _check_sign_in(settings)
+    if settings.auth.secret is not None:
+        yield _check_secret(settings.auth.secret)
+        yield from _check_secret_source(sources)
+    yield from _check_origins(settings)
+    yield from _check_limits(settings)
+    yield from _check_keyspace_url(settings)
+    yield from _check_push(settings)
+
+
+def _check_sign_in(settings: Settings) -> Finding:
+    if settings.dev:
+        if is_loopback(settings.host):
+            return advice("settings.sign_in", "--dev: sign-in is open to this machine", "leave --dev out in production")
+        return wrong("settings.sign_in", "--dev opens sign-in, and the host is not loopback", "leave --dev out")
+    if settings.auth.secret is None and settings.auth.jwks_url is None:
+        return wrong("settings.sign_in", "nothing checks user tokens: no node starts but with --dev", _NEW_SECRET)
+    return ok("settings.sign_in", "tokens are checked by a key set" if settings.auth.jwks_url else "by a secret")
+
+
+def secret_bits(secret: str) -> float:
+    """How hard a secret is to guess, at most: its length times the entropy of its characters."""
+    size = len(secret)
+    return sum(-n * math.log2(n / size) for n in Counter(secret).values())
+
+
+def _check_secret(secret: str) -> Finding:
+    bits = secret_bits(secret)
+    if bits < DOCTOR_SECRET_BITS_MIN:
+        return wrong(
+            "settings.secret", f"auth.secret has {bits:.0f} bits at most; whoever guesses it is everybody", _NEW_SECRET
+        )
+    if _WORDS.search(secret):
+        return wrong("settings.secret", "auth.secret is made of words, and words are guessed first", _NEW_SECRET)
+    return ok("settings.secret", f"auth.secret has {len(secret)} characters, up to {bits:.0f} bits")
+
+
+def _check_secret_source(sources: Mapping[str, str]) -> Iterator[Finding]:
+    if sources.get("auth.secret", "").startswith("flag"):
+        yield advice(
+            "settings.secret_source", "auth.secret is on the command line, where every user sees it", _NEW_SECRET
+        )
+
+
+def _check_origins(settings: Settings) -> Iterator[Finding]:
+    bare = [
+        origin
+        for origin in settings.allowed_origins
+        if origin.startswith("http://") and not is_loopback(urlsplit(origin).hostname or "")
+    ]
+    if "*" in settings.allowed_origins:
+        yield wrong(
+            "settings.origins",
+            "allowed_origins is *: any web page may open a socket in its visitor's name",
+            f"{ENV}ALLOWED_ORIGINS=https://your.page",
+        )
+    elif bare:
+        better = ",".join(origin.replace("http://", "https://") for origin in bare)
+        yield advice("settings.origins", f"{', '.join(bare)}: unencrypted pages", f"{ENV}ALLOWED_ORIGINS={better}")
+    else:
+        yield ok("settings.origins", ", ".join(settings.allowed_origins) or "same origin only")
+
+
+def _check_limits(settings: Settings) -> Iterator[Finding]:
+    off = [name for name in ("send", "read", "typing", "connect", "http") if getattr(settings.limits, name) is None]
+    if off:
+        lines = " ".join(f"{ENV}LIMITS_{name.upper()}={'100' if name == 'send' else '6000'}/60s" for name in off)
+        yield advice("settings.limits", f"no limit for {', '.join(off)}: one user can use the whole node", lines)
+
+
+def _check_keyspace_url(settings: Settings) -> Iterator[Finding]:
+    if settings.keyspace == "embedded" or settings.keyspace.startswith("unix:"):
+        return
+    parts = urlsplit(settings.keyspace)
+    hosts = [host.rpartition(":")[0] or host for host in parts.netloc.rpartition("@")[2].split(",")]
+    if all(is_loopback(host) for host in hosts):
+        return
+    if parts.scheme == "redis" or (parts.scheme == "redis+cluster" and "tls=" not in parts.query):
+        better = (
+            "?tls=true at the end of the URL" if parts.scheme == "redis+cluster" else "rediss:// instead of redis://"
+        )
+        yield advice(
+            "settings.keyspace", "the keyspace is reached over a network without TLS", f"{ENV}KEYSPACE: {better}"
+        )
+    if not parts.netloc.rpartition("@")[0]:
+        yield advice(
+            "settings.keyspace",
+            "the keyspace is reached over a network without a password",
+            "ACL SETUSER; then user:password@ in the URL",
+        )
+    if not settings.tables.startswith("dynamodb:"):
+        yield advice(
+            "settings.tables",
+            "the keyspace can be shared with other hosts, the SQLite file cannot: all nodes must run on this host",
+            f"{ENV}TABLES=dynamodb://region where nodes run on several hosts",
+        )
+
+
+def _check_push(settings: Settings) -> Iterator[Finding]:
+    from tidings.stores.push_open import open_providers
+
+    try:
+        providers = open_providers(settings.push, Clock())
+    except ValueError as error:
+        yield wrong("settings.push", str(error), "name a key that can be read, or unset it: push is then not used")
+    except ImportError as error:
+        yield wrong(
+            "settings.push", f"a provider is set up and its library is missing ({error})", "pip install tidings[push]"
+        )
+    else:
+        yield ok(
+            "settings.push", f"keys of {', '.join(providers)} can be read" if providers else "no provider is set up"
+        )
+
+
+class _KeySet(msgspec.Struct):
+    keys: list[dict[str, object]]
+
+
+async def check_jwks(url: str) -> Finding:
+    """One GET, as a node does it."""
+    import httpx2
+
+    if url.startswith("http:") and not is_loopback(urlsplit(url).hostname or ""):
+        return wrong("settings.jwks", "auth.jwks_url is not encrypted: who is between can sign tokens", "use https://")
+    try:
+        async with httpx2.AsyncClient(timeout=_FETCH_S, follow_redirects=False, trust_env=False) as client:
+            answer = await client.get(url)
+            answer.raise_for_status()
+            found = len(msgspec.json.decode(answer.content, type=_KeySet).keys)
+    except (httpx2.HTTPError, msgspec.DecodeError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return wrong("settings.jwks", f"auth.jwks_url gives no key set: {why}", f"curl -s {url}")
+    if not found:
+        return unknown("settings.jwks", "the key set is empty: no token will be accepted", f"curl -s {url}")
+    return ok("settings.jwks", f"the key set has {found} keys")

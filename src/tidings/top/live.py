@@ -1,0 +1,97 @@
+"""The watch on a terminal until q or Ctrl-C, or one look of it printed, for people or as a line of JSON.
+
+The screen is the terminal's second one, so what was there before is there again afterwards, and the keyboard is put
+back as it was. Called by cli_top.py, which hands in how to print.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import termios
+import tty
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import msgspec
+from rich.console import Group
+from rich.live import Live
+
+from tidings.clock import Clock
+from tidings.config import Settings
+from tidings.top.screen import lines
+from tidings.top.slowlog import open_slowlog
+from tidings.top.watch import View, Watch, Watched, local_url, open_client
+
+Show = Callable[[str], None]
+
+
+def run(settings: Settings, urls: Sequence[str], interval_s: float, *, show: Show | None, is_json: bool) -> int:
+    """The exit code. Without `show` it draws; with it one look is printed, for people or as JSON."""
+    try:
+        return asyncio.run(_run(settings, urls, interval_s, show, is_json))
+    except KeyboardInterrupt:  # how one leaves it
+        return 0
+
+
+async def _run(settings: Settings, urls: Sequence[str], interval_s: float, show: Show | None, is_json: bool) -> int:
+    async with _open_watch(settings, urls) as watch:
+        first = await watch.look()  # what later looks are compared with
+        if show is None:
+            return await _draw(watch, first, interval_s)
+        return await _print(watch, interval_s, show, is_json)
+
+
+async def _print(watch: Watch, interval_s: float, show: Show, is_json: bool) -> int:
+    await asyncio.sleep(interval_s)
+    view = await watch.look()
+    show(json.dumps(msgspec.to_builtins(view)) if is_json else "\n".join(line.plain for line in lines(view)))
+    return 1 if view.is_lost else 0
+
+
+@asynccontextmanager
+async def _open_watch(settings: Settings, urls: Sequence[str]) -> AsyncIterator[Watch]:
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(open_client())
+        nodes = [Watched(url, client, clock) for url in urls or [local_url(settings)]]
+        slow = await stack.enter_async_context(open_slowlog(settings, clock))
+        yield Watch(nodes, slow, clock)
+
+
+async def _draw(watch: Watch, view: View, interval_s: float) -> int:
+    with _quit_key() as quit, Live(screen=True, auto_refresh=False) as live:
+        while not quit.is_set():
+            live.update(Group(*lines(view, live.console.height, "q quits")), refresh=True)
+            try:
+                async with asyncio.timeout(interval_s):
+                    await quit.wait()
+            except TimeoutError:
+                view = await watch.look()
+    return 0
+
+
+@contextmanager
+def _quit_key() -> Iterator[asyncio.Event]:
+    """Set when q is pressed. The terminal gives keys as they are pressed, and is put back as it was."""
+    quit = asyncio.Event()
+    if not sys.stdin.isatty():
+        yield quit  # Ctrl-C remains
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def pressed() -> None:
+        if os.read(keyboard, 1) in (b"q", b"Q", b""):
+            quit.set()
+
+    loop = asyncio.get_running_loop()
+    tty.setcbreak(keyboard)
+    loop.add_reader(keyboard, pressed)
+    try:
+        yield quit
+    finally:
+        loop.remove_reader(keyboard)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

@@ -1,0 +1,82 @@
+"""The servers of a keyspace are found and spoken to in whatever state they are; who cannot be reached is told why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.doctor.patients import named, server_of, settings_for, valkey
+from tests.process import NodeProcess
+from tests.valkey import ValkeyProcess, free_port
+from tidings.clock import Clock
+from tidings.doctor.findings import Finding
+from tidings.doctor.servers import open_servers, refusal
+from tidings.errors import Unavailable
+
+
+async def findings_of(folder: Path, url: str) -> list[Finding]:
+    async with open_servers(settings_for(folder, url), Clock()) as found:
+        return found.findings
+
+
+async def test_a_wrong_password_is_named_with_the_setting_to_change(tmp_path: Path) -> None:
+    with valkey(tmp_path, "--requirepass", "right") as server:
+        wrong_one = named(await findings_of(tmp_path, f"unix://:wrong@{server.socket}"), "keyspace.reachable")
+        none = named(await findings_of(tmp_path, server.url), "keyspace.reachable")
+    assert wrong_one.level == "wrong" and "wrong user or password" in wrong_one.says
+    assert "TIDINGS_KEYSPACE=redis://USER:PASSWORD@" in wrong_one.fix
+    assert "it wants a password" in none.says and "right" not in none.says + wrong_one.says
+    assert wrong_one.where == server.url
+
+
+async def test_a_server_that_is_not_there_is_wrong(tmp_path: Path) -> None:
+    assert "connection refused" in named(await findings_of(tmp_path, "redis://127.0.0.1:1"), "keyspace.reachable").says
+    assert "no such socket" in named(await findings_of(tmp_path, "unix:///no/where"), "keyspace.reachable").says
+
+
+async def test_a_refusal_is_an_answer(valkey: ValkeyProcess) -> None:
+    async with server_of(valkey) as server:
+        answers = await server.ask_all([("PING",), ("NONSENSE", "a")])
+        assert refusal(answers[0]) == "" and refusal(answers[1]).startswith("ERR unknown command")
+        assert server.cli == f"valkey-cli -s {valkey.socket}"
+
+
+async def test_a_server_that_hangs_is_given_up(valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.doctor.servers.KEYSPACE_COMMAND_S", 0.05)
+    async with server_of(valkey) as server:
+        valkey.pause()
+        try:
+            with pytest.raises(Unavailable, match="no answer"):
+                await server.ask("PING")
+        finally:
+            valkey.resume()
+
+
+async def test_what_a_server_refuses_to_tell_is_left_out(tmp_path: Path) -> None:
+    with valkey(tmp_path) as patient:
+        patient.ask("ACL", "SETUSER", "few", "on", ">p", "~*", "+ping", "+client|setname")
+        async with open_servers(settings_for(tmp_path, f"unix://few:p@{patient.socket}"), Clock()) as found:
+            (server,) = found.servers
+            assert await server.info("server") == {} and await server.config("save") == {}
+
+
+async def test_a_single_server_is_not_a_cluster(tmp_path: Path) -> None:
+    port = free_port()
+    with valkey(tmp_path, "--port", str(port)):
+        finding = named(await findings_of(tmp_path, f"redis+cluster://127.0.0.1:{port}"), "keyspace.reachable")
+    assert finding.level == "wrong" and "cluster support disabled" in finding.says
+
+
+async def test_the_embedded_server_is_started_for_the_look_or_shared_with_a_node(tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    data.mkdir()
+    assert named(await findings_of(data, "embedded"), "keyspace.reachable").level == "ok"
+    assert list(data.iterdir()) == []
+    with NodeProcess(data) as node:
+        node.start()
+        async with open_servers(settings_for(data), Clock()) as found:
+            assert (await found.servers[0].info("server"))["process_id"] == str(node.valkey_pid())
+        node.stop()
+    async with open_servers(settings_for(data), Clock()) as found:
+        assert await found.servers[0].ask("PING") == b"PONG"
