@@ -1,0 +1,323 @@
+/** What a real server does rarely or never: gaps, another store, silence, refusals in the middle. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { localStorageOutbox, memoryStorage } from '../tidings.js';
+import { Peer, entryOf } from './scripted.js';
+import { until } from './server.js';
+
+const RESUMED = { type: 'resumed', conversation_id: 'c1', complete: true, reset: false, read_seq: 0, unread_count: 0,
+  delivered_all_seq: 0, read_all_seq: 0 };
+const errorOf = (code, retryAfterMs = null) => ({ type: 'error', code, temporary: true, retry_after_ms: retryAfterMs, message: '' });
+const okOf = ({ conversation_id, message_id }, seq) =>
+  ({ type: 'ok', conversation_id, message_id, seq, sent_at: Date.now(), duplicate: false });
+
+async function started(t, options) {
+  const peer = new Peer();
+  const client = peer.client(options);
+  const seqs = [];
+  client.on('entry', ({ entry }) => seqs.push(entry.seq));
+  t.after(() => client.close());
+  await client.connect();
+  return { peer, client, seqs };
+}
+
+test('an entry that is not the next is held, and what lies between is read from the history', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  peer.log = [1, 2, 3, 4, 5].map((seq) => entryOf(seq));
+  peer.entry(1);
+  peer.entry(4);
+  peer.entry(5);
+  assert.deepEqual(seqs, [1]);
+  await until('the gap is filled', () => seqs.length === 5);
+  assert.deepEqual(seqs, [1, 2, 3, 4, 5]);
+  assert.deepEqual(peer.of('history').map((frame) => frame.after_seq), [1]);
+});
+
+test('a gap that closes by itself is not asked for, and what came before is ignored', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  for (const seq of [1, 3, 2, 3, 1, 2, 4]) peer.entry(seq);
+  assert.deepEqual(seqs, [1, 2, 3, 4]);
+  assert.equal(peer.of('history').length, 0);
+});
+
+test('an undecided number is waited for and never stepped over', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  peer.log = [entryOf(1)];
+  peer.entry(1);
+  peer.entry(3);
+  await until('it was asked for twice', () => peer.of('history').length >= 2);
+  assert.deepEqual(seqs, [1]);
+  peer.log = [entryOf(1), entryOf(2, { kind: 'void', message_id: null, sender_id: null, text: null }), entryOf(3)];
+  await until('the void came', () => seqs.length === 3);
+  assert.deepEqual(seqs, [1, 2, 3]);
+});
+
+test('the ok of a send takes its place in the order, also when it overtakes an entry', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers['message.send'] = (frame) => okOf(frame, 3);
+  const conversation = client.conversation('c1');
+  await conversation.open();
+  peer.entry(1);
+  const message = await conversation.send('mine');
+  assert.deepEqual([message.seq, message.state], [3, 'sent']);
+  assert.deepEqual(conversation.messages.map((one) => one.text), ['t1', 'mine']);
+  peer.entry(2);
+  assert.deepEqual(conversation.messages.map((one) => one.text), ['t1', 't2', 'mine']);
+});
+
+test('a send whose ok was lost is settled by its entry, and resent with the same id until then', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers['message.send'] = () => undefined;
+  const conversation = client.conversation('c1');
+  const events = [];
+  client.on('message', ({ message }) => events.push(message.text));
+  const sending = conversation.send('mine');
+  await until('it was sent', () => peer.of('message.send').length === 1);
+  peer.close(1006);
+  await until('it was sent again', () => peer.of('message.send').length === 2);
+  const [first, second] = peer.of('message.send');
+  assert.equal(first.message_id, second.message_id);
+  peer.entry(1, { sender_id: 'ann', message_id: first.message_id, text: 'mine' });
+  assert.equal((await sending).seq, 1);
+  assert.deepEqual([events, client.unsentCount], [['mine'], 0]);
+});
+
+test('after a refusal for the moment nothing overtakes, and all go again in order, no sooner than asked', async (t) => {
+  const { peer, client } = await started(t);
+  let stored = 0;
+  let openAt = Infinity; // the first of the hold may pass from then on
+  const passed = [];
+  peer.answers['message.send'] = (frame) => {
+    const { text } = frame;
+    if (openAt === Infinity && text === 'b') openAt = Date.now() + 100;
+    const isNext = text === 'abcde'[passed.length];
+    if (text === 'b' && Date.now() < openAt - 5) return errorOf('unavailable', 100);
+    if (!isNext || (text !== 'a' && Date.now() < openAt - 5)) return errorOf('held');
+    passed.push(text);
+    return okOf(frame, ++stored);
+  };
+  const conversation = client.conversation('c1');
+  const sending = ['a', 'b', 'c', 'd'].map((text) => conversation.send(text));
+  await until('all were answered', () => peer.of('message.send').length === 4);
+  sending.push(conversation.send('e')); // is no reason to hurry
+  const messages = await Promise.all(sending);
+  assert.deepEqual(messages.map((message) => message.text + message.seq), ['a1', 'b2', 'c3', 'd4', 'e5']);
+  assert.equal(peer.of('message.send').map((frame) => frame.text).join(''), 'abcdbcde');
+});
+
+test('a message that waits can be taken back, and the hold of the server is told', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers['message.send'] = () => undefined;
+  const conversation = client.conversation('c1');
+  const wrong = conversation.send('wrong', { messageId: 'w1' });
+  const { id } = await until('it was sent', () => peer.of('message.send')[0]);
+  assert.equal(conversation.discard('w1'), false, 'it is on its way');
+  peer.say({ id, ...errorOf('rate_limited', 60000) });
+  await until('it was refused', () => conversation.discard('w1'));
+  await assert.rejects(wrong, { code: 'discarded' });
+  assert.deepEqual(peer.of('message.abandon').map((frame) => frame.message_id), ['w1']);
+  assert.equal(conversation.messages.length, 0);
+});
+
+test('a send that is refused for good fails alone, survives a reload, and can be tried again', async (t) => {
+  const storage = memoryStorage();
+  const { peer, client } = await started(t, { storage });
+  let isRefusing = true;
+  peer.answers['message.send'] = (frame) => (frame.text === 'bad' && isRefusing
+    ? { type: 'error', code: 'too_large', temporary: false, retry_after_ms: null, message: 'too long' }
+    : okOf(frame, frame.text === 'good' ? 1 : 2));
+  const conversation = client.conversation('c1');
+  const states = [];
+  client.on('updated', ({ message }) => states.push([message.text, message.state]));
+  const bad = conversation.send('bad');
+  await conversation.send('good');
+  await assert.rejects(bad, { code: 'too_large' });
+  assert.deepEqual(states, [['bad', 'failed'], ['good', 'sent']]);
+  await client.close();
+
+  const again = peer.client({ storage });
+  t.after(() => again.close());
+  await again.connect();
+  const failed = await until('it is shown again', () => again.conversation('c1').messages[0]);
+  assert.deepEqual([failed.text, failed.state, failed.error.code], ['bad', 'failed', 'too_large']);
+  isRefusing = false;
+  assert.equal((await again.conversation('c1').retry(failed.messageId)).seq, 2);
+  assert.deepEqual(await storage.all(), []);
+});
+
+test('resume names the last contiguous seq, and reads on where the server has more', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  for (const seq of [1, 2]) peer.entry(seq);
+  peer.log = Array.from({ length: 7 }, (_, index) => entryOf(index + 1));
+  peer.close(1006);
+  await until('it came back', () => peer.of('connect').length === 2 && client.state === 'connected');
+  assert.deepEqual(peer.of('connect')[1].resume, { c1: 2 });
+  assert.ok(peer.of('connect')[1].since < Date.now());
+  peer.entry(3);
+  peer.say({ ...RESUMED, from_seq: 3, to_seq: 3, complete: false, unread_count: 7 });
+  await until('the rest was read', () => seqs.length === 7);
+  assert.deepEqual(seqs, [1, 2, 3, 4, 5, 6, 7]);
+  assert.equal(client.conversation('c1').unreadCount, 7);
+});
+
+test('a conversation that was never seen begins with what was sent after the first hello', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  const old = (seq) => entryOf(seq, { sent_at: Date.now() - 60000 });
+  peer.log = [old(1), old(2), entryOf(3), entryOf(4)];
+  peer.entry(4);
+  await until('both are there', () => seqs.length === 2);
+  assert.deepEqual(seqs, [3, 4]);
+});
+
+test('so much was missed that it is not replayed: it is said, and the screen shows the newest', async (t) => {
+  const { peer, client, seqs } = await started(t, { catchUpMax: 50 });
+  const conversation = client.conversation('c1');
+  peer.entry(1);
+  await conversation.open();
+  const skipped = client.once('skipped');
+  peer.log = Array.from({ length: 300 }, (_, index) => entryOf(index + 1));
+  peer.entry(300);
+  const { fromSeq, toSeq } = await skipped;
+  assert.deepEqual([fromSeq, toSeq], [2, 300]);
+  await until('the newest are shown', () => conversation.messages.at(-1)?.seq === 300);
+  peer.entry(301);
+  assert.deepEqual(seqs, [1, 301]);
+  assert.equal(conversation.messages.at(-1).seq, 301);
+  assert.equal(conversation.hasOlder, true);
+});
+
+test('another store: everything that is known is forgotten', async (t) => {
+  const { peer, client } = await started(t);
+  const conversation = client.conversation('c1');
+  peer.log = [1, 2, 3].map((seq) => entryOf(seq, { sent_at: 1 }));
+  await conversation.open();
+  peer.entry(4);
+  assert.equal(conversation.messages.length, 4);
+  peer.hello = { ...peer.hello, store_epoch: 'e2' };
+  peer.log = [entryOf(1, { sent_at: 1, text: 'other' })];
+  peer.close(1006);
+  await until('the other log is shown', () => conversation.messages.length === 1);
+  assert.equal(conversation.messages[0].text, 'other');
+  assert.deepEqual(peer.of('connect').at(-1).resume, {});
+});
+
+test('reset: the seq named lies beyond the head', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  for (const seq of [1, 2, 3]) peer.entry(seq);
+  peer.say({ ...RESUMED, from_seq: 1, to_seq: 1, reset: true });
+  peer.entry(2);
+  assert.deepEqual(seqs, [1, 2, 3, 2]);
+});
+
+test('a line that went silent is noticed and left', async (t) => {
+  const peer = new Peer();
+  peer.hello = { ...peer.hello, ping_interval_ms: 40 };
+  peer.answers.ping = () => undefined;
+  const client = peer.client();
+  const now = Date.now;
+  try {
+    await client.connect();
+    let aheadMs = 0;
+    Date.now = () => now() + aheadMs;
+    await until('it asks', () => peer.of('ping').length > 0);
+    aheadMs = 11000;
+    await until('it came back', () => peer.of('connect').length === 2);
+  } finally {
+    Date.now = now;
+    await client.close();
+  }
+});
+
+test('come back or stop, as the close code says', async (t) => {
+  for (const code of [1006, 1009, 4004, 4008, 4012]) {
+    const { peer, client } = await started(t);
+    peer.close(code);
+    assert.equal((await client.once('state')).state, 'connecting');
+    await until(`back after ${code}`, () => client.state === 'connected');
+    await client.close();
+  }
+  for (const code of [4500, 4501, 4502, 4503, 4504, 4505]) {
+    const { peer, client } = await started(t);
+    peer.close(code);
+    await until(`stopped after ${code}`, () => client.state === 'disconnected');
+    assert.deepEqual([client.error.code, client.error.closeCode, peer.sockets.length], ['stopped', code, 1]);
+    await client.close();
+  }
+});
+
+test('draining says when to come back', async (t) => {
+  const { peer, client } = await started(t);
+  peer.say({ type: 'draining', reconnect_in_ms: 300 });
+  const at = Date.now();
+  peer.close(4001);
+  await until('it waits', () => client.retryAt !== null);
+  assert.ok(client.retryAt - at >= 295 && client.retryAt - at < 600);
+  client.reconnectNow();
+  await until('it came back', () => client.state === 'connected');
+  assert.ok(Date.now() - at < 295, 'at once when asked to');
+});
+
+test('the outbox in localStorage has one key per message and skips what is not its own', async (t) => {
+  const items = new Map([['other', 'x'], ['tidings:outbox:broken', '{']]);
+  const storage = { get length() { return items.size; }, key: (index) => [...items.keys()][index], getItem: (key) => items.get(key),
+    setItem: (key, value) => items.set(key, value), removeItem: (key) => items.delete(key) };
+  const outbox = localStorageOutbox({ storage });
+  outbox.put('a/b/c', { messageId: 'c' });
+  assert.deepEqual(outbox.all(), [{ messageId: 'c' }]);
+  outbox.delete('a/b/c');
+  assert.deepEqual([outbox.all(), items.size], [[], 2]);
+});
+
+test('a listener that throws hinders nobody', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  const problems = [];
+  client.on('error', ({ error }) => problems.push(error.message));
+  client.on('message', () => { throw new Error('mine'); });
+  peer.entry(1);
+  peer.entry(2);
+  assert.deepEqual([seqs, problems], [[1, 2], ['mine', 'mine']]);
+});
+
+test('a burst is acknowledged in few words, up to the last contiguous seq', async (t) => {
+  const { peer } = await started(t);
+  for (let seq = 1; seq <= 100; seq += 1) peer.entry(seq);
+  peer.entry(200);
+  await until('it was acknowledged', () => peer.of('message.delivered').some((frame) => frame.acks.c1 === 100));
+  assert.ok(peer.of('message.delivered').length <= 2);
+});
+
+test('reads that follow each other quickly are folded together', async (t) => {
+  const { peer, client } = await started(t);
+  const read = { type: 'ok', conversation_id: 'c1', unread_count: 0, unread_capped: false, first_unread_seq: null, total_unread: 0 };
+  peer.answers['message.read'] = ({ up_to_seq }) => ({ ...read, read_seq: up_to_seq });
+  const conversation = client.conversation('c1');
+  for (let seq = 1; seq <= 20; seq += 1) peer.entry(seq);
+  const states = await Promise.all(Array.from({ length: 20 }, (_, index) => conversation.markRead(index + 1)));
+  assert.equal(states.at(-1).readSeq, 20);
+  assert.deepEqual(peer.of('message.read').map((frame) => frame.up_to_seq), [1, 20]);
+  await conversation.markRead();
+  assert.equal(peer.of('message.read').length, 2, 'nothing new to say');
+});
+
+test('a page that was read before an edit shows the edit', async (t) => {
+  const { peer, client } = await started(t);
+  const conversation = client.conversation('c1');
+  peer.log = [1, 2, 3].map((seq) => entryOf(seq, { sent_at: 1 }));
+  await conversation.open({ limit: 1 });
+  peer.entry(4, { kind: 'edit', target_seq: 1, text: 'better', message_id: null });
+  peer.entry(5, { kind: 'delete', target_seq: 2, text: null, message_id: null });
+  await conversation.loadOlder(10);
+  assert.deepEqual(conversation.messages.map((message) => message.text), ['better', null, 't3']);
+});
+
+test('after two hundred changed conversations the inbox is read again', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers.inbox = () => ({ type: 'ok', conversations: [], next_cursor: null, total_unread: 0, unread_conversations: 0, stale: false });
+  await client.inbox.load();
+  const row = { kind: 'group', name: 'g', avatar_url: null, last_message_preview: null, last_message_ts: 1, last_seq: 1, unread_count: 0,
+    unread_capped: false, read_seq: 1, first_unread_seq: null, muted: false, pinned: false, archived: false };
+  for (let number = 0; number < 199; number += 1) peer.say({ type: 'conversation.updated', conversation_id: `g${number}`, ...row });
+  assert.deepEqual([peer.of('inbox').length, client.inbox.conversations.length], [1, 199]);
+  peer.say({ type: 'conversation.updated', conversation_id: 'g199', ...row });
+  await until('it was read again', () => peer.of('inbox').length === 2);
+});

@@ -1,0 +1,1 @@
+../../src/tidings/web/sdk/tidings.js
