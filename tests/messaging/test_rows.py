@@ -16,7 +16,7 @@ from tidings.model import Row
 
 
 def written(node: FaultyNode) -> int:
-    return int(node.core.metrics.writes["conversations"]._value.get())
+    return int(node.core.metrics.writes["conversations"].value)
 
 
 async def row_of(node: FaultyNode, user_id: str, conversation_id: str) -> Row | None:
@@ -112,6 +112,26 @@ async def test_a_text_deleted_while_the_rows_are_written_does_not_stay(
     monkeypatch.setattr(rows_of(a)._tables, "touch", delete_first, raising=False)
     await rows_of(a).flush()
     assert await preview(a, "bob", group) is None
+
+
+async def test_a_conversation_that_goes_on_elsewhere_does_not_keep_the_rows_busy(
+    a: FaultyNode, b: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a.send("alice", group, "m1", "here")
+    touch, writes = a.core.tables.touch, list[int]()
+
+    async def go_on_first(touches: object) -> None:
+        writes.append(len(writes))
+        assert len(writes) < 5, "the rows are written for as long as somebody sends"
+        await b.send("bob", group, f"b{len(writes)}", "there")
+        await touch(touches)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rows_of(a)._tables, "touch", go_on_first, raising=False)
+    await rows_of(a).flush()
+    assert len(writes) == 1
+    monkeypatch.undo()
+    await rows_of(b).flush()
+    assert await preview(a, "bob", group) == "there"
 
 
 async def test_a_late_write_never_brings_back_the_row_of_someone_who_left(

@@ -1,7 +1,7 @@
 """Conversation rows are written late: the last value per row, about once a second, so that a busy channel does not cost
 a row per member and message.
 
-What a row gets is what the head says when it is written, and once more if that changed while it was written: a text
+What a row gets is what the head says when it is written, and once more if that text changed while it was written: one
 that was deleted meanwhile, on whichever node, never comes back. What is lost with a crash is nothing: a row that is
 behind is repaired when it is read (inbox.py), and counts come from the keyspace. A changed or deleted last message is
 written at once, because nothing else would show it. send.py notes and flushes.
@@ -92,7 +92,7 @@ class Rows:
         while heads:
             await self._tables.touch([touch for id_, head in heads.items() for touch in _touches(head, late[id_])])
             again = await self._tables.heads(heads)
-            heads = {id_: head for id_, head in again.items() if _last(head) != _last(heads[id_])}
+            heads = {id_: head for id_, head in again.items() if _is_other_text(head, heads[id_])}
 
 
 def _touches(head: Head, late: _Late) -> list[Touch]:
@@ -110,5 +110,7 @@ def _touches(head: Head, late: _Late) -> list[Touch]:
     ]
 
 
-def _last(head: Head) -> tuple[int, str | None]:
-    return head.last_seq, head.preview
+def _is_other_text(now: Head, then: Head) -> bool:
+    """The message shown was edited or deleted. A newer one is not waited for: whoever took it writes its rows, and in a
+    busy conversation there would be no end."""
+    return now.last_seq == then.last_seq and now.preview != then.preview

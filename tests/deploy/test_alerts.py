@@ -1,0 +1,119 @@
+"""The dashboard and the alert rules ask only for what a real node exposes, and are of the form their readers want."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.deploy.documents import DEPLOY, read_yaml
+from tests.deploy.queries import Exposed
+from tidings.node import Node
+from tidings.top.readings import read_page
+
+OUTCOMES = ("sent", "gone", "later", "refused", "skipped")
+DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
+
+
+@pytest.fixture
+async def exposed(node: Node) -> Exposed:
+    """The page of a node that listens. Pushes have labels once there was one of each outcome."""
+    for outcome in OUTCOMES:
+        node.core.metrics.push["fcm", outcome].inc(0)
+    async with httpx2.AsyncClient() as client:
+        answer = await client.get(f"http://127.0.0.1:{node.port}/metrics")
+    return Exposed(read_page(answer.text, 0.0).samples)
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in read_yaml("alerts.yaml")["groups"] for rule in group["rules"]]
+
+
+def panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for panel in dashboard["panels"]:
+        yield panel
+        yield from panel.get("panels", ())
+
+
+def queries(dashboard: dict[str, Any]) -> list[str]:
+    shown = [target["expr"] for panel in panels(dashboard) for target in panel.get("targets", ())]
+    chosen = [each["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    return shown + chosen
+
+
+async def test_alerts_ask_only_for_what_a_node_exposes(exposed: Exposed) -> None:
+    faults = {rule["alert"]: exposed.faults(rule["expr"]) for rule in rules()}
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+async def test_dashboards_ask_only_for_what_a_node_exposes(exposed: Exposed) -> None:
+    assert DASHBOARDS
+    for file in DASHBOARDS:
+        dashboard = json.loads(file.read_text("utf-8"))
+        assert len(queries(dashboard)) > 20
+        assert [fault for query in queries(dashboard) for fault in exposed.faults(query)] == []
+
+
+def test_every_alert_says_how_bad_it_is_and_what_to_do() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names)) >= 10
+    for rule in rules():
+        assert rule["labels"]["severity"] in ("page", "ticket"), rule["alert"]
+        assert rule["annotations"]["summary"] and rule["annotations"]["description"], rule["alert"]
+        assert 'job="tidings"' in rule["expr"], rule["alert"]
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s"))
+
+
+def test_commands_that_alerts_name_exist() -> None:
+    from tidings.cli import VERBS
+
+    named = {words for rule in rules() for words in re.findall(r"`tidings ([a-z ]+?)`", str(rule))}
+    assert named and {words for words in named if words not in VERBS} == set()
+
+
+@pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.stem)
+def test_a_dashboard_is_whole(file: Any) -> None:
+    dashboard = json.loads(file.read_text("utf-8"))
+    found = list(panels(dashboard))
+    assert len({panel["id"] for panel in found}) == len(found)
+    assert dashboard["uid"] and dashboard["title"] and dashboard["schemaVersion"] >= 36
+    names = {each["name"] for each in dashboard["templating"]["list"]}
+    text = file.read_text("utf-8")
+    own = {"__rate_interval", "__all"}  # Grafana's
+    assert set(re.findall(r"\$\{?(\w+)", text)) <= names | own
+    for panel in found:
+        place = panel["gridPos"]
+        assert place["x"] >= 0 and place["x"] + place["w"] <= 24, panel["title"]
+        assert panel["type"] in ("row", "stat", "timeseries") and panel["title"]
+        assert panel["type"] == "row" or panel["targets"], panel["title"]
+
+
+def test_no_two_panels_lie_on_each_other() -> None:
+    for file in DASHBOARDS:
+        taken: set[tuple[int, int]] = set()
+        for panel in panels(json.loads(file.read_text("utf-8"))):
+            place = panel["gridPos"]
+            cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+            assert not cells & taken, panel["title"]
+            taken |= cells
+
+
+def test_prometheus_itself_takes_the_rules_and_the_queries(tmp_path: Any) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    queried = [query for file in DASHBOARDS for query in queries(json.loads(file.read_text("utf-8")))]
+    exprs = [
+        query.replace("$__rate_interval", "5m").replace("$", "") for query in queried if "label_values" not in query
+    ]
+    records = [{"record": f"r{n}", "expr": expr} for n, expr in enumerate(exprs)]
+    (tmp_path / "queries.yaml").write_text(json.dumps({"groups": [{"name": "q", "rules": records}]}))
+    for file in (DEPLOY / "alerts.yaml", tmp_path / "queries.yaml"):
+        checked = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
