@@ -1,7 +1,8 @@
-"""The table of errors is whole, and docs/errors.md says the same. Run this file to write the page anew."""
+"""The table of errors is whole, and docs/errors.md says the same. Run this file to write the tables anew."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ CLOSES = """
 | code | name | then | meaning |
 |---|---|---|---|
 """
+SECTIONS = "\n## Each code\n"
 
 
 def then(close: Close) -> str:
@@ -47,8 +49,30 @@ def page() -> str:
     return OPENING + codes + CLOSES + closes
 
 
-def test_the_page_is_the_table() -> None:
-    assert PAGE.read_text("utf-8") == page()
+def sections() -> dict[str, str]:
+    """What is written by hand below the tables: heading -> text."""
+    parts = re.split(r"^### `?([^`\n]+)`?\n", PAGE.read_text("utf-8").partition(SECTIONS)[2], flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_page_begins_with_the_tables() -> None:
+    assert PAGE.read_text("utf-8").partition(SECTIONS)[0] == page()
+
+
+def test_every_code_has_a_section_to_land_on() -> None:
+    assert list(sections()) == [*TABLE, *(f"{close.value} {close.name.lower()}" for close in Close)]
+
+
+@pytest.mark.parametrize("code", TABLE)
+def test_a_section_says_the_cause_what_to_do_and_what_the_clients_do(code: str) -> None:
+    text = sections()[code]
+    assert [label for label in ("**Cause.**", "**Do.**", "**Clients.**") if label not in text] == []
+    assert ("send it again" in text or "sends it again" in text) == TABLE[code].is_temporary
+
+
+@pytest.mark.parametrize("close", Close)
+def test_a_section_of_a_close_code_says_what_to_do(close: Close) -> None:
+    assert len(sections()[f"{close.value} {close.name.lower()}"].strip()) > 40
 
 
 def problems() -> list[type[Problem]]:
@@ -100,4 +124,5 @@ def test_an_unavailable_store_says_whether_it_may_have_acted() -> None:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    kept = PAGE.read_text("utf-8").partition(SECTIONS)
+    PAGE.write_text(page() + kept[1] + kept[2], "utf-8")

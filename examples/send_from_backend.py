@@ -1,0 +1,21 @@
+"""A team's own backend tells a customer something. URL and API_KEY come from the environment.
+
+The message_id is made from what it is about, so running this twice sends it once.
+"""
+
+import asyncio
+import os
+
+from tidings import Server
+
+
+async def main() -> None:
+    async with Server(os.environ["URL"], os.environ["API_KEY"]) as server:
+        await server.put_user("shop", name="The shop")
+        shop = server.account("shop")
+        conversation_id = await shop.direct("alice")
+        sent = await shop.send(conversation_id, "Order 1042 has shipped.", message_id="order-1042-shipped")
+        print("sent before" if sent.duplicate else "sent", sent.seq)
+
+
+asyncio.run(main())

@@ -1,0 +1,122 @@
+"""One REST request on httpx2: the answer as its struct, a refusal as its Problem.
+
+What may be repeated is, on a lost connection and on a temporary refusal: reads, puts, deletes, and sends, which carry
+their message_id. Creating a group is not: it would be there twice. account.py and server.py are the callers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import httpx2
+import msgspec
+
+from tidings.bounds import CLIENT_REST_S, CLIENT_TRIES_MAX
+from tidings.clock import Clock
+from tidings.errors import Problem, Unauthorized
+from tidings.sdk.backoff import Backoff
+from tidings.sdk.refusals import Disconnected, Refusal, problem_of
+
+T = TypeVar("T")
+Headers = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class Pool:
+    """The HTTP connections to one node, made when first needed: reading the system's certificates takes a while."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._http: httpx2.AsyncClient | None = None
+
+    def get(self) -> httpx2.AsyncClient:
+        if self._http is None:
+            self._http = httpx2.AsyncClient(base_url=self._url, timeout=CLIENT_REST_S)
+        return self._http
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+
+class _ErrorBody(msgspec.Struct):
+    error: Refusal
+
+
+class Rest:
+    """`headers` says who asks; `renew` is tried once when the server does not know them."""
+
+    def __init__(
+        self, pool: Pool, headers: Headers, clock: Clock, renew: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        self._pool = pool
+        self._headers = headers
+        self._clock = clock
+        self._renew = renew
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def acting(self, user_id: str) -> Rest:
+        """The same, for one user: shares the connections."""
+
+        async def headers() -> Mapping[str, str]:
+            return {**await self._headers(), "X-User-Id": user_id}
+
+        return Rest(self._pool, headers, self._clock, self._renew)
+
+    async def get(self, path: str, kind: type[T], **query: object) -> T:
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        return await self.send("GET", path, kind, query=given, is_repeatable=True)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        is_repeatable: bool = False,
+    ) -> T:
+        backoff = Backoff(self._clock)
+        tries, is_renewed = 1, False
+        while True:
+            try:
+                return await self._once(method, path, kind, body, query)
+            except Unauthorized:
+                if self._renew is None or is_renewed:
+                    raise
+                is_renewed = True
+                await self._renew()
+            except (Problem, Disconnected) as error:
+                is_temporary = isinstance(error, Disconnected) or error.is_temporary
+                if not (is_temporary and is_repeatable) or tries >= CLIENT_TRIES_MAX:
+                    raise
+                tries += 1
+                await asyncio.sleep(backoff.next_s(getattr(error, "retry_after_ms", None)))
+
+    async def _once(self, method: str, path: str, kind: type[T], body: Any, query: Mapping[str, str] | None) -> T:
+        try:
+            answer = await self._pool.get().request(
+                method,
+                path,
+                params=query,
+                content=None if body is None else msgspec.json.encode(body),
+                headers={**await self._headers(), "Content-Type": "application/json"},
+            )
+        except httpx2.TransportError as error:
+            raise Disconnected(f"{method} {path}: {error or type(error).__name__}") from None
+        if answer.is_success:
+            return msgspec.json.decode(answer.content or b"null", type=kind)
+        raise _refusal(answer)
+
+
+def _refusal(answer: httpx2.Response) -> Problem:
+    try:
+        return problem_of(msgspec.json.decode(answer.content, type=_ErrorBody).error)
+    except msgspec.DecodeError:  # not of a node: a proxy in between
+        is_temporary = answer.status_code >= 500
+        said = f"HTTP {answer.status_code} from something that is not a node"
+        return problem_of(Refusal("unavailable" if is_temporary else "bad_request", said, is_temporary))

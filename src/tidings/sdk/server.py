@@ -1,0 +1,52 @@
+"""For a team's own backend: a server API key, and with it any user's account.
+
+`tidings key create` makes the key. It can do everything a user can, so it stays on the server. Tokens for users are the
+team's own to make: `sign_token` does it for who uses an HS256 secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from tidings.clock import Clock
+from tidings.sdk.account import Account
+from tidings.sdk.rest import Pool, Rest
+from tidings.sdk.values import Profile, Revoked
+
+
+class Server:
+    """`async with Server(url, api_key) as server: await server.account("alice").send(...)`"""
+
+    def __init__(self, url: str, api_key: str, *, clock: Clock | None = None) -> None:
+        async def headers() -> Mapping[str, str]:
+            return {"X-Api-Key": api_key}
+
+        self._clock = clock or Clock()
+        self._rest = Rest(Pool(url), headers, self._clock)
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._rest.close()
+
+    def account(self, user_id: str) -> Account:
+        """Acts for this user. No request is made for it: users need not be created first."""
+        return Account(self._rest.acting(user_id), self._clock)
+
+    async def user(self, user_id: str) -> Profile:
+        return await self._rest.get(f"/v1/users/{user_id}", Profile)
+
+    async def put_user(self, user_id: str, *, name: str | None = None, avatar_url: str | None = None) -> Profile:
+        body = {"name": name, "avatar_url": avatar_url}
+        return await self._rest.send("PUT", f"/v1/users/{user_id}", Profile, body, is_repeatable=True)
+
+    async def revoke(self, user_id: str) -> Revoked:
+        """Every token of this user made before now is refused, and open connections are closed."""
+        return await self._rest.send("POST", f"/v1/users/{user_id}/revoke", Revoked, is_repeatable=True)

@@ -1,0 +1,73 @@
+"""User tokens: made by a team's backend, and kept fresh by a client.
+
+`Tokens` hands out a token and knows when it expires; a callback gives a new one. The signature is the server's to
+check, here only `exp` is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+
+import msgspec
+
+from tidings.bounds import CLIENT_REFRESH_S
+from tidings.clock import Clock
+
+TokenSource = str | Callable[[], str | Awaitable[str]]
+
+
+def sign_token(secret: str, user_id: str, ttl_s: int = 3600, clock: Clock | None = None) -> str:
+    """A user's token, for whoever holds TIDINGS_AUTH_SECRET: a team's backend, never an app on a phone."""
+    from joserfc import jwt
+    from joserfc.jwk import OctKey
+
+    now_ms = (clock or Clock()).now_ms()
+    claims = {"sub": user_id, "iat": now_ms / 1000, "exp": now_ms // 1000 + ttl_s}
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(secret))
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+def expires_s(token: str) -> float | None:
+    """When it expires, in seconds since 1970; None when it does not say so readably."""
+    try:
+        body = token.split(".")[1]
+        return msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims).exp
+    except (IndexError, binascii.Error, ValueError, msgspec.DecodeError):
+        return None
+
+
+class Tokens:
+    """One user's token. With a callback it is renewed before it expires and whenever the server refuses it."""
+
+    def __init__(self, source: TokenSource, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._token = source if isinstance(source, str) else ""
+
+    @property
+    def is_renewable(self) -> bool:
+        return not isinstance(self._source, str)
+
+    async def current(self) -> str:
+        """Asked for at every connect and request: renewed if it is due."""
+        if not self._token or (self.is_renewable and self.due_in_s() <= 0):
+            await self.renew()
+        return self._token
+
+    async def renew(self) -> str:
+        if not isinstance(self._source, str):
+            made = self._source()
+            self._token = await made if isawaitable(made) else made
+        return self._token
+
+    def due_in_s(self) -> float:
+        """Until it should be renewed: a minute before it expires, or at half of what is left if that is shorter."""
+        ends_s = expires_s(self._token)
+        left_s = float("inf") if ends_s is None else ends_s - self._clock.now_ms() / 1000
+        return left_s - min(CLIENT_REFRESH_S, left_s / 2)

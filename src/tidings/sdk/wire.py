@@ -1,0 +1,73 @@
+"""Frames as bytes: what the client says is encoded, what the server says becomes an answer or an event.
+
+An answer is decoded by whoever asked, with the struct it expects. An event of a kind that this client does not know is
+None: the server may be newer. link.py brings the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from tidings.bounds import FRAME_BYTES_MAX
+from tidings.errors import TooLarge
+from tidings.gateway.protocol import Frame
+from tidings.sdk.events import ServerEvent
+from tidings.sdk.refusals import Refusal, problem_of
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+_SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+
+
+class Peek(msgspec.Struct, gc=False):
+    """As much of a frame as tells where it belongs."""
+
+    type: str
+    id: int | None = None
+
+
+_peek = msgspec.json.Decoder(Peek).decode
+_event: Callable[[bytes], ServerEvent] = msgspec.json.Decoder(ServerEvent).decode
+
+
+def socket_url(url: str) -> str:
+    """`https://host/prefix` is wss://host/prefix/v1/ws."""
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or not parts.netloc:
+        raise ValueError(f"not the URL of a node: {url!r} (http://host:port or https://host)")
+    return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, parts.path.rstrip("/") + "/v1/ws", "", ""))
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame's bytes. One that is too long would close the socket: it is refused here."""
+    raw = _encode(frame)
+    if len(raw) > FRAME_BYTES_MAX:
+        raise TooLarge(f"a frame has {FRAME_BYTES_MAX} bytes at most")
+    return raw
+
+
+def peek(raw: bytes) -> Peek | None:
+    try:
+        return _peek(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def event_of(raw: bytes) -> ServerEvent | None:
+    try:
+        return _event(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def answer_of(raw: bytes, kind: type[T]) -> T:
+    """The answer's fields, or the Problem that it is."""
+    found = peek(raw)
+    if found is not None and found.type == "error":
+        raise problem_of(msgspec.json.decode(raw, type=Refusal))
+    return msgspec.json.decode(raw, type=kind)

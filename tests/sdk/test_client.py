@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+import tidings
+from tests.valkey import eventually, free_port
+from tidings import Client
+from tidings.sdk import Stopped
+from tidings.sdk import client as module
+from tidings.sdk.events import Connected, Interrupted, MessageNew, Presence, ReadSynced, Typing
+from tidings.testing import TestServer
+
+
+async def test_two_people_talk(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    heard = bob.messages(conversation_id)
+    sent = await alice.send(conversation_id, "hello")
+    message = await asyncio.wait_for(anext(heard), 5)
+    assert (sent.seq, message.seq, message.text, message.sender_id) == (1, 1, "hello", "alice")
+    inbox = await bob.inbox()
+    assert inbox.conversations[0].unread_count == 1 and inbox.total_unread == bob.total_unread == 1
+
+
+async def test_ones_own_messages_are_told_only_where_asked_for(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    others, everyone = alice.messages(conversation_id), alice.messages(conversation_id, own=True)
+    await alice.send(conversation_id, "mine")
+    await bob.send(conversation_id, "yours")
+    async with asyncio.timeout(5):
+        assert (await anext(others)).text == "yours"
+        assert [(await anext(everyone)).text for _ in range(2)] == ["mine", "yours"]
+
+
+async def test_devices_of_one_user_see_each_others_sends_and_reads(server: TestServer) -> None:
+    phone, laptop = await server.client("bob", device="phone"), await server.client("bob", device="laptop")
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    events = laptop.events(MessageNew, ReadSynced)
+    await alice.send(conversation_id, "hello")
+    async with asyncio.timeout(5):
+        assert isinstance(await anext(events), MessageNew)
+        await phone.mark_read(conversation_id, 1)
+        while not isinstance(synced := await anext(events), ReadSynced) or synced.read_seq < 1:
+            pass
+        assert synced.unread_count == 0 and laptop.total_unread == 0
+        await phone.send(conversation_id, "from my phone")
+        while not isinstance(event := await anext(events), MessageNew):
+            pass
+        assert event.message.text == "from my phone"
+
+
+async def test_who_watches_is_told_of_typing_and_presence_also_after_a_reconnect(server: TestServer) -> None:
+    alice = await server.client("alice")
+    bob = await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    signs = alice.events(Typing, Presence)
+    await alice.watch(conversation_id)
+    async with asyncio.timeout(10):
+        assert isinstance(await anext(signs), Presence)
+        link = alice._session._link
+        assert link is not None
+        link.cut()
+        again = await anext(signs)
+        assert isinstance(again, Presence) and again.online
+        bob.typing(conversation_id)
+        while not isinstance(sign := await anext(signs), Typing):
+            pass
+        assert (sign.user_id, sign.typing) == ("bob", True)
+
+
+async def test_the_connection_itself_is_told_of(server: TestServer) -> None:
+    client = Client(server.url, server.token("alice"))
+    events = client.events(Connected, Interrupted)
+    async with client:
+        assert isinstance(await anext(events), Connected) and client.is_connected
+        link = client._session._link
+        assert link is not None
+        link.cut()
+        async with asyncio.timeout(5):
+            assert isinstance(await anext(events), Interrupted)
+            assert isinstance(await anext(events), Connected)
+    assert [event async for event in events] == [], "closing ends the stream"
+    assert not client.is_connected
+
+
+async def test_a_page_is_found_by_its_place(server: TestServer) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    for n in range(6):
+        await alice.send(conversation_id, f"{n}")
+    page = await alice.page(conversation_id, after_seq=2, limit=2)
+    assert [message.seq for message in page.messages] == [4, 3]
+    assert [m.seq for m in (await alice.page(conversation_id, around_seq=3, limit=2)).messages] == [3, 2]
+    assert [message.seq async for message in alice.history(conversation_id)] == [6, 5, 4, 3, 2, 1]
+
+
+async def test_a_bad_token_is_said_at_once(server: TestServer) -> None:
+    with pytest.raises(Stopped, match="4500"):
+        await Client(server.url, "no token").connect()
+
+
+async def test_no_server_is_said_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLIENT_FIRST_S", 0.2)
+    with pytest.raises(ConnectionError, match="cannot connect"):
+        await Client(f"http://127.0.0.1:{free_port()}", "t").connect()
+
+
+async def test_the_same_device_elsewhere_ends_the_first(server: TestServer) -> None:
+    first = await server.client("alice", device="phone")
+    await server.client("alice", device="phone")
+    await eventually(lambda: not first.is_connected)
+    with pytest.raises(Stopped, match="4505"):
+        await first.inbox()
+
+
+async def test_leaving_waits_for_what_is_under_way(server: TestServer) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    sends = [asyncio.create_task(alice.send(conversation_id, f"{n}")) for n in range(100)]
+    await asyncio.sleep(0)
+    await alice.close()
+    assert [(await send).seq for send in sends] == list(range(1, 101))
+
+
+def test_naming_the_package_loads_nothing_of_it() -> None:
+    code = "import sys, tidings; assert not {'msgspec', 'picows', 'httpx2'} & set(sys.modules); tidings.Client"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": "src"})
+    with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
+        tidings.Nobody  # noqa: B018
+
+
+def test_the_client_loads_nothing_of_the_server() -> None:
+    heavy = ["tidings.messaging", "tidings.routing", "tidings.stores", "tidings.wiring", "uvicorn"]
+    code = f"import sys, tidings; tidings.Client; loaded = set({heavy}) & set(sys.modules); assert not loaded, loaded"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": "src"})

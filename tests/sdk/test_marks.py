@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import asyncio
+
+from tests.sdk.scripted import Frame, ScriptedServer, message_new
+from tests.valkey import eventually
+from tidings.sdk import Client
+from tidings.sdk.events import Receipt
+from tidings.testing import TestServer
+
+
+def state(asked: Frame, read_seq: int) -> Frame:
+    counts = {"unread_count": 0, "unread_capped": False, "first_unread_seq": None, "total_unread": 0}
+    return {"id": asked["id"], "type": "ok", "conversation_id": "c1", "read_seq": read_seq, **counts}
+
+
+async def test_a_burst_is_acknowledged_in_one_frame_which_is_said_again_when_lost(scripted: ScriptedServer) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    for seq in range(1, 6):
+        peer.say(**message_new(seq))
+    peer.say(**message_new(1, "c2"))
+    assert (await peer.heard("message.delivered"))["acks"] == {"c1": 5, "c2": 1}
+    peer.close(4004)
+    peer = await scripted.next()
+    await peer.welcome()
+    asked = await peer.heard("message.delivered")
+    assert asked["acks"] == {"c1": 5, "c2": 1}
+    peer.say(id=asked["id"], type="ok")
+    await client.close()
+
+
+async def test_reads_that_wait_are_folded_into_one(scripted: ScriptedServer) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    reads = [asyncio.create_task(client.mark_read("c1", seq)) for seq in (1, 2, 5, 3)]
+    first = await peer.heard("message.read")
+    peer.say(**state(first, first["up_to_seq"]))
+    seen = [first["up_to_seq"]]
+    while seen[-1] < 5:
+        asked = await peer.heard("message.read")
+        seen.append(asked["up_to_seq"])
+        peer.say(**state(asked, asked["up_to_seq"]))
+    assert len(seen) <= 2
+    assert max(state.read_seq for state in await asyncio.gather(*reads)) == 5
+    await client.close()
+
+
+async def test_reading_turns_ticks_and_counts_and_unreading_brings_them_back(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    ticks, heard = alice.events(Receipt), bob.messages(conversation_id)
+    for n in range(3):
+        await alice.send(conversation_id, f"{n}")
+    async with asyncio.timeout(5):
+        for _ in range(3):
+            await anext(heard)
+        await eventually(lambda: bob.total_unread == 3)  # null at first: the counts of a new conversation are built
+        assert (await bob.mark_read(conversation_id, seqs=[2])).unread_count == 2
+        assert (await bob.mark_read(conversation_id)).unread_count == 0 and bob.total_unread == 0
+        while (await anext(ticks)).read_seq < 3:
+            pass
+        assert (await bob.mark_unread(conversation_id, 2)).unread_count == 2 and bob.total_unread == 2
+    page = await alice.page(conversation_id)
+    assert (page.delivered_all_seq, page.read_all_seq) == (3, 3), "ticks never go back"

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.sdk.scripted import Conversation, Frame, ScriptedServer, entry, message_new, page
+from tidings.bounds import RESUME_CONVERSATIONS_MAX, RESUME_ENTRIES_MAX
+from tidings.sdk import Client
+from tidings.sdk.events import Connected, MessageNew
+from tidings.sdk.streams import Stream
+from tidings.testing import TestServer
+
+
+@asynccontextmanager
+async def connected(scripted: ScriptedServer, **options: Any) -> AsyncIterator[tuple[Client, Conversation]]:
+    client = Client(scripted.url, "t", **options)
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    try:
+        yield client, peer
+    finally:
+        await client.close()
+
+
+async def told(stream: Stream[MessageNew], count: int) -> list[int]:
+    async with asyncio.timeout(5):
+        return [(await anext(stream)).message.seq for _ in range(count)]
+
+
+async def asked_history(peer: Conversation) -> Frame:
+    """The next request for history; receipts on the way are answered."""
+    while True:
+        frame = await asyncio.wait_for(peer._frames.get(), 5)
+        if frame["type"] == "history":
+            return frame
+        assert frame["type"] == "message.delivered", frame
+        peer.say(id=frame["id"], type="ok")
+
+
+def row(conversation_id: str, last_seq: int, last_message_ts: int = 2_000) -> Frame:
+    """An inbox row."""
+    names = {"kind": "group", "name": None, "avatar_url": None, "last_message_preview": None}
+    counts = {"unread_count": 2, "unread_capped": False, "read_seq": 0, "first_unread_seq": None}
+    flags = {"muted": False, "pinned": False, "archived": False}
+    places = {"conversation_id": conversation_id, "last_seq": last_seq, "last_message_ts": last_message_ts}
+    return {**places, **names, **counts, **flags}
+
+
+async def test_a_gap_is_read_from_the_history_and_told_in_order(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew)
+        peer.say(**message_new(1))
+        peer.say(**message_new(4))
+        asked = await asked_history(peer)
+        assert asked["after_seq"] == 1
+        peer.say(id=asked["id"], **page(entry(2), entry(3), entry(4), head=4))
+        assert await told(events, 4) == [1, 2, 3, 4]
+
+
+async def test_an_entry_that_comes_in_time_needs_no_history(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew)
+        for seq in (1, 3, 2, 2, 4):
+            peer.say(**message_new(seq))
+        assert await told(events, 4) == [1, 2, 3, 4]
+        assert (await peer.heard("message.delivered"))["acks"] == {"c1": 4}
+
+
+async def test_an_undecided_number_is_waited_for(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew)
+        peer.say(**message_new(1))
+        peer.say(**message_new(3))
+        asked = await asked_history(peer)
+        peer.say(id=asked["id"], **page(head=3))
+        asked = await asked_history(peer)
+        assert asked["after_seq"] == 1
+        peer.say(id=asked["id"], **page({**entry(2), "kind": "void"}, entry(3), head=3))
+        assert await told(events, 3) == [1, 2, 3]
+
+
+async def test_the_rest_of_a_long_resume_is_read_from_the_history(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    events = bob.events(MessageNew)
+    await alice.send(conversation_id, "the first")
+    assert await told(events, 1) == [1]
+    seqs = bob.seqs()
+    await bob.close()
+    count = RESUME_ENTRIES_MAX + 150
+    await asyncio.gather(*(alice.send(conversation_id, f"{n}") for n in range(count)))
+    again = Client(server.url, server.token("bob"), resume=seqs)
+    events = again.events(MessageNew)
+    async with again:
+        assert await told(events, count) == list(range(2, count + 2))
+
+
+async def test_a_reset_begins_the_conversation_anew(scripted: ScriptedServer) -> None:
+    async with connected(scripted, resume={"c1": 90}) as (client, peer):
+        events = client.events(MessageNew)
+        peer.say(**message_new(1))
+        resumed = {"from_seq": 1, "to_seq": 1, "complete": True, "reset": True, "read_seq": 0, "unread_count": 1}
+        peer.say(type="resumed", conversation_id="c1", delivered_all_seq=0, read_all_seq=0, **resumed)
+        asked = await asked_history(peer)
+        assert asked["after_seq"] == 0
+        peer.say(id=asked["id"], **page(entry(1), head=1))
+        assert await told(events, 1) == [1]
+        assert client.seqs() == {"c1": 1}
+
+
+async def test_a_conversation_that_began_while_away_is_told_from_its_first_entry(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew)
+        peer.close(4004)
+        peer = await scripted.next()
+        connect = await peer.welcome()
+        assert connect["since"] == 1_000 and connect["resume"] == {}
+        peer.say(type="conversation.updated", **row("c9", last_seq=3))
+        peer.say(**message_new(4, "c9"))
+        asked = await asked_history(peer)
+        peer.say(id=asked["id"], **page(entry(1, sent_at=900), entry(2), entry(3), entry(4), head=4))
+        asked = await asked_history(peer)
+        assert asked["after_seq"] == 1, "what was there before the first hello is not new"
+        peer.say(id=asked["id"], **page(entry(2), entry(3), entry(4), head=4))
+        assert await told(events, 3) == [2, 3, 4]
+
+
+async def test_what_a_member_may_not_see_is_stepped_over(scripted: ScriptedServer) -> None:
+    async with connected(scripted, resume={"c1": 5}) as (client, peer):
+        events = client.events(MessageNew)
+        resumed = {"from_seq": 21, "to_seq": 21, "complete": True, "reset": False, "read_seq": 20, "unread_count": 1}
+        peer.say(**message_new(21))
+        peer.say(type="resumed", conversation_id="c1", delivered_all_seq=0, read_all_seq=0, **resumed)
+        assert await told(events, 1) == [21]
+
+
+async def test_another_store_makes_the_client_forget(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew, Connected)
+        peer.say(**message_new(7))
+        assert isinstance(await anext(events), MessageNew)
+        peer.close(4004)
+        peer = await scripted.next()
+        assert (await peer.welcome(store_epoch="another"))["resume"] == {"c1": 7}
+        event = await asyncio.wait_for(anext(events), 5)
+        assert isinstance(event, Connected) and event.is_new_store and client.seqs() == {}
+
+
+async def test_a_conversation_that_was_left_is_forgotten(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    group = (await alice.create("group", ["bob"], name="trip")).conversation_id
+    events = bob.events()
+    await alice.send(group, "hello")
+    async with asyncio.timeout(5):
+        while group not in bob.seqs():
+            await anext(events)
+        await alice.remove(group, "bob")
+        while group in bob.seqs():
+            await anext(events)
+
+
+async def test_ones_own_send_takes_its_place_among_the_others(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    streams = {client: client.messages(conversation_id, own=True) for client in (alice, bob)}
+    await asyncio.gather(*(who.send(conversation_id, f"{n}") for n in range(50) for who in (alice, bob)))
+    for stream in streams.values():
+        async with asyncio.timeout(5):
+            assert [(await anext(stream)).seq for _ in range(100)] == list(range(1, 101))
+
+
+async def test_with_more_changes_than_are_announced_the_inbox_is_read(scripted: ScriptedServer) -> None:
+    known = {f"c{n}": 1 for n in range(RESUME_CONVERSATIONS_MAX + 1)}
+    async with connected(scripted, resume=known, since=1_500) as (client, peer):
+        events = client.events(MessageNew)
+        for n in range(RESUME_CONVERSATIONS_MAX):
+            peer.say(type="conversation.updated", **row(f"c{n}", last_seq=1))
+        asked = await peer.heard("inbox")
+        last = f"c{RESUME_CONVERSATIONS_MAX}"
+        rows = [row(last, last_seq=2), row("older", last_seq=9, last_message_ts=1_400)]
+        totals = {"total_unread": 1, "unread_conversations": 1, "stale": False}
+        peer.say(id=asked["id"], type="ok", conversations=rows, next_cursor="more", **totals)
+        asked = await asked_history(peer)
+        while asked["conversation_id"] != last:  # `older` is looked at too, and is not new
+            peer.say(id=asked["id"], **page(entry(9, sent_at=1_400), head=9))
+            asked = await asked_history(peer)
+        peer.say(id=asked["id"], **page(entry(2), head=2))
+        assert await told(events, 1) == [2]

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tidings import Server
+from tidings.errors import Unauthorized
+from tidings.sdk import Stopped
+from tidings.sdk.events import MessageNew
+from tidings.testing import TestServer
+
+
+async def test_a_backend_acts_for_any_user(server: TestServer) -> None:
+    bob = await server.client("bob")
+    heard = bob.events(MessageNew)
+    async with Server(server.url, server.api_key) as backend:
+        await backend.put_user("alice", name="Alice")
+        assert (await backend.user("alice")).name == "Alice"
+        alice = backend.account("alice")
+        await alice.send(await alice.direct("bob"), "your order has shipped")
+    event = await asyncio.wait_for(anext(heard), 5)
+    assert (event.message.sender_id, event.message.text) == ("alice", "your order has shipped")
+
+
+async def test_revoking_a_user_stops_their_clients(server: TestServer) -> None:
+    bob = await server.client("bob")
+    events = bob.events()
+    assert (await server.server().revoke("bob")).user_id == "bob"
+    with pytest.raises(Stopped, match="4503"):
+        async with asyncio.timeout(5):
+            async for _ in events:
+                pass
+    with pytest.raises(Stopped):
+        await bob.send(await server.server().account("bob").direct("alice"), "too late")
+
+
+async def test_a_wrong_key_is_refused(server: TestServer) -> None:
+    async with Server(server.url, "tk_wrong") as backend:
+        with pytest.raises(Unauthorized):
+            await backend.user("alice")

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.sdk.scripted import ScriptedServer
+from tests.valkey import eventually
+from tidings.clock import Clock
+from tidings.errors import RateLimited, StoreUnavailable
+from tidings.gateway.protocol import Connect, Inbox, Ping, Typing
+from tidings.sdk.events import Draining, Hello, ServerEvent
+from tidings.sdk.refusals import Disconnected, Stopped
+from tidings.sdk.session import Nothing, Session
+from tidings.sdk.tokens import Tokens, sign_token
+
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+
+
+class Told:
+    """An owner that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[ServerEvent] = []
+        self.interruptions: list[tuple[int | None, float]] = []
+        self.end: BaseException | None = None
+        self.is_busy = False
+
+    def connect_frame(self, token: str) -> Connect:
+        return Connect(token=token, device="phone")
+
+    def welcomed(self, hello: Hello) -> None:
+        pass
+
+    def heard(self, event: ServerEvent) -> None:
+        self.events.append(event)
+
+    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float) -> None:
+        self.interruptions.append((code, retry_in_s))
+
+    def ended(self, error: BaseException) -> None:
+        self.end = error
+
+    def is_full(self) -> bool:
+        return self.is_busy
+
+
+@asynccontextmanager
+async def session_of(
+    scripted: ScriptedServer, token: str | Callable[[], str] = "t"
+) -> AsyncIterator[tuple[Session, Told]]:
+    told, clock = Told(), Clock()
+    session = Session(scripted.url, Tokens(token, clock), clock, told)
+    session.start()
+    try:
+        yield session, told
+    finally:
+        await session.stop()
+
+
+@pytest.mark.parametrize("code", [1001, 1009, 4001, 4004, 4008, 4012, 4013])
+async def test_codes_that_say_come_back_are_followed_by_another_connect(scripted: ScriptedServer, code: int) -> None:
+    async with session_of(scripted) as (session, told):
+        first = await scripted.next()
+        assert (await first.welcome())["device"] == "phone"
+        await session.up()
+        first.close(code)
+        await (await scripted.next()).welcome()
+        await session.up()
+        assert told.interruptions[0][0] == code and told.end is None
+
+
+@pytest.mark.parametrize("code", [4500, 4501, 4502, 4503, 4504, 4505])
+async def test_codes_that_say_stop_end_it(scripted: ScriptedServer, code: int) -> None:
+    async with session_of(scripted) as (session, told):
+        peer = await scripted.next()
+        await peer.welcome()
+        await session.up()
+        peer.close(code)
+        await eventually(lambda: told.end is not None)
+        assert isinstance(told.end, Stopped) and told.end.code == code
+        with pytest.raises(Stopped):
+            await session.up()
+
+
+async def test_a_draining_node_says_when_to_come_back(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, told):
+        peer = await scripted.next()
+        await peer.welcome()
+        peer.say(type="draining", reconnect_in_ms=10)
+        peer.close(4001)
+        await (await scripted.next()).welcome()
+        await session.up()
+        assert told.interruptions == [(4001, 0.01)]
+        assert told.events == [Draining(reconnect_in_ms=10)]
+
+
+async def test_a_refused_token_is_renewed_once_and_a_second_refusal_is_final(scripted: ScriptedServer) -> None:
+    made: list[str] = []
+
+    def fresh() -> str:
+        made.append(f"token {len(made)}")
+        return made[-1]
+
+    async with session_of(scripted, fresh) as (session, told):
+        first = await scripted.next()
+        assert (await first.welcome())["token"] == "token 0"
+        await session.up()
+        first.close(4500)
+        second = await scripted.next()
+        assert (await second.heard("connect"))["token"] == "token 1"
+        second.close(4500)
+        await eventually(lambda: told.end is not None)
+        assert isinstance(told.end, Stopped)
+
+
+async def test_an_expired_plain_token_ends_it(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (_, told):
+        peer = await scripted.next()
+        await peer.welcome()
+        peer.close(4005)
+        await eventually(lambda: told.end is not None)
+
+
+async def test_a_token_callback_that_fails_is_asked_again(scripted: ScriptedServer) -> None:
+    tries: list[int] = []
+
+    def fresh() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("the login server is away")
+        return "t"
+
+    async with session_of(scripted, fresh) as (session, _):
+        await (await scripted.next()).welcome()
+        await session.up()
+        assert len(tries) == 2
+
+
+async def test_a_token_is_refreshed_on_the_open_connection_before_it_expires(scripted: ScriptedServer) -> None:
+    async with session_of(scripted, lambda: sign_token(SECRET, "alice", 2)):
+        peer = await scripted.next()
+        connect = await peer.welcome()
+        refresh = await peer.heard("auth.refresh")
+        assert refresh["token"] != connect["token"]
+        peer.say(id=refresh["id"], type="ok")
+
+
+async def test_a_silent_server_is_asked_and_then_left(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (_, told):
+        peer = await scripted.next()
+        await peer.welcome(ping_interval_ms=60)
+        await peer.heard("ping")
+        await (await scripted.next()).welcome()
+        assert told.interruptions[0][0] is None
+
+
+async def test_a_server_that_answers_its_pings_is_kept(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (_, told):
+        peer = await scripted.next()
+        await peer.welcome(ping_interval_ms=60)
+        for _ in range(4):
+            await peer.heard("ping")
+            peer.say(type="pong", id=None)
+        assert told.interruptions == []
+
+
+async def test_a_request_ends_with_its_connection_and_insisting_asks_again(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, _):
+        first = await scripted.next()
+        await first.welcome()
+        await session.up()
+        once = asyncio.create_task(session.request(Inbox(), Nothing))
+        again = asyncio.create_task(session.insist(Inbox(), Nothing))
+        await first.heard("inbox")
+        await first.heard("inbox")
+        first.close(4004)
+        with pytest.raises(Disconnected):
+            await once
+        second = await scripted.next()
+        await second.welcome()
+        asked = await second.heard("inbox")
+        second.say(id=asked["id"], type="ok")
+        await again
+
+
+async def test_insisting_waits_out_a_temporary_refusal_and_gives_up_on_others(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, _):
+        peer = await scripted.next()
+        await peer.welcome()
+        asking = asyncio.create_task(session.insist(Inbox(), Nothing))
+        asked = await peer.heard("inbox")
+        peer.say(id=asked["id"], type="error", code="rate_limited", temporary=True, retry_after_ms=10, message="")
+        asked = await peer.heard("inbox")
+        peer.say(id=asked["id"], type="ok")
+        await asking
+        failing = asyncio.create_task(session.request(Inbox(), Nothing))
+        asked = await peer.heard("inbox")
+        peer.say(id=asked["id"], type="error", code="unavailable", temporary=True, retry_after_ms=None, message="")
+        with pytest.raises(StoreUnavailable):
+            await failing
+
+
+async def test_a_refused_connect_is_remembered_as_the_reason(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, told):
+        peer = await scripted.next()
+        asked = await peer.heard("connect")
+        peer.say(id=asked["id"], type="error", code="rate_limited", temporary=True, retry_after_ms=20, message="")
+        peer.close(4013)
+        await scripted.next()
+        assert isinstance(session.trouble, RateLimited) and told.interruptions[0][1] >= 0.02
+
+
+async def test_nothing_is_read_while_nobody_takes_events_unless_an_answer_is_awaited(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, told):
+        peer = await scripted.next()
+        await peer.welcome()
+        await session.up()
+        told.is_busy = True
+        session.balance()
+        peer.say(type="typing", conversation_id="c1", user_id="bob", typing=True)
+        session.tell(Ping())
+        await peer.heard("ping")
+        assert told.events == []
+        asking = asyncio.create_task(session.request(Inbox(), Nothing))
+        asked = await peer.heard("inbox")
+        peer.say(id=asked["id"], type="ok")
+        await asyncio.wait_for(asking, 5)
+        assert len(told.events) == 1, "read on, for somebody waited"
+
+
+async def test_what_is_said_without_a_connection_is_dropped(scripted: ScriptedServer) -> None:
+    told, clock = Told(), Clock()
+    session = Session(scripted.url, Tokens("t", clock), clock, told)
+    assert not session.tell(Typing(conversation_id="c1", typing=True))
+    with pytest.raises(Disconnected):
+        await session.request(Inbox(), Nothing)
+    await session.stop()

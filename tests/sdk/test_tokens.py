@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.sdk.scripted import StillClock
+from tidings.sdk.tokens import Tokens, expires_s, sign_token
+from tidings.testing import TestServer
+
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+
+
+async def test_a_signed_token_is_one_that_the_server_takes(server: TestServer) -> None:
+    client = await server.client("alice")
+    assert client.user_id == "alice"
+    assert expires_s(sign_token(SECRET, "alice", 60, StillClock())) == 1_060
+
+
+@pytest.mark.parametrize("token", ["", "no-token", "a.b.c", "a.e30.c"])
+def test_a_token_that_does_not_say_when_it_expires_never_does(token: str) -> None:
+    assert expires_s(token) is None
+    assert Tokens(token, StillClock()).due_in_s() == float("inf")
+
+
+async def test_a_callback_is_asked_once_and_again_when_the_token_is_over() -> None:
+    clock, made = StillClock(), 0
+
+    def fresh() -> str:
+        nonlocal made
+        made += 1
+        return sign_token(SECRET, "alice", 600, clock)
+
+    tokens = Tokens(fresh, clock)
+    first = await tokens.current()
+    assert await tokens.current() == first and made == 1
+    assert tokens.due_in_s() == 540
+    clock.now_s += 700
+    assert await tokens.current() != first and made == 2
+
+
+async def test_a_callback_may_be_async() -> None:
+    async def fresh() -> str:
+        return "a token"
+
+    assert await Tokens(fresh, StillClock()).current() == "a token"
+
+
+async def test_a_plain_token_stays_what_it_is() -> None:
+    tokens = Tokens("a token", StillClock())
+    assert not tokens.is_renewable
+    assert await tokens.renew() == await tokens.current() == "a token"

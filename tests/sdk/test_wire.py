@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.sdk.scripted import message_new
+from tidings.bounds import FRAME_BYTES_MAX
+from tidings.errors import NotFound, TooLarge
+from tidings.gateway.protocol import Ping, Send
+from tidings.sdk import wire
+from tidings.sdk.events import Draining, MessageNew
+from tidings.sdk.values import Sent
+
+
+@pytest.mark.parametrize(
+    ("url", "socket"),
+    [
+        ("http://127.0.0.1:8000", "ws://127.0.0.1:8000/v1/ws"),
+        ("https://chat.example.org/", "wss://chat.example.org/v1/ws"),
+        ("https://example.org/chat", "wss://example.org/chat/v1/ws"),
+    ],
+)
+def test_the_socket_is_found_from_the_url_of_the_node(url: str, socket: str) -> None:
+    assert wire.socket_url(url) == socket
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.org", "http://"])
+def test_what_is_not_a_url_of_a_node_is_said_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match="http://host:port"):
+        wire.socket_url(url)
+
+
+def test_a_frame_that_would_close_the_socket_is_refused_before_it_is_sent() -> None:
+    assert json.loads(wire.encode(Ping(id=1))) == {"type": "ping", "id": 1}
+    text = "\x01" * (FRAME_BYTES_MAX // 6)  # six bytes each on the wire
+    with pytest.raises(TooLarge):
+        wire.encode(Send(conversation_id="c1", message_id="m1", text=text))
+
+
+def test_an_event_is_decoded_and_one_of_a_newer_server_is_left_alone() -> None:
+    event = wire.event_of(json.dumps({**message_new(3), "later": True}).encode())
+    assert isinstance(event, MessageNew) and event.message.seq == 3
+    assert wire.event_of(b'{"type":"draining","reconnect_in_ms":5}') == Draining(reconnect_in_ms=5)
+    assert wire.event_of(b'{"type":"reaction.new"}') is None
+    assert wire.peek(b"nonsense") is None
+
+
+def test_an_answer_is_its_struct_or_the_problem_that_it_is() -> None:
+    ok = {"id": 1, "type": "ok", "conversation_id": "c", "message_id": "m", "seq": 4, "sent_at": 5, "duplicate": False}
+    assert wire.answer_of(json.dumps(ok).encode(), Sent).seq == 4
+    error = b'{"id":1,"type":"error","code":"not_found","temporary":false,"retry_after_ms":null,"message":"no"}'
+    with pytest.raises(NotFound, match="no"):
+        wire.answer_of(error, Sent)

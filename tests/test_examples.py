@@ -1,0 +1,111 @@
+"""Every example runs as it stands, as a process of its own against a whole node, and does what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tidings import testing
+from tidings.testing import TestServer
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LINES_MAX = 40
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[TestServer]:
+    async with testing.server() as running:
+        yield running
+
+
+@asynccontextmanager
+async def running(name: str, server: TestServer, *words: str, **env: str) -> AsyncIterator[Process]:
+    """The example as a process; it is ended with the block."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *(words or (str(ROOT / "examples" / name),)),
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "URL": server.url, **env},
+        stdin=PIPE,
+        stdout=PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def said(process: Process) -> str:
+    assert process.stdout is not None
+    return (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
+
+
+async def ended(process: Process, stdin: str = "") -> str:
+    output, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+    assert process.returncode == 0
+    return output.decode().strip()
+
+
+async def test_the_echo_bot_answers(server: TestServer) -> None:
+    async with running("echo_bot.py", server, TOKEN=server.token("echo")) as bot:
+        assert await said(bot) == "listening as echo"
+        alice = await server.client("alice")
+        conversation_id = await alice.direct("echo")
+        answers = alice.messages(conversation_id)
+        await alice.send(conversation_id, "hello")
+        assert (await asyncio.wait_for(anext(answers), 10)).text == "you said: hello"
+
+
+async def test_the_backend_sends_once_however_often_it_is_run(server: TestServer) -> None:
+    for words in ("sent 1", "sent before 1"):
+        async with running("send_from_backend.py", server, API_KEY=server.api_key) as process:
+            assert await ended(process) == words
+    assert (await server.server().account("alice").unread()).total_unread == 1
+
+
+async def test_the_badge_follows_every_change(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    async with running("unread_badge.py", server, TOKEN=server.token("bob")) as badge:
+        assert await said(badge) == "unread: 0"
+        await alice.send(conversation_id, "hello")
+        assert await said(badge) == "unread: 1"
+        await bob.mark_read(conversation_id, 1)
+        assert await said(badge) == "unread: 0"
+
+
+async def test_the_suite_of_ones_own_passes(server: TestServer) -> None:
+    file = str(ROOT / "examples" / "test_with_a_real_server.py")
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto", "-c", os.devnull, file)
+    async with running("", server, *words) as process:
+        assert "1 passed" in await ended(process)
+
+
+async def test_old_messages_come_in_once_and_a_conversation_goes_out_whole(server: TestServer) -> None:
+    old = [{"id": f"old-{n}", "from": "alice", "to": "bob", "text": f"text {n}", "ts": 1_000 + n} for n in range(5)]
+    lines = "".join(json.dumps(line) + "\n" for line in old)
+    for stored in ("stored 5", "stored 0"):
+        async with running("import_history.py", server, API_KEY=server.api_key) as process:
+            assert await ended(process, lines) == stored
+    name = await server.server().account("bob").direct("alice")
+    token = server.token("bob")
+    async with running("export_conversation.py", server, TOKEN=token, CONVERSATION=name) as process:
+        entries = [json.loads(line) for line in (await ended(process)).splitlines()]
+    assert [(entry["text"], entry["ts"]) for entry in entries] == [(line["text"], line["ts"]) for line in old]
+
+
+def test_every_example_is_short_and_run_by_a_test() -> None:
+    tests = "".join(file.read_text("utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py")))
+    for file in EXAMPLES:
+        assert len(file.read_text("utf-8").splitlines()) < LINES_MAX, file.name
+        assert file.name in tests, file.name
