@@ -7,13 +7,14 @@ ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench clean locks
+.PHONY: help setup run test test-all check torture bench clean locks
 
 help:
 	@echo "make run       start a node to try: tidings serve --dev        (ARGS='--port 9000')"
 	@echo "make test      the tests, without the long ones                (ARGS='-k unread')"
 	@echo "make check     lint, types, tidy and the tests: what CI runs"
 	@echo "make test-all  the long tests too"
+	@echo "make torture   an hour of faults against a Tidings of its own    (ARGS='--seconds 60 --seed 7')"
 	@echo "make bench     the benchmarks; results in bench/results/local"
 	@echo "make setup     the environment only: $(VENV), with the tidings command in it"
 	@echo "make clean     remove the environment and what tools left behind (never a node's data)"
@@ -40,10 +41,12 @@ run: setup
 	@exec $(BIN)/tidings serve --dev $(ARGS)
 
 test: setup
-	@echo "test: needs nothing but $(VENV); Valkey and SQLite are embedded; servers listen on loopback and unix sockets"
+	@tools/packages.sh
+	@echo "test: Valkey and SQLite are embedded; servers listen on loopback and unix sockets; what is missing is named"
 	@$(BIN)/python -m pytest -q -m "not long" $(ARGS)
 
 test-all: setup
+	@tools/packages.sh
 	@$(BIN)/python -m pytest -q $(ARGS)
 
 check: setup
@@ -51,6 +54,9 @@ check: setup
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/mypy --strict src
 	@$(MAKE) --no-print-directory test
+
+torture: setup
+	@$(BIN)/tidings torture --seconds 3600 --report torture.html $(ARGS)
 
 bench: $(VENV)/.ready-bench
 	@$(BIN)/python -m bench all $(ARGS)
@@ -63,8 +69,11 @@ locks: setup
 	@$(BIN)/python -m pip --disable-pip-version-check install -q pip-tools
 	@$(LOCK) -o requirements/run.txt pyproject.toml
 	@$(LOCK) --extra dev -c requirements/run.txt -o requirements/dev.txt pyproject.toml
+	@$(LOCK) --extra dynamodb --extra otel --extra push -c requirements/dev.txt -o requirements/image.txt pyproject.toml
+	@$(LOCK) --only-build-deps --build-deps-for wheel -c requirements/dev.txt -o requirements/build.txt pyproject.toml
 	@$(LOCK) --extra dev --extra bench -c requirements/dev.txt -o requirements/bench.txt pyproject.toml
+	@$(LOCK) -o requirements/s3.txt requirements/s3.in
 
 clean:
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) $(VENV)-s3 build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -141,15 +141,7 @@ class NodeProcess:
         self, method: str, path: str, body: Any = None, user_id: str = "u0", token: str | None = None
     ) -> tuple[int, Any]:
         """One REST request: status and decoded answer."""
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        try:
-            raw = None if body is None else json.dumps(body)
-            link.request(method, path, raw, {"Authorization": f"Bearer {token or self.token(user_id)}"})
-            answer = link.getresponse()
-            content = answer.read()
-            return answer.status, json.loads(content) if content else None
-        finally:
-            link.close()
+        return rest(self.port, method, path, body, token or self.token(user_id))
 
     def create_group(self, users: Sequence[str]) -> str:
         status, body = self.rest("POST", "/v1/conversations", {"kind": "group", "members": list(users)}, users[0])
@@ -164,6 +156,19 @@ class NodeProcess:
         with suppress(OSError, http.client.HTTPException):
             return self.rest("GET", "/readyz")[0] == 200
         return False
+
+
+def rest(port: int, method: str, path: str, body: Any, token: str) -> tuple[int, Any]:
+    """One REST request to whoever listens on the port: status and decoded answer."""
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        raw = None if body is None else json.dumps(body)
+        link.request(method, path, raw, {"Authorization": f"Bearer {token}"})
+        answer = link.getresponse()
+        content = answer.read()
+        return answer.status, json.loads(content) if content else None
+    finally:
+        link.close()
 
 
 def command(*words: str) -> list[str]:

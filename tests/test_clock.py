@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tidings.clock import Clock
+from tidings.clock import Clock, Dice
 
 
 def test_wall_time_is_in_milliseconds() -> None:
@@ -30,3 +30,8 @@ def test_fractions_are_spread_between_zero_and_one() -> None:
     fractions = [clock.random_fraction() for _ in range(2_000)]
     assert all(0 <= fraction < 1 for fraction in fractions)
     assert min(fractions) < 0.05 and max(fractions) > 0.95
+
+
+def test_the_same_seed_throws_the_same_dice() -> None:
+    assert [Dice("7").random() for _ in range(3)] == [Dice("7").random()] * 3
+    assert Dice("7").random() != Dice("8").random()

@@ -63,6 +63,7 @@ def test_every_setting_can_be_given_by_each_of_its_names(tmp_path: Path) -> None
         "auth.audience": "a",
         "push.preview": "true",
         "push.vapid_contact": "mailto:ops@chat.example",
+        "otel.endpoint": "http://127.0.0.1:4318",
     }
     for row in rows():
         if row.has("is_flag_only"):

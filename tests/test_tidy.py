@@ -15,7 +15,7 @@ import tidings
 from tests import tidy
 from tidings import wiring
 from tidings.stores import scripts as stubs
-from tidings.stores import scripts_push, scripts_routing, scripts_ticks
+from tidings.stores import scripts_archive, scripts_audit, scripts_push, scripts_routing, scripts_ticks
 from tidings.stores.keys import Keys
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -225,6 +225,8 @@ def stub_of(name: str) -> Callable[..., Any]:
         stubs.Scripts(Keys(), unread_cap=10, unread_ttl_s=60),
         scripts_ticks.TickScripts(Keys()),
         scripts_push.PushScripts(Keys()),
+        scripts_audit.AuditScripts(Keys()),
+        scripts_archive.ArchiveScripts(Keys()),
     ):
         if hasattr(owner, name):
             return cast(Callable[..., Any], getattr(owner, name))
@@ -248,7 +250,7 @@ def sample(parameter: inspect.Parameter) -> Any:
 
 
 def test_every_script_is_loaded_and_every_stub_has_a_script() -> None:
-    modules = (stubs, scripts_ticks, scripts_push, scripts_routing)
+    modules = (stubs, scripts_ticks, scripts_push, scripts_routing, scripts_audit, scripts_archive)
     assert sorted(name for module in modules for name in module.NAMES) == [file.stem for file in LUA]
     loaded = set(wiring.LUA)
     assert all(source in loaded for module in modules for source in module.SOURCES.values())

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tidings import __version__, config
+from tidings import __version__, cli_archive, cli_doctor, cli_limits, cli_restore, cli_top, cli_torture, config
 from tidings.cli_verb import Verb, checked, load, print_json, print_report
 from tidings.clock import Clock
 from tidings.config import Settings
@@ -266,3 +266,8 @@ VERBS: dict[str, Verb] = {
     "tables check": Verb("open the tables and report their version", lambda a: _tables(a, create=False)),
     "version": Verb("print the version", _version),
 }
+VERBS |= cli_doctor.VERBS | cli_top.VERBS
+VERBS |= cli_limits.VERBS
+VERBS |= cli_restore.VERBS
+VERBS |= cli_archive.VERBS
+VERBS |= cli_torture.VERBS

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 
 
@@ -25,3 +26,7 @@ class Clock:
     def random_fraction(self) -> float:
         """Uniform in [0, 1): for jitter."""
         return int.from_bytes(os.urandom(6), "big") / (1 << 48)
+
+
+class Dice(random.Random):
+    """Randomness that its seed repeats: for schedules and workloads that must be played again."""

@@ -40,6 +40,7 @@ class Auth:
     jwks_url: str | None = setting(None, values.web_url, "where the public keys of user tokens are", has_file=True)
     issuer: str | None = setting(None, values.text, "required `iss` of user tokens; unset = any")
     audience: str | None = setting(None, values.text, "required `aud` of user tokens; unset = any")
+    role_claim: str = setting("role", values.text, "the claim of a user token that names a role, for limits")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,7 @@ class Archive:
     after_days: int | None = setting(
         "30", values.days_or_off, "days until text moves to blobs; 0 = at once, off = never"
     )
+    every_s: int = setting("3600", values.whole(1, 86_400), "seconds between two looks for what to move, about")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,12 @@ class Log:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Otel:
+    endpoint: str | None = setting(None, values.web_url, "OTLP collector of traces: http://host:4318; unset = off")
+    every: int = setting("100", values.whole(1, 1_000_000), "one batch in so many is traced")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """The finished settings. `Settings()` is the defaults."""
 
@@ -126,6 +134,7 @@ class Settings:
     )
     node: Node = dataclasses.field(default_factory=Node)
     log: Log = dataclasses.field(default_factory=Log)
+    otel: Otel = dataclasses.field(default_factory=Otel)
     dev: bool = setting("false", values.flag, "open sign-in, on loopback only", is_flag_only=True)
 
 

@@ -17,6 +17,7 @@ EntryKind = Literal["message", "edit", "delete", "member", "void"]
 ConversationKind = Literal["direct", "group", "channel"]
 Role = Literal["owner", "admin", "member"]
 HistoryRule = Literal["joined", "all"]
+Scope = Literal["user", "role", "key"]
 MemberAction = Literal["added", "removed", "left", "role"]
 Ranges = tuple[tuple[int, int], ...]
 
@@ -68,6 +69,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     edit_seq: int | None = None  # the newest edit entry of this message: it alone still holds the text
     rev: int = 0
     s3_ref: str | None = None
+    is_unavailable: bool = False  # never stored: its text is in a segment that is damaged or lost
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,6 +257,18 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     avatar_url: str | None = None
     tokens_valid_after: int = 0  # ms: a token issued before is refused
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True):
+    """An exception to a rate limit: `count` requests of a class in any `window_s` seconds, for one user or key, or for
+    each of those who have the role."""
+
+    scope: Scope
+    name: str  # the user's id, the role, or the API key's name
+    class_name: str
+    count: int | None = None  # None: no limit at all; 0: nothing passes
+    window_s: int = 60
+    changed_ms: int = 0
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,9 +56,11 @@ async def open_node(settings: Settings, clock: Clock | None = None) -> AsyncIter
     async with open_core(settings, clock) as core:
         gateway = _gateway(core)
         await _bury_predecessor(core)
+        await core.limiting.start()
         await core.tending.start()
         core.due.start()
         core.notify.start()
+        core.cold.archiving.start()
         try:
             port = await _listen(gateway, settings)
             yield Node(core, gateway, port)
@@ -103,11 +105,14 @@ def _gateway(core: Core) -> GatewayServer:
         router=core.router,
         signals=core.signals,
         notify=core.notify,
+        audit=core.limiting.audit,
+        activity=core.limiting.activity,
+        overrides=core.limiting.overrides,
     )
     try:
         return build_gateway(
             GatewaySettings(
-                auth=AuthSettings(auth.secret, auth.jwks_url, auth.issuer, auth.audience),
+                auth=AuthSettings(auth.secret, auth.jwks_url, auth.issuer, auth.audience, auth.role_claim),
                 allowed_origins=settings.allowed_origins,
                 is_dev=settings.dev,
             ),
@@ -142,6 +147,7 @@ async def _readiness(core: Core) -> dict[str, str]:
         tables = "up"
     except (StoreError, TimeoutError):
         tables = "down"
+    core.metrics.store_up.labels("tables").set(float(tables == "up"))
     return {"tables": tables, "keyspace": "up" if core.keyspace.is_up() else "down"}
 
 
@@ -157,9 +163,12 @@ async def _leave(core: Core, gateway: GatewayServer) -> None:
     finally:
         await gateway.stop()
         await core.signals.close()
+        await core.limiting.stop()
+        await core.cold.archiving.stop()
         await core.due.stop()
         await core.notify.stop()
         await core.tending.stop()
+        await core.tracing.close()
 
 
 # --- what the command line calls ------------------------------------------------------------------

@@ -15,21 +15,25 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.config_values import SettingsError
-from tidings.stores import scripts, scripts_push, scripts_routing, scripts_ticks
+from tidings.stores import scripts, scripts_archive, scripts_audit, scripts_push, scripts_routing, scripts_ticks
+from tidings.stores.blobs_obstore import open_blobs
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace_embedded import EmbeddedValkey
 from tidings.stores.keyspace_folder import running_socket
 from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
 from tidings.stores.ports import Tables
+from tidings.stores.ports_archive import ArchiveTables, Blobs
+from tidings.stores.ports_limits import Overrides
 from tidings.stores.ports_push import Devices, Pending
+from tidings.stores.sqlite_archive import open_archive
 from tidings.stores.sqlite_devices import open_devices
-from tidings.stores.tables_sqlite import open_sqlite
+from tidings.stores.sqlite_overrides import open_overrides
+from tidings.stores.tables_sqlite import SqliteTables, open_sqlite
 from tidings.telemetry import Metrics
 
-LUA = tuple(
-    source for module in (scripts, scripts_ticks, scripts_push, scripts_routing) for source in module.SOURCES.values()
-)
+_MODULES = (scripts, scripts_ticks, scripts_push, scripts_routing, scripts_audit, scripts_archive)
+LUA = tuple(source for module in _MODULES for source in module.SOURCES.values())
 
 AnyKeyspace = SingleKeyspace | ClusterKeyspace
 
@@ -48,6 +52,9 @@ class Stores:
     keyspace: AnyKeyspace
     tables: Tables
     devices: DeviceTables
+    overrides: Overrides
+    archive: ArchiveTables
+    blobs: Blobs
     keys: Keys
 
 
@@ -61,8 +68,10 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
         open_any = open_cluster if is_cluster else open_keyspace
         keyspace: AnyKeyspace = await open_any(url, LUA, clock, metrics.keyspace_commands.inc)
         stack.push_async_callback(keyspace.close)
+        metrics.store_up.labels("keyspace").set_function(lambda: float(keyspace.is_up()))
         tables, devices = await open_tables(settings, clock, metrics)
         stack.push_async_callback(tables.close)
+        metrics.store_up.labels("tables").set(1)
         yield Stores(
             settings=settings,
             clock=clock,
@@ -70,6 +79,9 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
             keyspace=keyspace,
             tables=tables,
             devices=devices,
+            overrides=await _overrides(tables, clock),
+            archive=await _archive(tables, clock),
+            blobs=open_blobs(blobs_url(settings), clock),
             keys=Keys(prefix),
         )
 
@@ -118,6 +130,32 @@ async def _open_dynamodb(settings: Settings, clock: Clock, metrics: Metrics) -> 
         clock=clock,
     )
     return tables, DynamoDevices(tables.store)
+
+
+async def _overrides(tables: Tables, clock: Clock) -> Overrides:
+    """In the same place as the tables."""
+    if isinstance(tables, SqliteTables):
+        return await open_overrides(tables.reads, tables.writes, clock)
+    from tidings.stores.dynamodb_overrides import DynamoOverrides
+    from tidings.stores.tables_dynamodb import DynamoTables
+
+    assert isinstance(tables, DynamoTables)
+    return DynamoOverrides(tables.store)
+
+
+async def _archive(tables: Tables, clock: Clock) -> ArchiveTables:
+    """In the same place as the tables."""
+    if isinstance(tables, SqliteTables):
+        return await open_archive(tables.reads, tables.writes, clock)
+    from tidings.stores.dynamodb_archive import DynamoArchive
+    from tidings.stores.tables_dynamodb import DynamoTables
+
+    assert isinstance(tables, DynamoTables)
+    return DynamoArchive(tables.store)
+
+
+def blobs_url(settings: Settings) -> str:
+    return (settings.data / "blobs").absolute().as_uri() if settings.blobs == "file" else settings.blobs
 
 
 def sqlite_path(settings: Settings) -> Path:

@@ -32,11 +32,17 @@ TABLES = (
     "devices",
     "api_keys",
     "rate_overrides",
+    "archives",
+    "rechecks",
 )
+REPAIRS = ("row", "inbox", "open", "void")  # rows behind, inboxes with what was left, work of the dead, holes
 CLASSES = ("send", "read", "typing", "connect", "http")
 SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # up to the largest batch
 SECRET_WORDS = frozenset(("text", "content", "token", "secret", "password", "authorization", "preview", "api_key"))
+
+ARCHIVE_FAILURES = ("damaged", "missing", "failed")  # a segment, an object, a conversation or a whole pass
+ARCHIVE_SOURCES = ("blobs", "cache")
 
 C = TypeVar("C")
 K = TypeVar("K", bound="str | tuple[str, ...]")
@@ -131,6 +137,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self.connections = Gauge("tidings_connections", "Open WebSocket connections.", registry=registry)
+        self.store_up = Gauge("tidings_store_up", "1 while a store answers, by store.", ["store"], registry=registry)
         self.messages = self._counter("messages", "Messages stored and acknowledged for the first time.")
         self.deliveries = self._counter("deliveries", "Entries written to sockets of recipients.")
         self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
@@ -141,10 +148,11 @@ class Metrics:
         )
         self.rate_limited = self._labelled("rate_limited", "Requests refused, by limiter class.", "class", CLASSES)
         self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", ("inbox", "unread"))
-        self.repairs = self._labelled("repairs", "Rows or marks found wrong and put right.", "what", ("row", "unread"))
+        self.repairs = self._labelled("repairs", "What was found wrong and put right.", "what", REPAIRS)
         self.push: Children[tuple[str, str], Count] = self._counters(
             "push", "Pushes, by provider and outcome.", ["provider", "outcome"], known=()
         )
+        self.archive = self._archive()
         self.send_seconds = self._tally("send_seconds", "From a send's frame to its acknowledgement.", SECONDS)
         self.batch_size = self._tally("batch_size", "Entries in a batch of a lane.", SIZES)
         self.stage_seconds = self._stages()
@@ -165,6 +173,21 @@ class Metrics:
         family = Counter(f"tidings_{name}", about, labels, known)
         self.registry.register(family)
         return family.series
+
+    def _archive(self) -> dict[str, Count]:
+        """What the cold tier counts, by the names that it uses."""
+        failures = self._labelled("archive_failures", "What went wrong in the cold tier.", "what", ARCHIVE_FAILURES)
+        reads = self._labelled("archive_reads", "Segments that readers needed, by source.", "source", ARCHIVE_SOURCES)
+        return {
+            "messages": self._counter("archive_messages", "Messages whose text moved to blobs."),
+            "segments": self._counter("archive_segments", "Segments written and verified."),
+            "bytes": self._counter("archive_bytes", "Bytes of these segments."),
+            "rewrites": self._counter("archive_rewrites", "Segments written again without texts that are gone."),
+            "deletions": self._counter("archive_deletions", "Objects deleted because nothing refers to them."),
+            **{what: failures[what] for what in ARCHIVE_FAILURES},
+            "reads": reads["blobs"],
+            "cache_hits": reads["cache"],
+        }
 
     def _tally(self, name: str, about: str, bounds: Sequence[float]) -> Tally:
         histogram = Histogram(f"tidings_{name}", about, bounds)

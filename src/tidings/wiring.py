@@ -25,7 +25,7 @@ from tidings.messaging.history import History
 from tidings.messaging.holds import Holds
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.indexing import Indexing
-from tidings.messaging.limiter import Limit, Limiter
+from tidings.messaging.limiter import Limiter
 from tidings.messaging.notices import Notices
 from tidings.messaging.notify import Notify
 from tidings.messaging.numbering import Numbering
@@ -57,6 +57,9 @@ from tidings.stores.push_open import open_providers
 from tidings.stores.scripts import Scripts
 from tidings.stores.scripts_push import PushScripts
 from tidings.stores.scripts_ticks import TickScripts
+from tidings.wiring_archive import ColdTier
+from tidings.wiring_limits import Limiting
+from tidings.wiring_tracing import Tracing, open_tracing
 
 __all__ = ["LUA", "Core", "Stores", "build", "open_core"]
 
@@ -82,7 +85,12 @@ class Core:
         self.keyspace = stores.keyspace
         self.tables = stores.tables
         self.devices = stores.devices
+        self.overrides = stores.overrides
+        self.archive = stores.archive
+        self.blobs = stores.blobs
         self.keys = stores.keys
+        self.cold = ColdTier(stores)
+        self.limiting = Limiting(stores, self.scripts, self.hub.users)
         self.node_id = stores.settings.node.id
         self.epoch_changes = EpochChanges()
         stores.keyspace.on_epoch(self.epoch_changes.note)
@@ -129,7 +137,7 @@ class Core:
 
     @cached_property
     def slots(self) -> Slots:
-        return Slots(self.tables, self.clock, self._count_repair)
+        return Slots(self.cold.messages, self.clock, self._count_repair)
 
     @cached_property
     def rebuilds(self) -> Rebuilds:
@@ -187,12 +195,9 @@ class Core:
 
     # --- the pipeline ---------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def limiter(self) -> Limiter:
-        refused = self.metrics.rate_limited
-        return Limiter(
-            self.keyspace, self.scripts, self.clock, _limits(self.settings), lambda name, n: refused[name].inc(n)
-        )
+        return self.limiting.limiter
 
     @cached_property
     def indexing(self) -> Indexing:
@@ -248,6 +253,10 @@ class Core:
         )
 
     @cached_property
+    def tracing(self) -> Tracing:
+        return open_tracing(self.settings.otel, self.metrics, self.clock, self.node_id)
+
+    @cached_property
     def sends(self) -> Sends:
         holds = Holds()
         numbering = Numbering(self.keyspace, self.scripts, self.tables, self.access, self.clock, self.node_id)
@@ -264,7 +273,7 @@ class Core:
             messages=self.tables,
             conversations=self.tables,
             clock=self.clock,
-            measures=self.metrics,
+            measures=self.tracing.measures,
         )
 
     @cached_property
@@ -303,7 +312,7 @@ class Core:
             scripts=self.push_scripts,
             acks=Acks(self.keyspace, self.keys),
             devices=self.devices,
-            notices=Notices(self.access, self.tables, self.unread, has_preview=has_preview),
+            notices=Notices(self.access, self.cold.messages, self.tables, self.unread, has_preview=has_preview),
             providers=self.providers,
             clock=self.clock,
             node_id=self.node_id,
@@ -376,8 +385,3 @@ class EpochChanges:
 
     def note(self, old: str, new: str) -> None:
         self._count += 1
-
-
-def _limits(settings: Settings) -> dict[str, Limit | None]:
-    named = {name: getattr(settings.limits, name) for name in ("send", "read", "typing", "connect", "http")}
-    return {name: Limit(limit.count, limit.window_s) if limit else None for name, limit in named.items()}

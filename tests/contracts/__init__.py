@@ -17,7 +17,17 @@ import pytest
 from tidings.model import Entry, Head, Member, Row, digest_of
 from tidings.stores.ports import Group, Tables
 
-for _suite in ("messages", "conversations", "inboxes", "statuses", "accounts", "devices", "pending"):
+for _suite in (
+    "messages",
+    "conversations",
+    "inboxes",
+    "statuses",
+    "accounts",
+    "devices",
+    "pending",
+    "blobs",
+    "archives",
+):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 
 _numbers = itertools.count(1)

@@ -71,6 +71,14 @@ class Limiter:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.refused: set[str] = set()
+        self.roles: dict[str, str | None] = {}
+        self.key_payers: set[str] = set()  # names of keys that have a limit of their own
+
+    def know(self, user_id: str, role: str | None) -> None:
+        self.roles[user_id] = role
+
+    def payer(self, key_id: str, key_name: str, role: str, user_id: str | None) -> str:
+        return key_id if user_id is None or key_name in self.key_payers else user_id
 
     async def admit(self, class_name: str, user_id: str) -> Budget:
         self.asked.append((class_name, user_id))

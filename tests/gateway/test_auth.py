@@ -275,3 +275,30 @@ def test_a_minted_token_is_signed_with_the_secret() -> None:
     token = mint_token(SECRET, "alice", ttl_s=60, now_ms=1_500)
     claims = jwt.decode(token, OctKey.import_key(SECRET), algorithms=["HS256"]).claims
     assert claims == {"sub": "alice", "iat": 1.5, "exp": 61}
+
+
+@pytest.mark.parametrize(
+    ("claims", "role"),
+    [
+        ({"role": "bot"}, "bot"),
+        ({}, None),
+        ({"role": None}, None),
+        ({"role": 7}, None),
+        ({"role": "a{b}"}, None),
+        ({"role": ["bot"]}, None),
+        ({"tier": "gold"}, None),
+    ],
+)
+async def test_a_role_is_what_the_token_names_and_a_strange_one_is_none(claims: Any, role: str | None) -> None:
+    at = Setup()
+    now_s = at.clock.now_ms() // 1000
+    token = jwt.encode({"alg": "HS256"}, {"sub": "alice", "exp": now_s + 60, **claims}, OctKey.import_key(SECRET))
+    assert (await at.auth.identify(token)).role == role
+    assert (await at.auth.caller("GET", token, None, None)).user_role == role
+
+
+async def test_the_claim_that_names_a_role_is_a_setting() -> None:
+    clock = TestClock()
+    auth = Auth(AuthSettings(secret=SECRET, role_claim="tier"), Accounts(), clock)
+    claims = {"sub": "alice", "exp": clock.now_ms() // 1000 + 60, "tier": "gold", "role": "bot"}
+    assert (await auth.identify(jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET)))).role == "gold"

@@ -37,6 +37,11 @@ def test_a_message_has_all_its_keys_and_null_where_unused() -> None:
     }  # fmt: skip
 
 
+def test_only_a_message_that_cannot_be_read_says_so() -> None:
+    body = msgspec.to_builtins(message_of(entry(is_unavailable=True)))
+    assert list(body) == [*MESSAGE_KEYS, "unavailable"] and body["unavailable"] is True
+
+
 def test_the_time_of_a_message_is_the_senders_or_else_ours() -> None:
     assert message_of(entry(timestamp=5)).ts == 5
     assert message_of(entry()).ts == 1000

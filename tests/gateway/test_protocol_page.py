@@ -68,8 +68,9 @@ def test_every_server_frame_is_described_with_all_its_fields(frame: type[msgspec
 def test_an_inbox_row_and_an_entry_have_all_their_fields_on_the_page() -> None:
     inbox_row = PAGE.split("An **inbox row** is")[1].split("\n\n")[0]
     assert [name for name in InboxRowBody.__struct_fields__ if f"`{name}`" not in inbox_row] == []
-    (entry,) = examples(PAGE.split("## MESSAGE")[1].split("## The socket")[0])
-    assert list(entry) == list(MessageBody.__struct_fields__)
+    described = PAGE.split("## MESSAGE")[1].split("## The socket")[0]
+    (entry,) = examples(described)
+    assert [*entry, "unavailable"] == list(MessageBody.__struct_fields__) and '`"unavailable": true`' in described
     msgspec.convert(entry, MessageBody)
 
 

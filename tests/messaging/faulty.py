@@ -19,6 +19,7 @@ from tidings.config import Node, Settings
 from tidings.errors import Close, Problem, Throttled, Unavailable
 from tidings.messaging.drafts import Draft
 from tidings.model import Entry, Event, MessageNew, Sent
+from tidings.stores import scripts_audit
 from tidings.stores.calls import Call, plain
 from tidings.stores.ports import Group
 from tidings.stores.scripts import SOURCES
@@ -26,7 +27,10 @@ from tidings.wiring import Core, Stores
 
 Do = Callable[[], Awaitable[Any]]
 Fault = Callable[[Do], Awaitable[Any]]
-_NAMES = {hashlib.sha1(source.encode()).hexdigest().encode(): name for name, source in SOURCES.items()}
+_NAMES = {
+    hashlib.sha1(source.encode()).hexdigest().encode(): name
+    for name, source in (SOURCES | scripts_audit.SOURCES).items()
+}
 
 
 async def down(do: Do) -> Any:

@@ -58,7 +58,7 @@ class PostOffice:
         self.scripts = PushScripts(core.keys)
         self.acks = Acks(core.keyspace, core.keys)
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.notices = Notices(core.access, core.tables, core.unread, has_preview=False)
+        self.notices = Notices(core.access, core.tables, core.tables, core.unread, has_preview=False)
         self.grace_s = grace_s
         self.notify = self.worker("one")
         self.due = self.looker()

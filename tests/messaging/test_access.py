@@ -143,12 +143,12 @@ async def test_a_known_member_costs_one_keyspace_trip_and_no_table_read(a: Fault
     await a.send("alice", group, "m1")  # the counter exists from here on
     await a.core.access.authorize("bob", group, "read")
     a.keyspace.runs.clear()
-    before = a.core.metrics.rows_read["members"]._value.get()
+    before = a.core.metrics.rows_read["members"].value
     look = plain("x", b"PING")
     admitted = await a.core.access.authorize_beside("bob", group, "read", look)
     assert a.keyspace.runs == [["HMGET", "PING"]]
     assert (admitted.top, admitted.beside) == (1, [b"PONG"])
-    assert a.core.metrics.rows_read["members"]._value.get() == before
+    assert a.core.metrics.rows_read["members"].value == before
 
 
 async def test_beside_is_none_when_the_keyspace_does_not_answer(a: FaultyNode, group: str) -> None:

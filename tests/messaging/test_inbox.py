@@ -18,11 +18,11 @@ from tidings.wiring import Core
 
 
 def rows_read(core: Core, table: str = "conversations") -> int:
-    return int(core.metrics.rows_read[table]._value.get())
+    return int(core.metrics.rows_read[table].value)
 
 
 def repairs(core: Core, what: str) -> int:
-    return int(core.metrics.repairs[what]._value.get())
+    return int(core.metrics.repairs[what].value)
 
 
 def ids_of(page: InboxPage) -> list[str]:

@@ -43,7 +43,9 @@ async def test_a_group_is_named_and_so_is_the_sender(office: PostOffice) -> None
 
 async def test_the_text_is_there_only_where_previews_are_wanted(office: PostOffice) -> None:
     c, d = await office.create("alice", "bob", name="Crew"), await office.create("alice", "bob", kind="direct")
-    office.notices = Notices(office.core.access, office.core.tables, office.core.unread, has_preview=True)
+    office.notices = Notices(
+        office.core.access, office.core.tables, office.core.tables, office.core.unread, has_preview=True
+    )
     await office.send("alice", c, "line one\nline two " + "x" * 500)
     await office.send("alice", d, "hi")
     found = await content(office, "bob", c, 1)

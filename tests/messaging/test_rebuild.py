@@ -24,7 +24,7 @@ from tidings.wiring import Core
 
 
 def rebuilds(node: FaultyNode, what: str = "inbox") -> int:
-    return int(node.core.metrics.rebuilds[what]._value.get())
+    return int(node.core.metrics.rebuilds[what].value)
 
 
 async def forget(node: FaultyNode, user_id: str) -> None:

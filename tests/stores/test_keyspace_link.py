@@ -125,6 +125,26 @@ async def test_a_replica_is_refused(start: Start) -> None:
     assert "it is a replica" in await open_refusal(replica.url)
 
 
+async def test_a_visit_talks_to_any_server_and_a_glance_is_one_exchange_of_it(start: Start) -> None:
+    server = start("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--requirepass", "right")
+    link = Link(parse_address(f"unix://:right@{server.socket}"), (), Clock(), lambda n: None)
+    wire = await link.visit()
+    assert (await wire.send([plain("", "PING")])).answers == [b"PONG"] and not link.is_up
+    wire.cut("done")
+    assert (await link.glance([plain("", "PING")])).answers == [b"PONG"]
+    wrong = Link(parse_address(f"unix://:wrong@{server.socket}"), (), Clock(), lambda n: None)
+    assert "wrong user or password" in str(await refusal(wrong.visit()))
+
+
+async def test_a_visit_to_a_server_that_says_nothing_is_given_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyspace_link, "KEYSPACE_CONNECT_S", 0.05)
+    server = start()
+    server.pause()
+    link = Link(parse_address(server.url), (), Clock(), lambda n: None)
+    assert "no answer within" in str(await refusal(link.visit()))
+    server.resume()
+
+
 async def test_a_script_that_does_not_compile_is_refused_at_the_start(start: Start) -> None:
     link = Link(parse_address(start().url), ("#!lua\nreturn (",), Clock(), lambda commands: None)
     assert "a script was refused" in str(await refusal(link.open()))

@@ -91,7 +91,7 @@ def test_every_connection_is_durable_and_distrusts_the_schema(path: Path) -> Non
 @pytest.mark.parametrize(
     ("table", "value", "other_names"),
     [
-        ("messages", Entry, {"text": "content", "member": "content"}),
+        ("messages", Entry, {"text": "content", "member": "content", "is_unavailable": "content"}),
         ("conversation_heads", Head, {}),
         ("members", Member, {}),
         ("conversations", Row, {}),

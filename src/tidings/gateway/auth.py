@@ -44,6 +44,7 @@ class AuthSettings:
     jwks_url: str | None = None
     issuer: str | None = None
     audience: str | None = None
+    role_claim: str = "role"  # the claim that names a user's role, for overrides of limits
 
     def check(self) -> None:
         """Raises ValueError with the one line that the operator reads."""
@@ -59,6 +60,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     user_id: str
     expires_ms: int
     issued_ms: float | None
+    role: str | None = None  # as the token names it, if it does
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +69,9 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     user_id: str | None
     role: str | None
     budget_id: str  # whose rate limit it is
+    user_role: str | None = None  # as the user's token names it
+    key_name: str | None = None  # of a server
+    key_id: str = ""  # whose rate limit it is if the key has one of its own
 
 
 class Remembered(Generic[V]):
@@ -178,7 +183,9 @@ class Auth:
         if not isinstance(user_id, str) or not is_id(user_id):
             raise ValueError("not a user id")
         issued_ms = _seconds(claims["iat"]) * 1000 if "iat" in claims else None
-        return Identity(user_id, int(_seconds(claims["exp"]) * 1000), issued_ms)
+        role = claims.get(settings.role_claim)
+        is_named = isinstance(role, str) and is_id(role)
+        return Identity(user_id, int(_seconds(claims["exp"]) * 1000), issued_ms, role if is_named else None)
 
     # --- REST callers ---
 
@@ -189,7 +196,7 @@ class Auth:
         if bearer is None:
             raise Unauthorized()
         identity = await self.identify(bearer)
-        return Caller(identity.user_id, None, identity.user_id)
+        return Caller(identity.user_id, None, identity.user_id, identity.role)
 
     async def _server(self, method: str, api_key: str, user_id: str | None) -> Caller:
         key_hash = hash_api_key(api_key)
@@ -199,7 +206,8 @@ class Auth:
             raise Unauthorized()
         if key.role != "admin" and method not in ("GET", "HEAD"):
             raise Forbidden("this key may only read")
-        return Caller(user_id, key.role, user_id or "key-" + key_hash[:32])
+        key_id = "key-" + key_hash[:32]
+        return Caller(user_id, key.role, user_id or key_id, key_name=key.name, key_id=key_id)
 
 
 def hash_api_key(api_key: str) -> str:

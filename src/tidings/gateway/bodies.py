@@ -7,14 +7,13 @@ The same answers travel over the WebSocket inside `ok`. MESSAGE has all its keys
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import MEMBERS_MAX, NAME_CHARS_MAX, URL_CHARS_MAX
 from tidings.gateway.protocol import Anchor, Cursor, Id, Limit, MessageId, Millis, Seq, Seqs
-from tidings.gateway.usecases import Budget
 from tidings.model import (
     ConversationKind,
     Entry,
@@ -31,6 +30,9 @@ from tidings.model import (
     Sent,
     Totals,
 )
+
+if TYPE_CHECKING:  # the client's SDK reads these structs too, and needs nothing of the server for it
+    from tidings.gateway.usecases import Budget
 
 Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
@@ -137,6 +139,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     edited_at: int | None
     target_seq: int | None
     member: MemberEntryBody | None
+    unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
 
 
 class HistoryBody(msgspec.Struct, frozen=True):
@@ -286,6 +289,7 @@ def message_of(entry: Entry) -> MessageBody:
         entry.edited_ms,
         entry.target_seq,
         MemberEntryBody(change.action, change.user_ids, change.role) if change is not None else None,
+        True if entry.is_unavailable else UNSET,
     )
 
 

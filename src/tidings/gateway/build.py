@@ -13,9 +13,11 @@ from tidings.gateway.http import HttpApp
 from tidings.gateway.http_accounts import AccountRoutes
 from tidings.gateway.http_conversations import ConversationRoutes
 from tidings.gateway.http_inbox import InboxRoutes
+from tidings.gateway.http_limits import LimitRoutes
 from tidings.gateway.http_messages import MessageRoutes
 from tidings.gateway.http_pages import MetricsPage, PageRoutes, Readiness
 from tidings.gateway.http_presence import PresenceRoutes
+from tidings.gateway.http_web import WebRoutes
 from tidings.gateway.openapi import openapi_of
 from tidings.gateway.routes import Route
 from tidings.gateway.server import GatewayServer
@@ -46,17 +48,18 @@ def build_gateway(
     connections = Connections(auth, cases, accounts, clock, on_connections)
     dev_secret = settings.auth.secret if settings.is_dev else None
     pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page)
-    account_routes = AccountRoutes(accounts, auth, clock, connections.revoke, dev_secret)
-    routes = [*pages.routes(), *account_routes.routes(), *_use_case_routes(cases), *more_routes]
+    account_routes = AccountRoutes(accounts, auth, clock, connections.revoke, dev_secret, cases.audit)
+    routes = [*pages.routes(), *WebRoutes().routes(), *account_routes.routes(), *_use_case_routes(cases), *more_routes]
     pages.publish(openapi_of(routes), asyncapi_of())
     allowed = frozenset(settings.allowed_origins)
-    app = HttpApp(routes, auth, cases.limiter, clock, allowed)
+    app = HttpApp(routes, auth, cases.limiter, clock, allowed, connections.refusals, cases.activity)
     return GatewayServer(app, connections, auth, allowed, clock)
 
 
 def _use_case_routes(cases: UseCases) -> list[Route]:
     return [
         *InboxRoutes(cases.inbox, cases.unread, cases.limiter).routes(),
+        *(LimitRoutes(cases.overrides, cases.audit).routes() if cases.overrides is not None else ()),
         *ConversationRoutes(cases.directory).routes(),
         *MessageRoutes(cases.history, cases.sends, cases.unread, cases.receipts).routes(),
         *(PresenceRoutes(cases.signals).routes() if cases.signals is not None else ()),

@@ -21,6 +21,7 @@ from tidings.bounds import (
     IDLE_S,
     IN_FLIGHT_PER_SOCKET_MAX,
     PING_INTERVAL_S,
+    PRESENCE_BURST_MAX,
     RESUME_HELD_MAX,
 )
 from tidings.clock import Clock
@@ -116,8 +117,9 @@ class Connection:
                 socket.send(frame)
 
     def _hold(self, event: Event) -> None:
+        """Who is online is held too, or a client that watches while it resumes would never be told."""
         assert self._held is not None
-        if not is_droppable(event):
+        if not is_droppable(event) or len(self._held) < PRESENCE_BURST_MAX:
             self._held.append(event)
             if len(self._held) > RESUME_HELD_MAX:
                 self.close(Close.SLOW)
@@ -284,13 +286,24 @@ class Connection:
 
     def _begin(self) -> None:
         self._in_flight += 1
-        if self._in_flight >= IN_FLIGHT_PER_SOCKET_MAX:
+        if self._in_flight >= IN_FLIGHT_PER_SOCKET_MAX or self._dispatch.refusals.is_hot(self.user_id):
             self._hold_input()
 
     def _finish(self, answer: bytes | None) -> None:
         self._in_flight -= 1
         self._send(answer)
-        if self._waiting is not None and self.is_welcome and self._in_flight <= IN_FLIGHT_PER_SOCKET_MAX // 2:
+        if self.is_welcome and (self._waiting is not None or self._dispatch.refusals.is_over(self.user_id)):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """If there is room. Who is refused too often waits for the next turn, and is then heard one by one."""
+        refusals = self._dispatch.refusals
+        if refusals.is_over(self.user_id) and self._is_open():
+            self._hold_input()
+            refusals.at_next_turn(self._go_on)
+            return
+        most = 0 if refusals.is_hot(self.user_id) else IN_FLIGHT_PER_SOCKET_MAX // 2
+        if self._waiting is not None and self._in_flight <= most:
             self._release_input()
 
     @property

@@ -18,6 +18,7 @@ from tidings.gateway.auth import Auth
 from tidings.gateway.connection import Connection
 from tidings.gateway.dispatch import Dispatch
 from tidings.gateway.frames import Draining, EventEncoder, encode_frame
+from tidings.gateway.refusals import Refusals
 from tidings.gateway.sockets import Flusher, Socket
 from tidings.gateway.usecases import UseCases
 from tidings.gateway.welcome import Welcome
@@ -41,10 +42,11 @@ class Connections:
         self._cases = cases
         self._clock = clock
         self._on_count = on_count
-        self._dispatch = Dispatch(cases, clock)
+        self.refusals = Refusals(cases.audit)
+        self._dispatch = Dispatch(cases, clock, self.refusals)
         self._encoder = EventEncoder()
         self._flusher = Flusher()
-        self._welcome = Welcome(auth, cases, accounts, clock)
+        self._welcome = Welcome(auth, cases, accounts, clock, self.refusals)
         self.is_draining = False
         self._all: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,9 +81,14 @@ class Connections:
         await self._welcome.carry_out(connection, frame)
 
     async def refresh(self, connection: Connection, token: str) -> None:
-        identity = await self._auth.identify(token)
-        if identity.user_id != connection.user_id:
-            raise Unauthorized()
+        try:
+            identity = await self._auth.identify(token)
+            if identity.user_id != connection.user_id:
+                raise Unauthorized()
+        except Unauthorized:
+            self.refusals.sign_in_failed("ws")
+            raise
+        self._cases.limiter.know(identity.user_id, identity.role)
         connection.expires_ms = identity.expires_ms
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

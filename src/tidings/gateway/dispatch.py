@@ -17,10 +17,11 @@ import structlog
 
 from tidings.bounds import PAGE_MAX
 from tidings.clock import Clock
-from tidings.errors import Internal, Problem, StoreError, StoreUnavailable
+from tidings.errors import Internal, Problem, RateLimited, StoreError, StoreUnavailable
 from tidings.gateway import protocol
 from tidings.gateway.bodies import history_of, inbox_of, read_state_of, sent_of
 from tidings.gateway.frames import encode_error, encode_ok
+from tidings.gateway.refusals import Refusals
 from tidings.gateway.usecases import UseCases
 from tidings.messaging.drafts import Draft
 from tidings.model import Sent
@@ -48,8 +49,9 @@ def problem_of(error: Exception, clock: Clock) -> Problem:
 class Dispatch:
     """Frames of connected users. Stateless: who asks is an argument."""
 
-    def __init__(self, cases: UseCases, clock: Clock) -> None:
+    def __init__(self, cases: UseCases, clock: Clock, refusals: Refusals | None = None) -> None:
         self._cases = cases
+        self.refusals = refusals or Refusals(cases.audit)
         self._clock = clock
         self._rows: dict[type, tuple[str, Callable[[Outbound, Any], Coroutine[Any, Any, Body]]]] = {
             protocol.Read: ("read", self._read),
@@ -70,7 +72,7 @@ class Dispatch:
                 text=frame.text,
                 timestamp=frame.ts,
                 origin=outbound.connection_id,
-                reply=partial(_answer_send, answer, frame.id),
+                reply=partial(self._answer_send, answer, outbound.user_id, frame.id),
             )
         )
 
@@ -80,7 +82,11 @@ class Dispatch:
 
     async def deliver(self, outbound: Outbound, acks: dict[str, int]) -> None:
         """Acknowledgements of one or several frames, folded together by the connection."""
-        await self._cases.limiter.admit("read", outbound.user_id)
+        try:
+            await self._cases.limiter.admit("read", outbound.user_id)
+        except RateLimited as problem:
+            self.refusals.note(outbound.user_id, problem)
+            raise
         self._cases.receipts.delivered(outbound.user_id, acks, outbound.connection_id)
         if self._cases.notify is not None:
             self._cases.notify.acknowledged(outbound.user_id, outbound.device, acks)
@@ -95,11 +101,19 @@ class Dispatch:
             await self._cases.limiter.admit(class_name, outbound.user_id)
             return _ok(frame.id, await run(outbound, frame))
         except Exception as error:
+            self.refusals.note(outbound.user_id, error)
             return self.refuse(frame.id, error)
 
     def refuse(self, frame_id: int | None, error: Exception) -> bytes | None:
         problem = problem_of(error, self._clock)
         return encode_error(frame_id, problem) if frame_id is not None else None
+
+    def _answer_send(self, answer: Answer, user_id: str, frame_id: int | None, result: Sent | Problem) -> None:
+        if isinstance(result, Sent):
+            answer(encode_ok(frame_id, sent_of(result)) if frame_id is not None else None)
+        else:
+            self.refusals.note(user_id, result)
+            answer(encode_error(frame_id, result) if frame_id is not None else None)
 
     async def _read(self, outbound: Outbound, frame: protocol.Read) -> Body:
         state = await self._cases.unread.mark_read(
@@ -149,12 +163,3 @@ class Dispatch:
 
 def _ok(frame_id: int | None, body: Body) -> bytes | None:
     return encode_ok(frame_id, body) if frame_id is not None else None
-
-
-def _answer_send(answer: Answer, frame_id: int | None, result: Sent | Problem) -> None:
-    if frame_id is None:
-        answer(None)
-    elif isinstance(result, Sent):
-        answer(encode_ok(frame_id, sent_of(result)))
-    else:
-        answer(encode_error(frame_id, result))

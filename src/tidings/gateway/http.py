@@ -19,8 +19,9 @@ from tidings.gateway.auth import Auth, Caller
 from tidings.gateway.bodies import ErrorBody, ErrorFacts
 from tidings.gateway.dispatch import problem_of
 from tidings.gateway.protocol import refusal_of
+from tidings.gateway.refusals import Refusals
 from tidings.gateway.routes import Reply, Request, Route, Router
-from tidings.gateway.usecases import Limiter
+from tidings.gateway.usecases import Activity, Limiter
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -44,8 +45,17 @@ _encode = msgspec.json.Encoder().encode
 
 class HttpApp:
     def __init__(
-        self, routes: Sequence[Route], auth: Auth, limiter: Limiter, clock: Clock, allowed_origins: frozenset[str]
+        self,
+        routes: Sequence[Route],
+        auth: Auth,
+        limiter: Limiter,
+        clock: Clock,
+        allowed_origins: frozenset[str],
+        refusals: Refusals | None = None,
+        activity: Activity | None = None,
     ) -> None:
+        self._refusals = refusals or Refusals()
+        self._activity = activity
         self._router = Router(routes)
         self._auth = auth
         self._limiter = limiter
@@ -79,11 +89,26 @@ class HttpApp:
         if route.access == "open":
             return await self._run(route, params, NOBODY, scope, receive)
         caller = await self._caller(method, scope["headers"])
-        if route.method == "GET":
-            read = self._run(route, params, caller, scope, receive)
-            return await self._limiter.admit_beside("http", caller.budget_id, read)
-        await self._limiter.admit("http", caller.budget_id)
-        return await self._run(route, params, caller, scope, receive)
+        budget_id = self._payer(caller)
+        try:
+            if route.method == "GET":
+                read = self._run(route, params, caller, scope, receive)
+                return await self._limiter.admit_beside("http", budget_id, read)
+            await self._limiter.admit("http", budget_id)
+            return await self._run(route, params, caller, scope, receive)
+        except RateLimited as problem:
+            is_http = problem.class_name == "http"
+            await self._refusals.answer_slowly(budget_id if is_http else caller.budget_id, problem)
+            raise
+
+    def _payer(self, caller: Caller) -> str:
+        """Whose budget it is on; who it is, is known from here on."""
+        if caller.key_name is not None and caller.role is not None:
+            return self._limiter.payer(caller.key_id, caller.key_name, caller.role, caller.user_id)
+        self._limiter.know(caller.budget_id, caller.user_role)
+        if self._activity is not None:
+            self._activity.note(caller.budget_id)
+        return caller.budget_id
 
     async def _run(
         self, route: Route, params: tuple[str, ...], caller: Caller, scope: Scope, receive: Receive
@@ -108,7 +133,11 @@ class HttpApp:
                 api_key = value.decode("latin-1")
             elif name == b"x-user-id":
                 user_id = value.decode("latin-1")
-        return await self._auth.caller(method, bearer, api_key, user_id)
+        try:
+            return await self._auth.caller(method, bearer, api_key, user_id)
+        except Unauthorized:
+            self._refusals.sign_in_failed("http")
+            raise
 
     async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
         if route.body is None:

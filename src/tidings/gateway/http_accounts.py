@@ -11,6 +11,7 @@ from tidings.gateway.auth import Auth, mint_token
 from tidings.gateway.bodies import ProfileBody, ProfilePut, RevokedBody, TokenBody, TokenRequest
 from tidings.gateway.routes import Reply, Request, Route
 from tidings.gateway.upgrade import is_origin_allowed
+from tidings.gateway.usecases import Audit
 from tidings.model import User
 from tidings.stores.ports import Accounts
 
@@ -29,7 +30,9 @@ class AccountRoutes:
         clock: Clock,
         revoke: Callable[[str], None],
         dev_secret: str | None,
+        audit: Audit | None = None,
     ) -> None:
+        self._audit = audit
         self._accounts = accounts
         self._auth = auth
         self._clock = clock
@@ -103,6 +106,8 @@ class AccountRoutes:
             User(user_id=user_id, name=user.name, avatar_url=user.avatar_url, tokens_valid_after=now_ms)
         )
         self._revoke(user_id)
+        if self._audit is not None:
+            self._audit.revoked(user_id, request.caller.key_name or "")
         return Reply(200, RevokedBody(user_id, now_ms))
 
     async def dev_token(self, request: Request) -> Reply:

@@ -46,7 +46,9 @@ class InboxRoutes:
                 errors=("not_found",),
             ),
             Route("GET", "/v1/unread", self.totals, "The badge", answer=TotalsBody),
-            Route("GET", "/v1/rate_limits", self.budgets, "What is left of each budget", answer=RateLimitsBody),
+            Route(
+                "GET", "/v1/rate_limits", self.budgets, "What is left of each budget", "profile", answer=RateLimitsBody
+            ),
         ]
 
     async def page(self, request: Request) -> Reply:
@@ -65,4 +67,5 @@ class InboxRoutes:
         return Reply(200, totals_of(await self._unread.totals(request.user_id)))
 
     async def budgets(self, request: Request) -> Reply:
-        return Reply(200, rate_limits_of(await self._limiter.budgets(request.user_id)))
+        """Of the user; of a server that acts for nobody, its own."""
+        return Reply(200, rate_limits_of(await self._limiter.budgets(request.caller.budget_id)))

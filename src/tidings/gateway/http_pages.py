@@ -1,4 +1,4 @@
-"""Routes without a caller: health, readiness, metrics, the API's own description, and the pages of web/.
+"""Routes without a caller: health, readiness, metrics, and the API's own description as documents and as a page.
 
 Files are read once at the start; a path names an entry of that table, never a file.
 """
@@ -13,6 +13,7 @@ import msgspec
 
 from tidings.errors import NotFound
 from tidings.gateway.bodies import HealthBody
+from tidings.gateway.docs_page import docs_page
 from tidings.gateway.routes import Reply, Request, Route
 
 CONTENT_TYPES = {
@@ -49,13 +50,16 @@ class PageRoutes:
             Route("GET", "/openapi.json", self.document, "This description", "open"),
             Route("GET", "/asyncapi.json", self.document_of_frames, "The WebSocket's description", "open"),
             Route("GET", "/docs", self.docs, "This description as a page", "open"),
-            Route("GET", "/", self.index, "Where everything is", "open"),
             Route("GET", "/assets/{name}", self.asset, "A file of the pages", "open", errors=("not_found",)),
         ]
 
     def publish(self, openapi: dict[str, Any], asyncapi: dict[str, Any]) -> None:
         """The documents describe all routes, these among them, so they come last."""
-        self._documents = {"openapi": msgspec.json.encode(openapi), "asyncapi": msgspec.json.encode(asyncapi)}
+        self._documents = {
+            "openapi": msgspec.json.encode(openapi),
+            "asyncapi": msgspec.json.encode(asyncapi),
+            "docs": docs_page(openapi, asyncapi),
+        }
 
     async def healthz(self, request: Request) -> Reply:
         return Reply(200, HealthBody("ok"))
@@ -77,10 +81,7 @@ class PageRoutes:
         return Reply(200, self._documents["asyncapi"])
 
     async def docs(self, request: Request) -> Reply:
-        return self._file("docs.html")
-
-    async def index(self, request: Request) -> Reply:
-        return self._file("index.html")
+        return Reply(200, self._documents["docs"], CONTENT_TYPES["html"])
 
     async def asset(self, request: Request) -> Reply:
         return self._file(request.params[0])

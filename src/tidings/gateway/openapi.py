@@ -21,6 +21,22 @@ from tidings.gateway.routes import Route
 Document = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
+_MESSAGES = "/v1/conversations/{conversation_id}/"
+_TAGS = (  # the first whose path begins so
+    ("/v1/inbox", "Inbox"),
+    ("/v1/unread", "Inbox"),
+    (_MESSAGES + "messages", "Messages"),
+    (_MESSAGES + "read", "Messages"),
+    (_MESSAGES + "unread", "Messages"),
+    ("/v1/conversations", "Conversations"),
+    ("/v1/users", "People"),
+    ("/v1/presence", "People"),
+    ("/v1/devices", "Devices"),
+    ("/v1/dev/", "Development"),
+    ("/v1/", "Operation"),
+    ("/admin", "Operation"),
+    ("/", "Node"),
+)
 _CALLER_ERRORS = ("unauthorized", "rate_limited")
 _STORE_ERRORS = ("internal", "unavailable")
 _SECURITY: dict[str, list[Document]] = {
@@ -39,6 +55,7 @@ def openapi_of(routes: Sequence[Route]) -> Document:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tidings", "version": __version__, "license": {"name": "Apache-2.0"}},
+        "tags": [{"name": name} for name in dict.fromkeys(name for _, name in _TAGS)],
         "paths": paths,
         "components": {
             "schemas": components,
@@ -60,6 +77,7 @@ def _types_of(routes: Sequence[Route]) -> list[Any]:
 
 def _operation(route: Route, components: Document) -> Document:
     operation: Document = {
+        "tags": [next(name for start, name in _TAGS if route.path.startswith(start))],
         "summary": route.summary,
         "operationId": _operation_id(route),
         "security": _SECURITY[route.access],
@@ -97,7 +115,7 @@ def _query_parameters(route: Route, components: Document) -> list[Document]:
 def _responses(route: Route) -> Document:
     responses: Document = {}
     for status in route.statuses:
-        response: Document = {"description": "done" if status < 300 else "not ready"}
+        response: Document = {"description": "done" if status < 400 else "not ready"}
         if route.answer is not None:
             response["content"] = _json(route.answer)
         responses[str(status)] = response

@@ -20,6 +20,7 @@ from tidings.model import (
     InboxItem,
     InboxPage,
     Member,
+    Override,
     Presence,
     ReadState,
     Role,
@@ -160,9 +161,32 @@ class Budget(Protocol):
 
 
 class Limiter(Protocol):
+    def know(self, user_id: str, role: str | None) -> None: ...
+    def payer(self, key_id: str, key_name: str, role: str, user_id: str | None) -> str: ...
     async def admit(self, class_name: str, user_id: str) -> Budget: ...
     async def admit_beside(self, class_name: str, user_id: str, read: Coroutine[Any, Any, T]) -> T: ...
     async def budgets(self, user_id: str) -> Mapping[str, Budget]: ...
+
+
+class Overrides(Protocol):
+    """Exceptions to the limits."""
+
+    async def all(self) -> Sequence[Override]: ...
+    async def put(self, scope: str, name: str, class_name: str, *, count: int | None, window_s: int) -> Override: ...
+    async def remove(self, scope: str, name: str, class_name: str) -> None: ...
+
+
+class Audit(Protocol):
+    """What an operator may want to know. None of it blocks."""
+
+    def rejected(self, class_name: str, user_id: str, count: int = 1) -> None: ...
+    def sign_in_failed(self, way: str) -> None: ...
+    def revoked(self, user_id: str, by: str) -> None: ...
+    def acted(self, action: str, by: str, *, user_id: str = "-", detail: str = "") -> None: ...
+
+
+class Activity(Protocol):
+    def note(self, user_id: str) -> None: ...
 
 
 class Resume(Protocol):
@@ -198,3 +222,6 @@ class UseCases:
     router: Router | None = None  # without it a revocation closes sockets of this node only
     signals: Signals | None = None  # without it typing and watch are taken and nobody hears of them
     notify: Notify | None = None  # without it nobody is pushed to, so nothing is noted per device
+    audit: Audit | None = None  # without it nobody keeps who was refused
+    activity: Activity | None = None  # without it nobody counts who was there
+    overrides: Overrides | None = None  # without it everybody has the limits of the settings

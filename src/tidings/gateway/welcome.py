@@ -18,6 +18,7 @@ from tidings.gateway.auth import Auth, Identity
 from tidings.gateway.connection import Connection
 from tidings.gateway.dispatch import log, problem_of
 from tidings.gateway.frames import Hello, encode_frame
+from tidings.gateway.refusals import Refusals
 from tidings.gateway.usecases import UseCases
 from tidings.model import Totals
 from tidings.stores.ports import Accounts
@@ -26,7 +27,10 @@ PROTOCOL_VERSION = 1
 
 
 class Welcome:
-    def __init__(self, auth: Auth, cases: UseCases, accounts: Accounts, clock: Clock) -> None:
+    def __init__(
+        self, auth: Auth, cases: UseCases, accounts: Accounts, clock: Clock, refusals: Refusals | None = None
+    ) -> None:
+        self._refusals = refusals or Refusals(cases.audit)
         self._auth = auth
         self._cases = cases
         self._accounts = accounts
@@ -35,21 +39,32 @@ class Welcome:
         self._turns = asyncio.Semaphore(CONNECTS_MAX)
 
     async def carry_out(self, connection: Connection, frame: protocol.Connect) -> None:
+        user_id = ""
         try:
             identity = await self._auth.identify(frame.token)
+            user_id = identity.user_id
             async with self._turns, asyncio.timeout(HANDSHAKE_S):
                 hello = await self._prepare(connection, frame, identity)
         except Exception as error:
             problem = StoreUnavailable() if isinstance(error, TimeoutError) else problem_of(error, self._clock)
+            self._note(user_id, problem)
             connection.turn_away(frame.id, problem, _close_code(problem))
             return
         if connection.is_attached:  # else the client left meanwhile
             if self._cases.signals is not None:
                 self._cases.signals.came(connection)
+            if self._cases.activity is not None:
+                self._cases.activity.note(connection.user_id)
             is_resuming = bool(frame.resume) or frame.since is not None
             connection.greet(hello, self._catch_up(connection, frame) if is_resuming else None)
 
+    def _note(self, user_id: str, problem: Problem) -> None:
+        self._refusals.note(user_id, problem)
+        if isinstance(problem, Unauthorized):
+            self._refusals.sign_in_failed("ws")
+
     async def _prepare(self, connection: Connection, frame: protocol.Connect, identity: Identity) -> bytes:
+        self._cases.limiter.know(identity.user_id, identity.role)
         await self._cases.limiter.admit("connect", identity.user_id)
         self._attach(connection, identity, frame.device)
         if self._cases.registry is not None:

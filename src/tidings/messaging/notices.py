@@ -21,7 +21,7 @@ from tidings.stores.ports import Accounts, Conversations, Inboxes, Messages, Sta
 BADGE_COLLAPSE_ID = "badge"  # of a notice without a conversation; conversation ids of our own making are longer
 
 
-class Tables(Messages, Conversations, Inboxes, Statuses, Accounts, Protocol):
+class Tables(Conversations, Inboxes, Statuses, Accounts, Protocol):
     """What is read to say something true."""
 
 
@@ -39,8 +39,11 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notices:
-    def __init__(self, access: Access, tables: Tables, badges: Badges, *, has_preview: bool) -> None:
+    def __init__(
+        self, access: Access, messages: Messages, tables: Tables, badges: Badges, *, has_preview: bool
+    ) -> None:
         self._access = access
+        self._messages = messages
         self._tables = tables
         self._badges = badges
         self._has_preview = has_preview
@@ -77,7 +80,7 @@ class Notices:
         """The message, if it is one that this user may be told of."""
         if job.seq_no <= roster.visible_after(job.user_id):
             return None
-        found = await self._tables.page(
+        found = await self._messages.page(
             job.conversation_id, after=job.seq_no - 1, before=job.seq_no + 1, limit=1, newest_first=False
         )
         if not found or found[0].kind != "message" or found[0].is_deleted or found[0].sender_id == job.user_id:

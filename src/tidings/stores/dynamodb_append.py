@@ -90,7 +90,7 @@ async def _until_decided(store: Store, group: Group, attempt: Attempt) -> Refuse
 def _parts(group: Group) -> Iterator[tuple[int, Group]]:
     """Each with the position where it begins. Nearly always there is one."""
     rewrites = {rewrite.target_seq: rewrite for rewrite in group.rewrites}
-    costs = [1 + has_dedupe(entry) + 3 * (entry.target_seq in rewrites) for entry in group.entries]
+    costs = [1 + has_dedupe(entry) + 6 * (entry.target_seq in rewrites) for entry in group.entries]
     others = 1 + len(group.members) + len(group.rows_added) + len(group.rows_removed)
     if sum(costs) + others <= bounds.DYNAMODB_TRANSACTION_ITEMS_MAX:
         yield 0, group

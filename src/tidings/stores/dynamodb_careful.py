@@ -14,6 +14,7 @@ from tidings.model import Entry, Head, Row
 from tidings.stores.dynamodb_calls import Op, Store, assign, check, delete, put, update
 from tidings.stores.dynamodb_heads import EXISTS
 from tidings.stores.dynamodb_items import (
+    attributes,
     content_of,
     entry_of,
     head_key,
@@ -30,6 +31,7 @@ from tidings.stores.dynamodb_items import (
 from tidings.stores.dynamodb_known import AGAIN, GONE, Verdict, finish, is_same, known_of, put_entry, refuse
 from tidings.stores.dynamodb_wire import Canceled, Item
 from tidings.stores.ports import Group, Known, Refused, Rewrite, preview_of
+from tidings.stores.ports_archive import Recheck
 
 Rows = Mapping[int, Entry]  # seq_no -> what is there
 _FLAGS = ("muted", "pinned", "archived")  # the user's own: never overwritten by a put
@@ -98,6 +100,7 @@ def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head, now_ms:
         yield from put_entry(entry, now_ms)
     for rewrite in group.rewrites:
         yield from _rewrite(group.conversation_id, rewrite, rows)
+    yield from _rechecks(group, rows, now_ms)
     for member in group.members:
         yield put("members", member_key(member.conversation_id, member.user_id), to_item(member))
     for row in group.rows_added:
@@ -110,11 +113,9 @@ def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head, now_ms:
 def _rewrite(conversation_id: str, rewrite: Rewrite, rows: Rows) -> Iterator[Op]:
     """The target gets its new text, or none; whatever still holds an earlier text of it loses it."""
     target = rows[rewrite.target_seq]
-    for seq_no in {rewrite.wipe_seq, target.edit_seq} - {rewrite.target_seq, rewrite.edit_seq}:
-        if seq_no is not None and seq_no in rows:
-            key, rev = message_key(conversation_id, seq_no), rows[seq_no].rev
-            change, held = assign({"rev": rev + 1, "content": None, "s3_ref": None})
-            yield update("messages", key, change, held | values(seen=rev), "#rev = :seen")
+    for seq_no in _wiped(rewrite, rows):
+        change, held = assign({"rev": rows[seq_no].rev + 1, "content": None, "s3_ref": None})
+        yield _update_seen(conversation_id, rows[seq_no], change, held)
     change, held = assign(
         {
             "content": content_of(None if rewrite.is_deleted else rewrite.text),
@@ -125,8 +126,34 @@ def _rewrite(conversation_id: str, rewrite: Rewrite, rows: Rows) -> Iterator[Op]
             "s3_ref": None,
         }
     )
-    key = message_key(conversation_id, rewrite.target_seq)
-    yield update("messages", key, change, held | values(seen=rewrite.expected_rev), "#rev = :seen")
+    yield _update_seen(conversation_id, target, change, held)
+
+
+def _wiped(rewrite: Rewrite, rows: Rows) -> list[int]:
+    """Edit entries that hold an earlier text."""
+    earlier = {rewrite.wipe_seq, rows[rewrite.target_seq].edit_seq} - {rewrite.target_seq, rewrite.edit_seq}
+    return [seq_no for seq_no in earlier if seq_no is not None and seq_no in rows]
+
+
+def _update_seen(conversation_id: str, row: Entry, change: str, held: Item) -> Op:
+    """Only if it is as it was seen. Archived meanwhile is a change too: then its segment must be rewritten."""
+    condition, seen = "#rev = :seen", values(seen=row.rev)
+    if row.s3_ref is None:
+        condition += " AND attribute_not_exists(#s3_ref)"
+    else:
+        condition += " AND #s3_ref = :seen_ref"
+        seen |= values(seen_ref=row.s3_ref)
+    return update("messages", message_key(conversation_id, row.seq_no), change, held | seen, condition)
+
+
+def _rechecks(group: Group, rows: Rows, now_ms: int) -> Iterator[Op]:
+    """What the segments still hold must go: whoever rewrites them is told in the same commit, each once."""
+    changed = [seq_no for rewrite in group.rewrites for seq_no in (rewrite.target_seq, *_wiped(rewrite, rows))]
+    for s3_ref in sorted({rows[seq_no].s3_ref or "" for seq_no in changed} - {""}):
+        mark = f"{group.entries[0].seq_no}.{now_ms}"  # of another commit it is another
+        yield put_recheck(
+            Recheck(conversation_id=group.conversation_id, s3_ref=s3_ref, why="rewritten", mark=mark, since_ms=now_ms)
+        )
 
 
 def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Iterator[Op]:
@@ -160,3 +187,8 @@ def put_row(row: Row) -> Op:
     for flag in _FLAGS:
         change = change.replace(f"#{flag} = :{flag}", f"#{flag} = if_not_exists(#{flag}, :{flag})")
     return update("conversations", row_key(row.user_id, row.conversation_id), change, held)
+
+
+def put_recheck(recheck: Recheck) -> Op:
+    key = attributes(conversation_id=recheck.conversation_id, s3_ref=recheck.s3_ref)
+    return put("rechecks", key, to_item(recheck))

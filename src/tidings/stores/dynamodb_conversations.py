@@ -15,7 +15,7 @@ from tidings.errors import Missing, StoreError, Unavailable
 from tidings.model import Head, Member, Row
 from tidings.stores import dynamodb_calls as calls
 from tidings.stores.dynamodb_calls import Op, Store, assign, put, remove, update
-from tidings.stores.dynamodb_careful import put_row
+from tidings.stores.dynamodb_careful import put_recheck, put_row
 from tidings.stores.dynamodb_heads import EXISTS
 from tidings.stores.dynamodb_items import (
     attributes,
@@ -33,6 +33,7 @@ from tidings.stores.dynamodb_items import (
     values,
 )
 from tidings.stores.dynamodb_wire import Canceled, ConditionFailed, Item
+from tidings.stores.ports_archive import EVERY_SEGMENT, Recheck
 
 _NEW = "attribute_not_exists(#conversation_id)"
 _OF = "#conversation_id = :conversation_id"
@@ -145,6 +146,7 @@ async def rename(store: Store, conversation_id: str, *, name: str | None, avatar
 async def delete(store: Store, conversation_id: str) -> None:
     of_it = values(conversation_id=conversation_id)
     await store.write(_mark_deleted(store, conversation_id))
+    await store.write(_recheck_all(store, conversation_id))
     people = [plain(item["user_id"]) for item in await store.all(store.query("members", _OF, of_it, only="#user_id"))]
     await store.delete_many("conversations", [row_key(user_id, conversation_id) for user_id in people])
     read_by = await store.all(store.query("message_status", _OF, of_it, only="#user_id"))
@@ -156,6 +158,14 @@ async def delete(store: Store, conversation_id: str) -> None:
             return  # somebody who took us for dead has finished it, and may have created it anew
     await store.delete_many("members", [member_key(conversation_id, user_id) for user_id in people])
     await remove(store, calls.delete("conversation_heads", head_key(conversation_id), "attribute_not_exists(#head)"))
+
+
+def _recheck_all(store: Store, conversation_id: str) -> Op:
+    """What it has in the cold tier goes too. Told before the log is gone, so that a crash forgets nothing."""
+    mark, now_ms = store.clock.random_id(8), store.clock.now_ms()
+    return put_recheck(
+        Recheck(conversation_id=conversation_id, s3_ref=EVERY_SEGMENT, why="deleted", mark=mark, since_ms=now_ms)
+    )
 
 
 def _mark_deleted(store: Store, conversation_id: str, condition: str = "") -> Op:

@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_content = msgspec.json.Decoder(Content).decode
 _decode_ranges = msgspec.json.Decoder(Ranges).decode
 _NO_CONTENT = Content()
-_ENTRY = tuple(field for field in Entry.__struct_fields__ if field not in ("text", "member"))
+_ENTRY = tuple(field for field in Entry.__struct_fields__ if field not in ("text", "member", "is_unavailable"))
 _DEFAULTS: dict[str, Any] = {"is_deleted": False}  # of an entry: not worth an attribute in nearly every row
 
 

@@ -168,3 +168,11 @@ async def store_epoch(store: Store, clock: Clock) -> str:
         except ConditionFailed:
             continue  # by somebody else, or by a try of ours that was not answered
     raise Throttled("the store's epoch comes and goes")
+
+
+async def renew_epoch(store: Store, clock: Clock) -> str:
+    """For tables that were put back from a copy: numbers from after it count no more."""
+    epoch = clock.random_id()
+    key = attributes(key="store_epoch")
+    await store.write(put("meta", key, key | attributes(value=epoch)))
+    return epoch

@@ -15,6 +15,8 @@ class Keys:
         self.prefix = prefix
         self.nodes = f"{prefix}nodes"  # zset node -> lease expiry ms; each node renews itself
         self.push_dead = f"{prefix}push:dead"  # stream of jobs that were given up. MAXLEN ~ PUSH_DEAD_MAX
+        self.archive = f"{prefix}archive"  # string: the archiver that leads. TTL ARCHIVE_LEASE_S
+        self.archive_swept = f"{prefix}archive:swept"  # string: who lists all objects this time. TTL ARCHIVE_SWEEP_S
         self._inbox = prefix + "inbox:{"
         self._mark = prefix + "mark:{"
         self._unread = prefix + "unread:{"
@@ -56,6 +58,10 @@ class Keys:
         """hash: device:conversation -> the seq it has or was told of, device -> the badge it shows. TTL ACKS_TTL_S."""
         return f"{self.prefix}acks:{{{user_id}}}"
 
+    def days(self, user_id: str) -> str:
+        """bitmap: one bit per day since 1 January 2025, set when the user was there. TTL DAYS_TTL_S."""
+        return f"{self.prefix}days:{{{user_id}}}"
+
     # one conversation: one slot
     def conv(self, conversation_id: str) -> str:
         """hash: seq, at, epoch, members_seq, and open:<node> -> the seq range that node has under way."""
@@ -95,6 +101,27 @@ class Keys:
         """stream of push jobs with the consumer group `notify`. MAXLEN ~ PUSH_JOBS_MAX; finished jobs are deleted."""
         return f"{self.prefix}push:{{{shard}}}"
 
+    def audit(self, shard: int) -> str:
+        """stream of audit events with the consumer group `fold`. MAXLEN ~ AUDIT_ENTRIES_MAX; TTL AUDIT_TTL_S."""
+        return f"{self.prefix}audit:{{{shard}}}"
+
+    def audit_dead(self, shard: int) -> str:
+        """stream of audit entries that no worker could count. MAXLEN ~ AUDIT_DEAD_MAX; TTL AUDIT_TTL_S."""
+        return f"{self.prefix}audit_dead:{{{shard}}}"
+
+    def audit_sums(self, shard: int, minute: int) -> str:
+        """hash: kind:class:user -> how many in this minute; `:folds` counts its changes. TTL AUDIT_SUMS_TTL_S."""
+        return f"{self.prefix}audit_sums:{{{shard}}}:{minute}"
+
+    def audit_flush(self, shard: int, node_id: str) -> str:
+        """string: the token of what the node appended last. TTL AUDIT_FLUSH_TTL_S."""
+        return f"{self.prefix}audit_flush:{{{shard}}}:{node_id}"
+
     def push_later(self, shard: int) -> str:
         """zset: push job -> when to try again, ms."""
         return f"{self.prefix}later:{{{shard}}}"
+
+    # everybody: one slot, so that several days can be counted together
+    def active(self, day: str) -> str:
+        """hyperloglog of the users who were there on a day, such as 20261115. TTL ACTIVE_TTL_S."""
+        return f"{self.prefix}active:{{all}}:{day}"

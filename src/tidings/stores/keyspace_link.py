@@ -138,17 +138,30 @@ class Link:
         return self._wire.send(calls) if self._wire is not None else None
 
     async def glance(self, calls: Sequence[Call[Any]]) -> Run:
-        """One exchange over a connection of its own, whatever the server is: a replica knows its cluster too."""
-        wire = Wire(self.label, self._count, self._lose)
+        """One exchange over a connection of its own."""
+        wire = await self.visit()
         try:
             async with asyncio.timeout(KEYSPACE_CONNECT_S):
-                await dial(self.address, wire)
-                await self._sign_in(wire)
                 return await wire.send(calls)
         except TimeoutError:
             raise Unavailable(f"{self.label}: no answer within {KEYSPACE_CONNECT_S:g} s") from None
         finally:
             wire.cut("it was only asked once")
+
+    async def visit(self) -> Wire:
+        """A connection of its own, signed in, whatever the server is: a replica knows its cluster too, and one that
+        evicts can still be asked why. The caller cuts it."""
+        wire = Wire(self.label, self._count, self._lose)
+        try:
+            async with asyncio.timeout(KEYSPACE_CONNECT_S):
+                await dial(self.address, wire)
+                await self._sign_in(wire)
+        except BaseException as error:
+            wire.cut("given up")
+            if isinstance(error, TimeoutError):
+                raise Unavailable(f"{self.label}: no answer within {KEYSPACE_CONNECT_S:g} s") from None
+            raise
+        return wire
 
     async def mend(self, calls: Sequence[Call[Any]], run: Run) -> None:
         """Load the scripts and repeat the calls that missed them; the other calls of the run happened already."""

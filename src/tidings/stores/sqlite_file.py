@@ -19,7 +19,7 @@ from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: the cold tier; an older Tidings would show archived messages without their text
 
 _LOOK_S = 0.001  # between two looks at a lock; a commit takes about as long
 _PAUSE_S = 0.01  # between two attempts at a lock that SQLite does not wait for by itself
@@ -109,6 +109,8 @@ def _epoch_of(connection: apsw.Connection, path: Path, clock: Clock) -> str:
             raise Unavailable(f"{path} is an SQLite database, but not one of Tidings")
         meta = {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM meta")}
         _check_version(path, int(meta["schema_version"]))
+        if int(meta["schema_version"]) < SCHEMA_VERSION:
+            _upgrade(connection)
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -117,8 +119,20 @@ def _epoch_of(connection: apsw.Connection, path: Path, clock: Clock) -> str:
     return meta["store_epoch"]
 
 
+def _schema() -> str:
+    return files("tidings.stores").joinpath("tables_sqlite.sql").read_text("utf-8")
+
+
+def _upgrade(connection: apsw.Connection) -> None:
+    """So far later versions only added tables: those that are missing are made."""
+    connection.execute(
+        _schema().replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS").replace("INDEX", "INDEX IF NOT EXISTS")
+    )
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (str(SCHEMA_VERSION),))
+
+
 def _create_tables(connection: apsw.Connection, clock: Clock) -> None:
-    connection.execute(files("tidings.stores").joinpath("tables_sqlite.sql").read_text("utf-8"))
+    connection.execute(_schema())
     connection.execute(
         "INSERT INTO meta (key, value) VALUES ('schema_version', ?), ('store_epoch', ?)",
         (str(SCHEMA_VERSION), clock.random_id()),

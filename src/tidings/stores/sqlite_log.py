@@ -60,6 +60,12 @@ _REWRITE = """
     WHERE conversation_id = ? AND seq_no = ?
 """
 _WIPE = "UPDATE messages SET content = NULL, rev = rev + 1, s3_ref = NULL WHERE conversation_id = ? AND seq_no = ?"
+# What the segment still holds must go: whoever rewrites it is told in the same commit.
+_RECHECK = """
+    INSERT OR REPLACE INTO rechecks (conversation_id, s3_ref, why, mark, since_ms)
+    SELECT conversation_id, s3_ref, 'rewritten', lower(hex(randomblob(8))), CAST(unixepoch('subsec') * 1000 AS INTEGER)
+    FROM messages WHERE conversation_id = ? AND seq_no = ? AND s3_ref IS NOT NULL
+"""
 _SHOW = "UPDATE conversation_heads SET preview = ? WHERE conversation_id = ? AND last_seq = ?"
 _MEMBERS_SEQ = "UPDATE conversation_heads SET members_seq = max(members_seq, ?) WHERE conversation_id = ?"
 _NEWEST_FIRST = f"""
@@ -167,9 +173,11 @@ def _rewrite(hop: Hop, conversation_id: str, rewrite: Rewrite) -> None:
     """The target gets its new text, or none; whatever still holds an earlier text of it loses it."""
     (_, earlier_seq) = hop.rows("messages", _REV, (conversation_id, rewrite.target_seq))[0]
     for seq_no in {rewrite.wipe_seq, earlier_seq} - {None, rewrite.target_seq, rewrite.edit_seq}:
+        hop.write("rechecks", _RECHECK, (conversation_id, seq_no))
         hop.write("messages", _WIPE, (conversation_id, seq_no))
+    hop.write("rechecks", _RECHECK, (conversation_id, rewrite.target_seq))
     text = None if rewrite.is_deleted else rewrite.text
-    values = (_content(text, None), rewrite.is_deleted, rewrite.edited_ms, rewrite.edit_seq)
+    values = (content_of(text, None), rewrite.is_deleted, rewrite.edited_ms, rewrite.edit_seq)
     hop.write("messages", _REWRITE, (*values, conversation_id, rewrite.target_seq))
     hop.write("conversation_heads", _SHOW, (preview_of(text), conversation_id, rewrite.target_seq))
 
@@ -225,11 +233,11 @@ def _values(entry: Entry) -> tuple[Any, ...]:
         entry.edit_seq,
         entry.rev,
         entry.s3_ref,
-        _content(entry.text, entry.member),
+        content_of(entry.text, entry.member),
     )
 
 
-def _content(text: str | None, member: MemberChange | None) -> bytes | None:
+def content_of(text: str | None, member: MemberChange | None) -> bytes | None:
     return None if text is None and member is None else _encode_content(Content(text, member))
 
 

@@ -56,6 +56,17 @@ async def check_tables(url: str, clock: Clock | None = None) -> list[str]:
     return await dynamodb_schema.check(place_of(url), clock or Clock())
 
 
+async def renew_epoch(url: str, clock: Clock) -> str:
+    """Another epoch for tables that were put back from a copy."""
+    tables = await open_dynamodb(
+        url, count_read=lambda *_: None, count_write=lambda *_: None, count_units=lambda *_: None, clock=clock
+    )
+    try:
+        return await dynamodb_statuses.renew_epoch(tables.store, clock)
+    finally:
+        await tables.close()
+
+
 class DynamoTables:
     """All ports over one prefix. Each method's promises are written in ports.py."""
 

@@ -85,6 +85,22 @@ CREATE TABLE message_status (
   PRIMARY KEY (conversation_id, user_id)
 ) STRICT, WITHOUT ROWID;
 
+-- The cold tier: how far each conversation has been archived, and which segments must be looked at again.
+CREATE TABLE archives (
+  conversation_id TEXT    NOT NULL PRIMARY KEY,
+  archived_seq    INTEGER NOT NULL,
+  next_ms         INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE rechecks (
+  conversation_id TEXT    NOT NULL,
+  s3_ref          TEXT    NOT NULL,
+  why             TEXT    NOT NULL,
+  mark            TEXT    NOT NULL,
+  since_ms        INTEGER NOT NULL,
+  PRIMARY KEY (conversation_id, s3_ref)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE users (
   user_id            TEXT    NOT NULL PRIMARY KEY,
   name               TEXT,

@@ -1,0 +1,61 @@
+"""The contract of the archive on DynamoDB Local, and moves that are throttled or not answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.contracts import log
+from tests.contracts.archives import REF, ArchivesContract, edited, rechecks_of, texts, to
+from tests.dynamodb_local import DynamoLocal
+from tests.stores.dynamo import Once, faults
+from tidings.stores.dynamodb_archive import DynamoArchive
+from tidings.stores.dynamodb_calls import Op
+from tidings.stores.ports import Tables
+from tidings.stores.tables_dynamodb import DynamoTables
+
+
+@pytest.fixture
+def tables(dynamo: DynamoTables) -> Tables:
+    return dynamo
+
+
+@pytest.fixture
+def archive(dynamo: DynamoTables) -> DynamoArchive:
+    return DynamoArchive(dynamo.store)
+
+
+class TestArchives(ArchivesContract): ...
+
+
+@pytest.mark.parametrize("kind", ["lost", "throttled", "conflict"])
+async def test_a_move_in_trouble_is_done_once(
+    archive: DynamoArchive, tables: Tables, dynamodb: DynamoLocal, kind: str
+) -> None:
+    id_ = await texts(tables, "one", "two")
+    fence = await archive.take_fence()
+    fault = Once(kind, "TransactWriteItems")
+    with faults(dynamodb, fault):
+        assert await archive.move(fence, id_, to(REF, *await log(tables, id_))) == {1, 2}
+    assert fault.left == 0
+    assert [row.s3_ref for row in await log(tables, id_)] == [REF, REF]
+
+
+async def test_an_edit_notices_that_its_target_was_archived_after_it_looked(
+    archive: DynamoArchive, dynamo: DynamoTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = await texts(dynamo, "old")
+    (seen,) = await log(dynamo, id_)
+    fence, transact = await archive.take_fence(), dynamo.store.transact
+
+    async def late(ops: Sequence[Op]) -> None:
+        """Between the look and the commit of the edit."""
+        monkeypatch.setattr(dynamo.store, "transact", transact)
+        assert await archive.move(fence, id_, to(REF, seen)) == {1}
+        await transact(ops)
+
+    monkeypatch.setattr(dynamo.store, "transact", late)
+    assert await dynamo.append([edited(seen, 2)]) == [None]
+    assert [(row.text, row.s3_ref) for row in await log(dynamo, id_)] == [("new", None), ("new", None)]
+    assert [one.s3_ref for one in await rechecks_of(archive, id_)] == [REF]
