@@ -1,0 +1,83 @@
+// What can be done with a conversation and with a message: the two menus and what stands behind their entries.
+
+import { ask } from './dialogs.js';
+import { openMenu } from './menu.js';
+import { showMembers, showReceipts } from './people.js';
+
+/** @param thread { conversation, head, composer, client, find(), leave(), tell(error) } */
+export function conversationMenu(thread, button) {
+  const { conversation, head } = thread;
+  const run = (promise) => promise.catch((error) => thread.tell(error));
+  const unread = lastOfOthers(conversation);
+  openMenu(button, 'Conversation', [
+    { icon: 'people', label: 'Members', run: () => members(thread) },
+    unread ? { icon: 'unread', label: 'Mark unread', run: () => markUnread(thread, unread.seq) } : null,
+    conversation.muted
+      ? { icon: 'bell', label: 'Unmute', run: () => run(conversation.mute(false)) }
+      : { icon: 'muted', label: 'Mute', run: () => run(conversation.mute(true)) },
+    conversation.pinned
+      ? { icon: 'pin', label: 'Unpin', run: () => run(conversation.pin(false)) }
+      : { icon: 'pin', label: 'Pin to the top', run: () => run(conversation.pin(true)) },
+    head.kind === 'direct' ? null : { icon: 'leave', label: 'Leave', isHarsh: true, run: () => leave(thread) },
+  ]);
+}
+
+export const members = ({ client, conversation, head }) => showMembers(client, conversation, head.title);
+
+export function messageMenu(thread, button, message) {
+  const { conversation } = thread;
+  const isStored = message.seq !== null;
+  const isWhole = !message.deleted && message.text !== null;
+  const mayDelete = isStored && isWhole && (message.mine || isLead(thread));
+  const all = [
+    [message.state === 'failed', 'send', 'Try again', () => retry(thread, message)],
+    [isWhole, 'check', 'Copy text', () => copy(thread, message.text)],
+    [isStored && message.mine, 'people', 'Who has read it', () => showReceipts(conversation, message)],
+    [isStored && message.mine && isWhole, 'pencil', 'Edit', () => thread.composer.edit(message)],
+    [isStored && !message.mine, 'unread', 'Mark unread from here', () => markUnread(thread, message.seq)],
+    [mayDelete, 'trash', 'Delete for everyone', () => remove(thread, message)],
+    [!isStored, 'trash', 'Discard', () => conversation.discard(message.messageId)],
+  ];
+  const offered = all.filter(([isOffered]) => isOffered);
+  const items = offered.map(([, name, label, run]) => ({ icon: name, label, run, isHarsh: name === 'trash' }));
+  openMenu(button, 'Message', items);
+}
+
+/** Whether it worked is said by its row. */
+export const retry = (thread, message) => thread.conversation.retry(message.messageId).catch(() => {});
+
+function isLead({ client, head }) {
+  const role = head.details?.members.find((one) => one.userId === client.userId)?.role;
+  return head.kind !== 'direct' && (role === 'owner' || role === 'admin');
+}
+
+const lastOfOthers = ({ messages }) =>
+  messages.findLast((one) => !one.mine && one.kind === 'message' && one.seq !== null);
+
+/** An open conversation at its end is read; so one leaves it, and what was marked stays marked. */
+async function markUnread(thread, seq) {
+  const { conversation } = thread;
+  thread.leave();
+  await conversation.markUnread(seq).catch((error) => thread.tell(error));
+}
+
+function leave(thread) {
+  const { conversation } = thread;
+  ask('Leave the conversation', `You will not see what comes in ${thread.head.title}.`, 'Leave', async () => {
+    await conversation.leave();
+    thread.leave();
+  });
+}
+
+function remove({ conversation }, message) {
+  const text = 'Its text is removed for everyone, everywhere.';
+  ask('Delete the message', text, 'Delete', () => conversation.delete(message.seq));
+}
+
+async function copy(thread, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch (error) {
+    thread.tell(error);
+  }
+}

@@ -1,0 +1,122 @@
+// Where one writes: Enter sends, Shift+Enter is a new line, ArrowUp in an empty field edits one's last message.
+// What was begun is kept per conversation, also over a reload.
+
+import { round } from './controls.js';
+import { el } from './dom.js';
+import { icon } from './icons.js';
+
+const TEXT_BYTES_MAX = 16_384; // the server's limit
+const HEIGHT_PX_MAX = 176;
+const encoder = new TextEncoder();
+
+export class Composer {
+  /** @param on { send(text), edit(message, text), editLast(), typed() } */
+  constructor(on) {
+    this.on = on;
+    this._draftKey = null;
+    this._edited = null;
+    this._note = el('p.composer-note', { role: 'alert', hidden: true });
+    this._editText = el('span');
+    this._editBar = el('div.editing', { hidden: true }, icon('pencil'), this._editText,
+      round('Stop editing', 'close', () => this.stopEditing()));
+    this.field = el('textarea', {
+      rows: 1, placeholder: 'Message', 'aria-label': 'Message', dir: 'auto', autocomplete: 'off', enterkeyhint: 'send',
+      oninput: () => this._typed(), onkeydown: (event) => this._key(event),
+    });
+    this._button = el('button.send', { type: 'submit', 'aria-label': 'Send', disabled: true }, icon('send'));
+    const form = el('form.composer', { onsubmit: (event) => this._submit(event) }, this.field, this._button);
+    this.element = el('div', null, this._editBar, this._note, form);
+  }
+
+  /** Another conversation: its draft. */
+  use(draftKey) {
+    this.stopEditing();
+    this._draftKey = draftKey;
+    this._fill(this._stored());
+  }
+
+  focus() {
+    this.field.focus({ preventScroll: true });
+  }
+
+  edit(message) {
+    this._edited = message;
+    this._editBar.hidden = false;
+    this._editText.textContent = 'Editing a message';
+    this._fill(message.text ?? '');
+    this.focus();
+  }
+
+  stopEditing() {
+    if (this._edited === null) return false;
+    this._edited = null;
+    this._editBar.hidden = true;
+    this._fill(this._stored());
+    return true;
+  }
+
+  get isEditing() {
+    return this._edited !== null;
+  }
+
+  _fill(text) {
+    this.field.value = text;
+    this._fit();
+  }
+
+  _typed() {
+    this._fit();
+    if (this._edited !== null) return;
+    this._store(this.field.value);
+    if (this.field.value.trim()) this.on.typed();
+  }
+
+  _fit() {
+    this._button.disabled = !this.field.value.trim();
+    const isLong = encoder.encode(this.field.value).length > TEXT_BYTES_MAX;
+    this._complain(isLong ? 'This is longer than one message may be (16 KiB).' : '');
+    this.field.style.height = 'auto';
+    this.field.style.height = `${Math.min(HEIGHT_PX_MAX, this.field.scrollHeight + 2)}px`;
+    this.field.style.overflowY = this.field.scrollHeight > HEIGHT_PX_MAX ? 'auto' : 'hidden';
+  }
+
+  _complain(text) {
+    this._note.hidden = !text;
+    if (this._note.textContent !== text) this._note.textContent = text;
+  }
+
+  _key(event) {
+    if (event.isComposing) return;
+    if (event.key === 'Enter' && !event.shiftKey && !event.altKey) this._submit(event);
+    else if (event.key === 'ArrowUp' && !event.altKey && this.field.value === '') this.on.editLast();
+  }
+
+  _submit(event) {
+    event.preventDefault();
+    const text = this.field.value.trim();
+    if (!text || !this._note.hidden) return;
+    const edited = this._edited;
+    this._store('');
+    if (edited === null) this.on.send(text);
+    else if (text !== edited.text) this.on.edit(edited, text);
+    if (!this.stopEditing()) this._fill('');
+    this.focus();
+  }
+
+  _stored() {
+    try {
+      return localStorage.getItem(this._draftKey) ?? '';
+    } catch {
+      return '';
+    }
+  }
+
+  _store(text) {
+    try {
+      if (text) localStorage.setItem(this._draftKey, text);
+      else localStorage.removeItem(this._draftKey);
+    } catch {
+      // A draft that cannot be kept is still in the field.
+    }
+  }
+}

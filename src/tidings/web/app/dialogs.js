@@ -1,0 +1,65 @@
+// Dialogs: a frame with a title and a close button, a question, and a line that says what went wrong.
+// The browser's own <dialog> keeps focus inside and gives it back.
+
+import { round } from './controls.js';
+import { el } from './dom.js';
+
+let nextId = 1;
+
+/** Opens at once; `close()` ends it. Its body is what is given. */
+export function openDialog(title, ...body) {
+  const id = `dialog-${nextId++}`;
+  const close = () => dialog.close();
+  const head = el('header.dialog-head', null,
+    el('h2', { id, dir: 'auto' }, title),
+    round('Close', 'close', close));
+  const dialog = el('dialog', { 'aria-labelledby': id }, head, el('div.dialog-body', { tabindex: -1 }, ...body));
+  dialog.addEventListener('close', () => dialog.remove());
+  dialog.addEventListener('click', (event) => {
+    if (event.target === dialog) close();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/** A question with one way to go on. */
+export function ask(title, text, action, run) {
+  const fault = faultLine();
+  const goOn = async () => {
+    if (await fault.guard(run)) dialog.close();
+  };
+  const dialog = openDialog(title, el('p', null, text), fault.line,
+    el('div.dialog-foot', null,
+      el('button.plain', { type: 'button', onclick: () => dialog.close() }, 'Cancel'),
+      el('button.danger', { type: 'button', onclick: goOn }, action)));
+  return dialog;
+}
+
+/** Where a dialog says what went wrong; `guard` runs something and answers whether it went well. */
+export function faultLine() {
+  const line = el('p.fault', { role: 'alert' });
+  const guard = async (run) => {
+    line.textContent = '';
+    try {
+      await run();
+      return true;
+    } catch (error) {
+      line.textContent = sentenceOf(error);
+      return false;
+    }
+  };
+  return { line, guard };
+}
+
+const SENTENCES = {
+  not_found: 'There is no such person or conversation.',
+  forbidden: 'You may not do this here.',
+  too_large: 'That is too long, or too many.',
+  rate_limited: 'Too fast: try again in a moment.',
+  unavailable: 'The server cannot do this just now. Try again.',
+  disconnected: 'There is no connection just now.',
+  timeout: 'The server did not answer in time.',
+};
+
+export const sentenceOf = (error) => SENTENCES[error.code] ?? error.message;

@@ -1,0 +1,100 @@
+// The head of a conversation: who it is with, whether they are there or typing, and what can be done with it.
+
+import { avatarOf } from './avatar.js';
+import { round } from './controls.js';
+import { el, setText } from './dom.js';
+import { lastSeenOf, listOf, plural, typingOf } from './format.js';
+import { icon } from './icons.js';
+import { titleOf } from './inbox.js';
+
+export class ThreadHead {
+  /** @param on { back(), find(), members(), menu(button) } */
+  constructor(client, on) {
+    this.client = client;
+    this.conversation = null;
+    this.details = null;
+    this._picture = el('span');
+    this._name = el('span.thread-name', { dir: 'auto' });
+    this._mute = el('span.thread-mute', { hidden: true }, icon('muted'), el('span.quiet', null, 'Muted'));
+    this._state = el('p.thread-state');
+    const who = el('button.thread-who', { type: 'button', onclick: () => on.members() }, this._picture,
+      el('div', null, el('h2', null, this._name, this._mute), this._state), el('span.quiet', null, 'Members'));
+    const more = round('Conversation menu', 'more', () => on.menu(more));
+    more.setAttribute('aria-haspopup', 'menu');
+    const back = round('Back to conversations', 'back', () => on.back());
+    back.classList.add('back');
+    this.element = el('header.thread-head', null, back, who, round('Search messages', 'search', () => on.find()), more);
+    this._clock = setInterval(() => this.refresh(), 30_000);
+  }
+
+  /** Shows what is known at once, and the rest when the server has said it. */
+  async use(conversation) {
+    this.conversation = conversation;
+    this.details = null;
+    this._shown = null;
+    this.refresh();
+    await this.reload();
+  }
+
+  async reload() {
+    const { conversation } = this;
+    if (!conversation) return;
+    try {
+      const details = await conversation.details();
+      if (conversation !== this.conversation) return;
+      this.details = details;
+      await this.client.fetchPresence(conversation.id, this.others().slice(0, 100));
+    } catch {
+      // Without a connection the head shows what the inbox knew; the next one asks again.
+    }
+    if (conversation === this.conversation) this.refresh();
+  }
+
+  others() {
+    return (this.details?.members ?? []).map((one) => one.userId).filter((id) => id !== this.client.userId);
+  }
+
+  get kind() {
+    return this.conversation?.kind ?? this.details?.kind ?? 'direct';
+  }
+
+  get title() {
+    if (this.conversation.name) return this.conversation.name;
+    if (this.kind === 'direct') return this.others()[0] ?? titleOf(this.conversation);
+    return this.details?.name || listOf(this.others(), 3) || titleOf(this.conversation);
+  }
+
+  refresh() {
+    if (!this.conversation) return;
+    const { conversation, title, kind } = this;
+    setText(this._name, title);
+    this._mute.hidden = !conversation.muted;
+    const picture = [title, kind, conversation.avatarUrl].join('\u0001');
+    if (picture !== this._shown) {
+      const id = kind === 'direct' ? title : conversation.id;
+      this._picture.replaceChildren(avatarOf({ id, name: title, kind, url: conversation.avatarUrl, size: 'small' }));
+      this._shown = picture;
+    }
+    this._say();
+  }
+
+  _say() {
+    const [text, name] = this._sentence();
+    setText(this._state, text);
+    this._state.className = `thread-state${name ? ` ${name}` : ''}`;
+  }
+
+  _sentence() {
+    const { conversation, kind } = this;
+    if (conversation.typing.length) return [typingOf(conversation.typing, kind), 'is-typing'];
+    const others = this.others();
+    if (!this.details) return ['', ''];
+    const online = others.filter((id) => this.client.presence(id)?.online);
+    if (kind === 'direct') {
+      if (online.length) return ['online', 'is-online'];
+      return [lastSeenOf(this.client.presence(others[0])?.lastSeen, this.client.now()), ''];
+    }
+    const there = online.length ? `, ${online.length} online` : '';
+    return [`${plural(this.details.members.length, 'member', 'members')}${there}`, ''];
+  }
+}

@@ -1,0 +1,114 @@
+// Small drawings as SVG elements, 24 units wide unless said otherwise; drawn with strokes of the text's colour.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+const STROKES = {
+  back: ['M15 5l-7 7 7 7'],
+  plus: ['M12 5v14M5 12h14'],
+  search: ['M11 4.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13z', 'M16 16l4 4'],
+  send: ['M12 19V5.5', 'M6 11l6-6 6 6'],
+  down: ['M6 9.5l6 6 6-6'],
+  up: ['M6 14.5l6-6 6 6'],
+  close: ['M6 6l12 12M18 6L6 18'],
+  more: ['M12 5.5v.01M12 12v.01M12 18.5v.01'],
+  people: [
+    'M9 11.5a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7z',
+    'M2.8 19.5c.5-3.2 2.9-5 6.2-5s5.7 1.8 6.2 5',
+    'M16 4.8a3.3 3.3 0 0 1 0 6.4',
+    'M18 14.9c1.8.7 2.9 2.3 3.2 4.6',
+  ],
+  bell: [
+    'M6.5 16.5c-.8 0-1.2-.9-.7-1.5 1-1.3 1.2-2.7 1.2-4.5a5 5 0 0 1 10 0c0 1.8.2 3.2 1.2 4.5.5.6.1 1.5-.7 1.5z',
+    'M10 19.5a2.1 2.1 0 0 0 4 0',
+  ],
+  muted: [
+    'M6.5 16.5c-.8 0-1.2-.9-.7-1.5 1-1.3 1.2-2.7 1.2-4.5 0-.9.2-1.7.6-2.4',
+    'M9.4 6.2A5 5 0 0 1 17 10.5c0 1.5.1 2.7.7 3.8M15.5 16.5H10',
+    'M10 19.5a2.1 2.1 0 0 0 4 0',
+    'M4 4l16 16',
+  ],
+  pin: ['M9 4h6l-.8 5.5 3 3.5H6.8l3-3.5z', 'M12 13v7'],
+  unread: [
+    'M4 7.5A2.5 2.5 0 0 1 6.5 5H13M4 7.5v9A2.5 2.5 0 0 0 6.5 19h11a2.5 2.5 0 0 0 2.5-2.5V11',
+    'M4.5 8l7.5 5 3-2',
+    'M18.5 4.5a2 2 0 1 1 0 4 2 2 0 0 1 0-4z',
+  ],
+  leave: ['M14 5H7.5A1.5 1.5 0 0 0 6 6.5v11A1.5 1.5 0 0 0 7.5 19H14', 'M11 12h9M17 9l3 3-3 3'],
+  trash: ['M5 7h14M10 4h4M7 7l.8 12h8.4L17 7'],
+  pencil: ['M5 19l.8-3.8L16 5l3 3L8.8 18.2z'],
+  user: ['M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8z', 'M4.8 20c.6-3.7 3.3-5.5 7.2-5.5s6.6 1.8 7.2 5.5'],
+  hash: ['M9.5 4.5L8 19.5M16 4.5l-1.5 15M5 9.5h14.5M4.5 14.5H19'],
+  signout: ['M10 5H6.5A1.5 1.5 0 0 0 5 6.5v11A1.5 1.5 0 0 0 6.5 19H10', 'M9 12h11M17 9l3 3-3 3'],
+  cloud: ['M7 18.5a4 4 0 0 1-.6-7.95 5.5 5.5 0 0 1 10.7-1A4.5 4.5 0 0 1 16.5 18.5z', 'M4 4l16 16'],
+  moon: ['M19 14.5A7.5 7.5 0 0 1 9.5 5a7.5 7.5 0 1 0 9.5 9.5z'],
+  sun: [
+    'M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8z',
+    'M12 3v1.5M12 19.5V21M3 12h1.5M19.5 12H21',
+    'M5.6 5.6l1.1 1.1M17.3 17.3l1.1 1.1M18.4 5.6l-1.1 1.1M6.7 17.3l-1.1 1.1',
+  ],
+  check: ['M5 12.5l4.5 4.5L19 7.5'],
+  bubble: [
+    'M5 5h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-8l-5 3.5V18H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2z',
+  ],
+};
+
+export function icon(name) {
+  const drawing = svg(24, 24, `icon icon-${name}`);
+  for (const path of STROKES[name]) drawing.append(part('path', { d: path }));
+  return drawing;
+}
+
+function svg(width, height, name) {
+  const drawing = document.createElementNS(SVG, 'svg');
+  const facts = { viewBox: `0 0 ${width} ${height}`, class: name, 'aria-hidden': 'true', focusable: 'false' };
+  for (const [key, value] of Object.entries(facts)) drawing.setAttribute(key, value);
+  return drawing;
+}
+
+function part(name, facts) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(facts)) made.setAttribute(key, value);
+  return made;
+}
+
+// The five states of a message differ in shape before they differ in colour: a clock, one tick, two ticks, two ticks
+// on a filled plate, an exclamation mark on a disc.
+const TICKS = {
+  sending: () => [part('circle', { cx: 10, cy: 8, r: 5.2 }), part('path', { d: 'M10 5v3.2l2.2 1.3' })],
+  sent: () => [part('path', { d: 'M5.5 8.4l3 3 6-6.6' })],
+  delivered: () => [part('path', { d: 'M2.5 8.4l3 3 6-6.6' }), part('path', { d: 'M9.6 10.6l.9.8 6-6.6' })],
+  read: () => [
+    part('rect', { x: 0.5, y: 1.5, width: 19, height: 13, rx: 6.5, class: 'plate' }),
+    part('path', { d: 'M4 8.2l2.3 2.3 4.7-5.1', class: 'cut' }),
+    part('path', { d: 'M9.7 9.9l.7.6 4.7-5.1', class: 'cut' }),
+  ],
+  failed: () => [
+    part('circle', { cx: 10, cy: 8, r: 6.5, class: 'plate' }),
+    part('path', { d: 'M10 4.8v3.8M10 11.2v.01', class: 'cut' }),
+  ],
+};
+
+export const TICK_LABELS = {
+  sending: 'Sending',
+  sent: 'Sent',
+  delivered: 'Delivered',
+  read: 'Read',
+  failed: 'Not sent',
+};
+
+export function tick(state) {
+  const drawing = svg(20, 16, `tick tick-${state}`);
+  drawing.append(...TICKS[state]());
+  return drawing;
+}
+
+/** The mark of the page: two ticks that fly. */
+export function logo() {
+  const drawing = svg(40, 40, 'logo');
+  drawing.append(
+    part('rect', { width: 40, height: 40, rx: 11, class: 'logo-plate' }),
+    part('path', { d: 'M7.5 21l6.3 6.3L27 12.5', class: 'logo-far' }),
+    part('path', { d: 'M17.8 25.4l1.9 1.9L33 12.5', class: 'logo-near' }),
+  );
+  return drawing;
+}

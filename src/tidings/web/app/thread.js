@@ -1,0 +1,395 @@
+// A conversation on the screen. It opens at its newest messages; the line before what was unread stays where it was at
+// opening, until one sends or leaves. Everything up to the end is marked read only while the end is in view and the
+// page is seen. Pages are loaded two screens ahead in both directions, and the reader's place is kept.
+
+import { conversationMenu, members, messageMenu, retry } from './actions.js';
+import { Composer } from './composer.js';
+import { sentenceOf } from './dialogs.js';
+import { el, perFrame, setText } from './dom.js';
+import { FindBar } from './find.js';
+import { badgeOf, plural, typingOf } from './format.js';
+import { ThreadHead } from './head.js';
+import { icon, logo } from './icons.js';
+import { drawRow } from './message.js';
+import { showReceipts } from './people.js';
+import { heightOf, rowsOf, UNREAD_KEY } from './rows.js';
+import { VirtualList } from './virtual.js';
+
+const PAGE = 50;
+const SCREENS_AHEAD = 2;
+const AGAIN_MS = 2000; // a page that could not be loaded is asked for again
+const SPOKEN_MAX = 5; // lines kept for a screen reader
+const SHOWN_MS = 2500; // how long a message that was jumped to stays marked
+
+export class ThreadPane {
+  /** @param on { leave(), beside(step) } */
+  constructor(client, on) {
+    this.client = client;
+    this.on = on;
+    this.conversation = null;
+    this._divider = null;
+    this._isDividerSeen = false;
+    this._markedSeq = 0;
+    this._isBusy = false;
+    this._shownKey = null;
+    this._offs = [];
+    this._build();
+    this._renderSoon = perFrame(() => this.render());
+    client.on('state', ({ state }) => state === 'connected' && this._connected());
+    client.on('presence', () => this.head.refresh());
+    document.addEventListener('visibilitychange', () => this._seen());
+  }
+
+  _build() {
+    this.head = new ThreadHead(this.client, {
+      back: () => this.leave(), find: () => this.find(), members: () => members(this),
+      menu: (button) => conversationMenu(this, button),
+    });
+    this.composer = new Composer({
+      send: (text) => this._send(text), edit: (message, text) => this._edit(message, text),
+      editLast: () => this._editLast(), typed: () => this.conversation.keystroke(),
+    });
+    this._find = new FindBar({
+      changed: () => this.render(), show: (message) => this._show(message.key), older: () => this._load('loadOlder'),
+      closed: () => this.composer.focus(),
+    });
+    this._messages = el('ol.messages');
+    const facts = { tabindex: 0, role: 'region', 'aria-label': 'Messages', onkeydown: (event) => this._key(event) };
+    this._view = el('div.thread-view', facts, this._messages);
+    this._typing = el('div.typing', { 'aria-hidden': 'true' });
+    this._spoken = el('div.quiet', { role: 'log', 'aria-live': 'polite', 'aria-label': 'New messages' });
+    this._alert = el('p.composer-note', { role: 'alert', hidden: true });
+    this._open = el('div.thread-open', { hidden: true }, this.head.element, this._find.element, this._stage(),
+      this._typing, this._alert, this.composer.element, this._spoken);
+    this._closed = el('div.thread-empty', null, logo(), el('h2', null, 'Your conversations'),
+      el('p', null, 'Choose one from the list, or start a new one.'));
+    const place = { id: 'thread', tabindex: -1, 'aria-label': 'Conversation' };
+    this.element = el('section.thread', place, this._open, this._closed);
+    this._list = new VirtualList(this._view, this._messages, {
+      sticksToEnd: true,
+      estimate: (row) => heightOf(row, this._view.clientWidth),
+      draw: (element, row) => drawRow(element, row, { isDirect: this.head.kind === 'direct', on: this._rowActions }),
+      onScroll: () => this._scrolled(),
+    });
+    this._rowActions = {
+      receipts: (message) => showReceipts(this.conversation, message),
+      retry: (message) => retry(this, message),
+      menu: (button, message) => messageMenu(this, button, message),
+    };
+  }
+
+  _stage() {
+    this._unreadText = el('span');
+    this._unreadPill = pill('pill-unread', 'up', this._unreadText, () => this._jumpToUnread());
+    this._nowText = el('span');
+    this._nowPill = pill('pill-now', 'down', this._nowText, () => this._jumpToNow());
+    this._loading = el('p.loading', { hidden: true, role: 'status' }, 'Loading messages …');
+    return el('div.thread-stage', null, this._view, this._unreadPill, this._loading, this._nowPill);
+  }
+
+  // --- opening and leaving ---
+
+  async open(conversation) {
+    if (conversation === this.conversation) return;
+    this.close();
+    this.conversation = conversation;
+    this._open.hidden = false;
+    this._closed.hidden = true;
+    this.composer.use(`tidings.draft.${this.client.userId ?? ''}.${conversation.id}`);
+    this.head.use(conversation);
+    this._listen(conversation);
+    if (matchMedia('(hover: hover)').matches) this.composer.focus();
+    else this.element.focus({ preventScroll: true });
+    await this._loadFirst();
+  }
+
+  _listen(conversation) {
+    const render = () => this._renderSoon();
+    this._offs = ['updated', 'window', 'unread', 'receipt', 'inbox'].map((event) => conversation.on(event, render));
+    this._offs.push(conversation.on('message', ({ message }) => this._came(message)));
+    this._offs.push(conversation.on('typing', () => this._showTyping()));
+    this._offs.push(conversation.on('conversation', ({ change }) => this._changed(change)));
+  }
+
+  _changed(change) {
+    if (change === 'removed') this.leave();
+    else this.head.reload();
+  }
+
+  async _loadFirst() {
+    const { conversation } = this;
+    this._isLoaded = false;
+    this.render();
+    this._loading.hidden = false;
+    try {
+      await conversation.open({ at: 'newest', limit: PAGE });
+      if (conversation !== this.conversation) return;
+      this._isLoaded = true;
+      this._spokenSeq = conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
+      this._freeze();
+    } catch (error) {
+      if (conversation === this.conversation) this.tell(error);
+    }
+    if (conversation !== this.conversation) return;
+    this._loading.hidden = true;
+    this._list.scrollToEnd();
+    this.render();
+  }
+
+  close() {
+    for (const off of this._offs) off();
+    this._offs = [];
+    this.conversation?.stopTyping();
+    this.conversation?.close();
+    this.conversation = this.head.conversation = null;
+    this._divider = null;
+    this._markedSeq = 0;
+    this._isLoaded = false;
+    this._find.close();
+    this._list.reset();
+    this._spoken.replaceChildren();
+    this.tell(null);
+    for (const part of [this._unreadPill, this._nowPill, this._loading]) part.hidden = true;
+    this._open.hidden = true;
+    this._closed.hidden = false;
+  }
+
+  leave() {
+    this.on.leave();
+  }
+
+  async _connected() {
+    if (!this.conversation) return;
+    if (!this._isLoaded) await this._loadFirst();
+    this.head.reload();
+    this.render();
+  }
+
+  /** Remembers where the unread messages begin. */
+  _freeze() {
+    const { firstUnreadSeq: seq, unreadCount: count, unreadCapped: isCapped } = this.conversation;
+    this._divider = seq && count !== 0 ? { seq, count, isCapped } : null;
+    this._isDividerSeen = false;
+  }
+
+  // --- drawing ---
+
+  render() {
+    const { conversation } = this;
+    if (!conversation) return;
+    const rows = this._isLoaded || conversation.messages.length ? this._rowsNow() : [];
+    this._list.setRows(rows);
+    if (this._find.isOpen) this._find.refresh(conversation.messages, conversation.hasOlder);
+    this._showTyping();
+    this._scrolled();
+  }
+
+  _rowsNow() {
+    const { conversation, head } = this;
+    return rowsOf({
+      messages: conversation.messages, divider: this._divider, hasOlder: conversation.hasOlder || !this._isLoaded,
+      start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: this._shownKey,
+      now_ms: this.client.now(),
+    });
+  }
+
+  /** After each scroll and each change: pills, pages ahead, the read mark. */
+  _scrolled() {
+    const { conversation } = this;
+    if (!conversation || !this._isLoaded) return;
+    const isNow = this._list.isAtEnd && !conversation.hasNewer;
+    conversation.follow = isNow;
+    this._showPills(isNow);
+    this._loadAhead();
+    this._markRead(isNow);
+  }
+
+  _showPills(isNow) {
+    const side = this._list.sideOf(UNREAD_KEY);
+    if (side === 0) this._isDividerSeen = true;
+    const isAbove = side === -1 || side === null;
+    this._unreadPill.hidden = !this._divider || this._isDividerSeen || !isAbove;
+    if (this._divider) setText(this._unreadText, unreadOf(this._divider));
+    this._nowPill.hidden = isNow;
+    const count = this.conversation.unreadCount ?? 0;
+    setText(this._nowText, count ? `${badgeOf(count, this.conversation.unreadCapped)} new` : '');
+    const news = `${plural(count, 'new message', 'new messages')}, jump to the newest`;
+    this._nowPill.setAttribute('aria-label', count ? news : 'Jump to the newest message');
+  }
+
+  _loadAhead() {
+    const { conversation, _view: view } = this;
+    const ahead = view.clientHeight * SCREENS_AHEAD;
+    if (!ahead || this._isBusy) return;
+    const below = view.scrollHeight - view.clientHeight - view.scrollTop;
+    if (conversation.hasOlder && view.scrollTop < ahead) this._load('loadOlder');
+    else if (conversation.hasNewer && below < ahead) this._load('loadNewer');
+  }
+
+  async _load(way) {
+    const { conversation } = this;
+    if (this._isBusy) return;
+    this._isBusy = true;
+    const slow = setTimeout(() => { this._loading.hidden = false; }, 300);
+    const found = await conversation[way](PAGE).catch(() => null);
+    clearTimeout(slow);
+    this._isBusy = false;
+    this._loading.hidden = true;
+    if (conversation !== this.conversation) return;
+    if (found) this.render();
+    else setTimeout(() => this._scrolled(), AGAIN_MS); // at the very top no scroll would ask again
+  }
+
+  _showTyping() {
+    const text = this.conversation ? typingOf(this.conversation.typing, 'group') : '';
+    this.head.refresh();
+    if (this._typing.dataset.text === text) return;
+    this._typing.dataset.text = text;
+    const dots = el('span.typing-dots', null, el('i'), el('i'), el('i'));
+    this._typing.replaceChildren(...(text ? [dots, el('span', { dir: 'auto' }, text)] : []));
+  }
+
+  // --- reading ---
+
+  _markRead(isNow) {
+    const { conversation } = this;
+    const seq = conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
+    if (!isNow || document.visibilityState !== 'visible' || seq <= this._markedSeq) return;
+    const earlier = this._markedSeq;
+    this._markedSeq = seq;
+    if (conversation.unreadCount === 0 && conversation.readSeq >= seq) return;
+    conversation.markRead().catch(() => {
+      this._markedSeq = Math.min(this._markedSeq, earlier); // again when it can be
+    });
+  }
+
+  _seen() {
+    if (!this.conversation || document.visibilityState !== 'visible') return;
+    if (this._isLoaded && this.conversation.unreadCount) this._freeze();
+    this.render();
+  }
+
+  _came(message) {
+    const isNews = this._isLoaded && message.seq > this._spokenSeq;
+    if (isNews && !message.mine && message.kind === 'message' && message.text) {
+      this._spoken.append(el('p', null, `${message.senderId}: ${message.text}`));
+      while (this._spoken.children.length > SPOKEN_MAX) this._spoken.firstElementChild.remove();
+    }
+    if (message.kind === 'member') this.head.reload();
+    this._renderSoon();
+  }
+
+  async _jumpToUnread() {
+    const { conversation, _divider: divider } = this;
+    if (!this._list.has(UNREAD_KEY)) await this._jump(divider.seq);
+    if (conversation === this.conversation) this._list.scrollToRow(UNREAD_KEY, 0.12);
+    this._isDividerSeen = true;
+    this._scrolled();
+    this._view.focus({ preventScroll: true });
+  }
+
+  async _jumpToNow() {
+    const { conversation } = this;
+    if (conversation.hasNewer) await this._jump('newest');
+    if (conversation !== this.conversation) return;
+    this._list.scrollToEnd();
+    this._scrolled();
+  }
+
+  async _jump(at) {
+    const { conversation } = this;
+    conversation.follow = at === 'newest';
+    this._isBusy = true;
+    this._loading.hidden = false;
+    await conversation.jumpTo(at, { limit: PAGE }).catch((error) => this.tell(error));
+    this._isBusy = false;
+    this._loading.hidden = true;
+    if (conversation === this.conversation) this.render();
+  }
+
+  _show(key) {
+    this._shownKey = key;
+    this.render();
+    this._list.scrollToRow(key, 0.4);
+    clearTimeout(this._shownTimer);
+    this._shownTimer = setTimeout(() => {
+      this._shownKey = null;
+      this.render();
+    }, SHOWN_MS);
+  }
+
+  find() {
+    this._find.open();
+  }
+
+  // --- writing ---
+
+  async _send(text) {
+    const { conversation } = this;
+    this._divider = null;
+    this.tell(null);
+    conversation.send(text).catch(() => {}); // its row says whether it was sent
+    await this._jumpToNow();
+  }
+
+  _edit(message, text) {
+    this.conversation.edit(message.seq, text).catch((error) => this.tell(error));
+  }
+
+  _editLast() {
+    const isEditable = (one) => one.mine && one.seq !== null && !one.deleted && one.kind === 'message';
+    const last = this.conversation.messages.findLast(isEditable);
+    if (last) this.composer.edit(last);
+  }
+
+  /** A line above the composer; null takes it away. */
+  tell(error) {
+    this._alert.hidden = !error;
+    setText(this._alert, error ? sentenceOf(error) : '');
+  }
+
+  // --- keys ---
+
+  /** Escape ends the nearest thing. Whether there was one. */
+  escape() {
+    if (this._find.isOpen) this._find.close();
+    else if (!this.composer.stopEditing()) return false;
+    return true;
+  }
+
+  /** Arrows move between messages once one of them has the focus; Enter opens its menu. */
+  _key(event) {
+    const row = event.target.closest('.message');
+    const isArrow = (event.key === 'ArrowUp' || event.key === 'ArrowDown') && !event.altKey;
+    if (event.key === 'Enter' && row === event.target) row.querySelector('.message-more').click();
+    else if (isArrow) this._step(row, event.key === 'ArrowUp');
+    else if (event.key === 'End' && !row) this._jumpToNow();
+    else return;
+    event.preventDefault();
+  }
+
+  _step(row, isUp) {
+    const drawn = [...this._messages.querySelectorAll('.message')];
+    const { bottom } = this._view.getBoundingClientRect();
+    const shown = drawn.filter((one) => one.getBoundingClientRect().top < bottom - 20);
+    const next = row ? drawn[drawn.indexOf(row) + (isUp ? -1 : 1)] : shown.at(-1);
+    if (!next) return;
+    this._list.reveal(next.dataset.key);
+    next.focus({ preventScroll: true });
+  }
+}
+
+function pill(name, picture, text, run) {
+  return el(`button.pill.${name}`, { type: 'button', hidden: true, onclick: run }, icon(picture), text);
+}
+
+function startOf(head) {
+  const { title, kind } = head;
+  const text = kind === 'direct' ? `This is where your conversation with ${title} begins.`
+    : `This is where the ${kind} begins. Everybody in it sees what is written here.`;
+  return { title, text };
+}
+
+function unreadOf({ count, isCapped }) {
+  return count ? `${badgeOf(count, isCapped)} unread, jump to the oldest` : 'Unread, jump to the oldest';
+}

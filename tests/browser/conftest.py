@@ -1,0 +1,70 @@
+"""Debian's Chromium, started once, and one node as a process of its own for all tests of the page.
+
+Every test has people of its own, so that nobody meets the messages of another test. Where Chromium is missing the
+tests are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from tests.browser.people import People
+from tests.browser.seeding import Seeds
+from tests.process import NodeProcess
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+LIMITS = {f"TIDINGS_LIMITS_{name}": "off" for name in ("SEND", "READ", "TYPING", "CONNECT", "HTTP")}
+
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One event loop for all of them: the browser belongs to the loop that started it."""
+    for item in items:
+        if "/browser/" in str(item.path) and isinstance(item, pytest.Function):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is missing: apt install chromium, or name it in CHROMIUM")
+    async with async_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu"]
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=flags)
+        yield chromium
+        await chromium.close()
+
+
+@pytest.fixture(scope="session")
+def page_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node that nobody stops; `--dev` opens its sign-in."""
+    with NodeProcess(tmp_path_factory.mktemp("page") / "data", LIMITS, ["--dev"]) as node:
+        yield node.start()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def people(browser: Browser, page_node: NodeProcess) -> AsyncIterator[People]:
+    people = People(browser, page_node)
+    yield people
+    assert await people.close() == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def seeds(page_node: NodeProcess) -> AsyncIterator[Seeds]:
+    async with Seeds(page_node) as seeds:
+        yield seeds
+
+
+@pytest.fixture
+def named() -> Callable[[str], str]:
+    """A user id that no other test has: `named("ann")`."""
+    number = next(_numbers)
+    return lambda name: f"{name}{number}"

@@ -1,0 +1,103 @@
+"""axe finds nothing on any screen, in light and in dark, on a desktop and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.async_api import expect
+
+from tests.browser.people import STILL, People, Person
+from tests.browser.seeding import Seeds
+from tests.proxy import open_proxy
+
+Named = Callable[[str], str]
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOURS = ["color-contrast"]  # all that is different in the dark
+RUN = "options => axe.run(document, options).then(found => found.violations)"
+
+
+async def findings(person: Person, screen: str) -> list[str]:
+    """What axe says of this screen, light and dark. Fading is let end: half-faded text has no contrast."""
+    found: list[str] = []
+    if not await person.page.evaluate("() => 'axe' in window"):
+        await person.page.evaluate(AXE_SCRIPT)
+    for scheme, rules in (("dark", COLOURS), ("light", RULES)):
+        await person.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await person.until(STILL)
+        violations = await person.page.evaluate(RUN, {"runOnly": rules, "resultTypes": ["violations"]})
+        found += [
+            f"{screen}, {scheme}: {one['id']}: {node['target']} {node['failureSummary']}"
+            for one in violations
+            for node in one["nodes"]
+        ]
+    return found
+
+
+async def test_axe_finds_nothing_on_any_screen(people: People, seeds: Seeds, named: Named) -> None:
+    me, you, third = named("ann"), named("bob"), named("cleo")
+    guest = await people(me, is_in=False)
+    await guest.page.goto(guest.url)
+    await guest.page.wait_for_selector("#name")
+    found = await findings(guest, "sign-in")
+    ann = await people(me)
+    found += await findings(ann, "empty inbox")
+    group = await seeds.create(you, "group", [me, third], "three of us")
+    direct = await seeds.direct(third, me)
+    await seeds.say(third, direct, "hello", "שלום")
+    await expect(ann.row(third)).to_be_visible()
+    found += await findings(ann, "inbox")
+    await ann.open(group)
+    await seeds.say(you, group, "see https://example.com/", "and this")
+    await ann.send("mine, with ticks")
+    await ann.sees_tick("mine, with ticks", "sent")
+    found += await findings(ann, "conversation")
+    found += await menus_and_dialogs(ann)
+    found += await a_broken_network(people, me, group)
+    found += await a_phone(people, me, direct)
+    assert found == []
+
+
+async def menus_and_dialogs(ann: Person) -> list[str]:
+    found: list[str] = []
+    for label in ("Conversation menu", "Your account"):
+        await ann.page.get_by_label(label).click()
+        await ann.page.wait_for_selector(".menu:popover-open")
+        found += await findings(ann, label)
+        await ann.page.keyboard.press("Escape")
+    await ann.page.locator(".thread-who").click()
+    await expect(ann.page.get_by_role("dialog").locator(".person")).to_have_count(3)
+    found += await findings(ann, "members")
+    await ann.page.keyboard.press("Escape")
+    await ann.message("mine, with ticks").locator("button.ticks").click()
+    await expect(ann.page.get_by_role("dialog").locator(".person")).to_have_count(2)
+    found += await findings(ann, "receipts")
+    await ann.page.keyboard.press("Escape")
+    await ann.page.get_by_label("New conversation").first.click()
+    await ann.page.get_by_role("dialog").get_by_text("Group").click()
+    found += await findings(ann, "new conversation")
+    await ann.page.keyboard.press("Escape")
+    await ann.page.get_by_label("Search messages").click()
+    await ann.page.get_by_label("Search in loaded messages").fill("this")
+    await expect(ann.page.locator("mark")).to_be_visible()
+    return found + await findings(ann, "search")
+
+
+async def a_broken_network(people: People, user_id: str, conversation: str) -> list[str]:
+    async with open_proxy(people.node.port) as network:
+        ann = await (await people(user_id, port=network.port)).open(conversation)
+        field = ann.page.get_by_label("Message", exact=True)
+        await field.evaluate("el => { el.value = 'z '.repeat(8200) + 'z' }")
+        await field.press("Enter")
+        await expect(ann.page.locator(".is-failed")).to_be_visible()
+        await network.cut()
+        await ann.send("waits")
+        await expect(ann.page.locator(".banner")).to_contain_text("1 message waits")
+        return await findings(ann, "offline, with a failed message")
+
+
+async def a_phone(people: People, user_id: str, conversation: str) -> list[str]:
+    ann = await people(user_id, viewport={"width": 360, "height": 740})
+    found = await findings(ann, "inbox on a phone")
+    await ann.open(conversation)
+    return found + await findings(ann, "conversation on a phone")
