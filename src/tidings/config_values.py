@@ -232,7 +232,12 @@ def store(word: str, schemes: dict[str, tuple[str, ...]]) -> Callable[[str], str
 
 
 def _check_place(url: str) -> None:
-    parts = urlsplit(url)
+    if url.startswith("redis+cluster:"):  # several hosts are not one place
+        return
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise SettingsError("the URL's host has a bracket too few or too many") from None
     if parts.scheme in ("unix", "sqlite", "file") and (parts.netloc or not parts.path.startswith("/")):
         raise SettingsError(f"{mask_url(url)!r} has no absolute path; it has three slashes: {parts.scheme}:///path")
     if parts.scheme in ("redis", "rediss"):
@@ -243,7 +248,7 @@ def _check_place(url: str) -> None:
 
 
 def _check_query(url: str, known: tuple[str, ...]) -> None:
-    for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+    for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
         if name not in known:
             valid = f"; valid: {', '.join(known)}" if known else ""
             raise SettingsError(f"the URL has an unknown parameter {name!r}{valid}{nearest(name, known)}")

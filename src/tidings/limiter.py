@@ -10,7 +10,6 @@ keyspace does not answer, `admit` raises `Unavailable`: whether to let people in
 from __future__ import annotations
 
 from types import TracebackType
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
@@ -22,6 +21,7 @@ from tidings.messaging.limits import Limit, Limits
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
+from tidings.stores.keyspace_wire import without_prefix
 from tidings.stores.scripts import SOURCES, Scripts
 
 __all__ = ["Limiter", "Unavailable", "Verdict"]
@@ -47,7 +47,7 @@ class Limiter:
 
     def __init__(self, url: str, limit: str, *, clock: Clock | None = None) -> None:
         """Raises ValueError."""
-        self._url, prefix = _without_prefix(url)
+        self._url, prefix = without_prefix(url)
         self._limit = _limit(limit)
         self._clock = clock or Clock()
         self._scripts = Scripts(Keys(prefix), unread_cap=1, unread_ttl_s=1)
@@ -105,13 +105,6 @@ def _limit(text: str) -> Limit:
     if limit is None:
         raise ValueError("a limit that is off limits nobody")
     return Limit(limit.count, limit.window_s)
-
-
-def _without_prefix(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query))
-    prefix = query.pop("prefix", "")
-    return urlunsplit(parts._replace(query=urlencode(query))), prefix
 
 
 def _checked(key: str) -> str:

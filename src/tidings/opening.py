@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tidings.clock import Clock
 from tidings.config import Settings
@@ -22,6 +21,7 @@ from tidings.stores.keyspace_cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace_embedded import EmbeddedValkey
 from tidings.stores.keyspace_folder import running_socket
 from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
+from tidings.stores.keyspace_wire import without_prefix
 from tidings.stores.ports import Tables
 from tidings.stores.ports_archive import ArchiveTables, Blobs
 from tidings.stores.ports_limits import Overrides
@@ -95,10 +95,7 @@ async def _keyspace_url(settings: Settings, clock: Clock, stack: AsyncExitStack,
         valkey = await EmbeddedValkey.start(settings.data, clock)
         stack.push_async_callback(valkey.stop)
         return valkey.url, ""
-    parts = urlsplit(settings.keyspace)
-    query = dict(parse_qsl(parts.query))
-    prefix = query.pop("prefix", "")
-    return urlunsplit(parts._replace(query=urlencode(query))), prefix
+    return without_prefix(settings.keyspace)
 
 
 async def open_tables(settings: Settings, clock: Clock, metrics: Metrics) -> tuple[Tables, DeviceTables]:

@@ -16,6 +16,7 @@ from tests.proxy import open_proxy
 Named = Callable[[str], str]
 
 
+@pytest.mark.long
 async def test_typing_and_presence_are_seen_and_end(people: People, seeds: Seeds, named: Named) -> None:
     me, you = named("ann"), named("bob")
     conversation = await seeds.direct(you, me)
@@ -86,6 +87,7 @@ async def test_a_refused_message_says_so_and_can_be_retried_or_discarded(
     await expect(failed).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_a_group_is_made_renamed_and_left(people: People, named: Named) -> None:
     ann, bob = await people(named("ann")), await people(named("bob"))
     await ann.page.get_by_label("New conversation").first.click()

@@ -23,7 +23,7 @@ PHONE: dict[str, Any] = {
 
 TALK = [
     ("Ben", "Morning! Did last night's numbers come through?"),
-    ("Ann", "They did. All green:\n18 % more throughput, nothing lost, nothing doubled."),
+    ("Ann", "They did, all of them.\nI have checked them twice."),
     ("Ann", "The whole report: https://example.com/nightly"),
     ("Carla", "Lovely. I put it on the agenda for three o'clock"),
     ("Elif", "هل يمكنني الانضمام عن بعد؟"),

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -26,7 +25,7 @@ from tidings.stores.keyspace_embedded import EmbeddedValkey
 from tidings.stores.keyspace_folder import FOLDER_NAME, DataInUse, running_socket
 from tidings.stores.keyspace_link import Link
 from tidings.stores.keyspace_slots import SLOTS, parse_cluster_url, parse_slots, uncovered
-from tidings.stores.keyspace_wire import Address, ErrorReply, Wire, parse_address
+from tidings.stores.keyspace_wire import Address, ErrorReply, Wire, parse_address, without_prefix
 
 Words = tuple[Arg, ...]
 
@@ -85,7 +84,7 @@ async def open_servers(settings: Settings, clock: Clock, *, may_start: bool = Tr
                 servers += await _visit(address, clock, stack, findings)
         except (Unavailable, DataInUse, OSError, ValueError) as error:
             findings.append(_unreachable(str(error)))
-        prefix = dict(parse_qsl(urlsplit(settings.keyspace).query)).get("prefix", "")
+        prefix = without_prefix(settings.keyspace)[1]
         yield Found(servers, findings, prefix)
 
 

@@ -98,18 +98,18 @@ def _check_limits(settings: Settings) -> Iterator[Finding]:
 def _check_keyspace_url(settings: Settings) -> Iterator[Finding]:
     if settings.keyspace == "embedded" or settings.keyspace.startswith("unix:"):
         return
-    parts = urlsplit(settings.keyspace)
-    hosts = [host.rpartition(":")[0] or host for host in parts.netloc.rpartition("@")[2].split(",")]
+    scheme, _, rest = settings.keyspace.partition("://")
+    place, _, options = rest.partition("?")
+    who, _, names = place.partition("/")[0].rpartition("@")
+    hosts = [(host.rpartition(":")[0] or host).strip("[]") for host in names.split(",")]
     if all(is_loopback(host) for host in hosts):
         return
-    if parts.scheme == "redis" or (parts.scheme == "redis+cluster" and "tls=" not in parts.query):
-        better = (
-            "?tls=true at the end of the URL" if parts.scheme == "redis+cluster" else "rediss:// instead of redis://"
-        )
+    if scheme == "redis" or (scheme == "redis+cluster" and "tls=" not in options):
+        better = "?tls=true at the end of the URL" if scheme == "redis+cluster" else "rediss:// instead of redis://"
         yield advice(
             "settings.keyspace", "the keyspace is reached over a network without TLS", f"{ENV}KEYSPACE: {better}"
         )
-    if not parts.netloc.rpartition("@")[0]:
+    if not who:
         yield advice(
             "settings.keyspace",
             "the keyspace is reached over a network without a password",

@@ -95,7 +95,8 @@ def parse_cluster_url(url: str) -> tuple[Address, ...]:
 
     Raises ValueError with one line that never repeats the URL (it has a password). `?prefix=` is the caller's.
     """
-    parts = urlsplit(url)
+    netloc = url.partition("://")[2].partition("?")[0].partition("/")[0]
+    parts = urlsplit(url.replace(netloc, "", 1) if netloc else url)  # several hosts, some in brackets, are not one host
     if parts.scheme != SCHEME:
         raise ValueError(f"a cluster's URL starts with {SCHEME}://, not {parts.scheme!r}")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -106,7 +107,7 @@ def parse_cluster_url(url: str) -> tuple[Address, ...]:
     is_tls = _SWITCH.get(options.get("tls", "false").lower())
     if is_tls is None:
         raise ValueError("the option tls of a cluster's URL is true or false")
-    who, at, names = parts.netloc.rpartition("@")
+    who, at, names = netloc.rpartition("@")
     hosts = names.split(",")
     if not all(hosts):
         raise ValueError("a cluster's URL names the servers to ask first: host:port,host:port")

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, cast
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 import hiredis
 import msgspec
@@ -71,6 +71,14 @@ def parse_address(url: str) -> Address:
         password=unquote(parts.password or ""),
         db=_parse_db(options.get("db") or ("" if is_unix else parts.path.strip("/"))),
     )
+
+
+def without_prefix(url: str) -> tuple[str, str]:
+    """The URL without `?prefix=`, and the prefix. Cut by hand: a cluster's several hosts are no URL to Python."""
+    place, _, options = url.partition("?")
+    query = dict(parse_qsl(options))
+    prefix = query.pop("prefix", "")
+    return f"{place}?{urlencode(query)}" if query else place, prefix
 
 
 def _parse_port(parts: SplitResult) -> int:
