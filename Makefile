@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+WORKERS ?= 3
+# Three at a time on two cores: most tests wait for another process much of the time.
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
@@ -43,11 +46,11 @@ run: setup
 test: setup
 	@tools/packages.sh
 	@echo "test: Valkey and SQLite are embedded; servers listen on loopback and unix sockets; what is missing is named"
-	@$(BIN)/python -m pytest -q -m "not long" $(ARGS)
+	@$(PYTEST) -m "not long" $(ARGS)
 
 test-all: setup
 	@tools/packages.sh
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .

@@ -16,6 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from tidings.clock import Clock
@@ -114,7 +115,8 @@ def _jar() -> Path:
             _unpack(Path(made))
             if not jar.is_file():  # else another run was faster
                 shutil.rmtree(folder, ignore_errors=True)
-                Path(made, "unpacked").rename(folder)
+                with suppress(OSError):  # in this very moment
+                    Path(made, "unpacked").rename(folder)
     return jar
 
 
