@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-MODULES = {"connections": "idle"}  # where the file has another name than the result
-NAMES = ("send", "history", "inbox", "unread", "limiter", "fanout", "connections", "resume")
+from bench.everything import MODULES, NAMES, run_all
+from tidings.benchmarks.plan import GeneratorFailed
+
 USAGE = f"usage: python -m bench all|report|{'|'.join(NAMES)} [options]"
 
 
@@ -14,8 +15,12 @@ def main(words: list[str]) -> None:
     name, rest = (words[0], words[1:]) if words else ("", [])
     if name not in (*NAMES, "all", "report"):
         raise SystemExit(USAGE)
-    for one in NAMES if name == "all" else (name,):
-        import_module(f"bench.{MODULES.get(one, one)}").main(rest)
+    if name == "all":
+        raise SystemExit(run_all(rest))
+    try:
+        import_module(f"bench.{MODULES.get(name, name)}").main(rest)
+    except GeneratorFailed as error:
+        raise SystemExit(f"bench: {error}") from None
 
 
 if __name__ == "__main__":

@@ -1,47 +1,32 @@
-"""What every benchmark needs: the CPU a server used, tokens, percentiles, a result file and a table.
+"""What every benchmark of the repository needs: tokens, checks against targets, a result file and a table.
 
-CPU is utime+stime of every process of the server (the node and its Valkey), read as the kernel's process clocks: the
-same sum as in /proc/<pid>/stat, in nanoseconds instead of ticks. A result names the commit, the machine, the
-interpreter and the settings it is from.
+A result names the commit, the machine, the interpreter and the settings it is from.
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
-import hashlib
-import hmac
-import json
 import os
 import platform
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from tidings.benchmarks.figures import shown
+from tidings.benchmarks.own_node import SECRET
+from tidings.benchmarks.people import Signed
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / "bench" / "results" / "local"
-SECRET = "only-for-benchmarks-on-loopback-0123456789"
-LIMIT = "9999999/60s"  # the limiter runs for every request, and refuses none
-LIMITS = {f"TIDINGS_LIMITS_{name}": LIMIT for name in ("SEND", "READ", "TYPING", "CONNECT", "HTTP")}
 
-Parts = dict[str, list[int]]  # "node" and "valkey" -> process ids
+token = Signed(SECRET).token  # of a user, for every server that is started here
 
 
 # --- figures --------------------------------------------------------------------------------------
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all values do not exceed; 0.0 of nothing."""
-    if not values:
-        return 0.0
-    ordered = sorted(values)
-    rank = -(-len(ordered) * round(share * 10_000) // 10_000)
-    return ordered[max(rank, 1) - 1]
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -158,68 +143,3 @@ def show(found: Result, columns: Sequence[str], rows: Sequence[Sequence[object]]
         verdict = "[green]met[/]" if check.is_met else "[red]missed[/]"
         target = f"{check.sign} {shown(check.target)} {check.unit}".rstrip()
         console.print(f"  {verdict}  {check.what}: {shown(check.value)} (target {target})", highlight=False)
-
-
-def shown(value: object) -> str:
-    """Three significant digits, thousands apart; text as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    size = abs(value)
-    if size >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
-
-
-# --- tokens and CPU -------------------------------------------------------------------------------
-
-
-def token(user_id: str) -> str:
-    """A user token of one day, signed with SECRET."""
-    claims = {"sub": user_id, "iat": int(time.time()), "exp": int(time.time()) + 86_400}
-    text = f"{_base64({'alg': 'HS256', 'typ': 'JWT'})}.{_base64(claims)}"
-    signature = hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).digest()
-    return f"{text}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
-
-
-def _base64(value: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
-
-
-def cpu_s(parts: Mapping[str, Sequence[int]]) -> dict[str, float]:
-    """Seconds of CPU that the processes of each part have used so far."""
-    return {name: sum(time.clock_gettime(_clock_of(pid)) for pid in pids) for name, pids in parts.items()}
-
-
-def rss_bytes(pids: Sequence[int]) -> int:
-    """Resident memory of processes, as the kernel counts it."""
-    pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids]
-    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _clock_of(pid: int) -> int:
-    """The clock that counts a process's CPU time, in the kernel's encoding (see clock_getcpuclockid)."""
-    return (~pid << 3) | 2
-
-
-def descendants(pid: int) -> list[int]:
-    """The process and all its children, and theirs."""
-    parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    found = [pid]
-    for one in found:
-        found.extend(child for child, parent in parents.items() if parent == one)
-    return found
-
-
-def _parent(entry: Path) -> int:
-    try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0  # it ended meanwhile
-
-
-def parts_of(pid: int) -> Parts:
-    parts: Parts = {"node": [], "valkey": []}
-    for one in descendants(pid):
-        name = Path(f"/proc/{one}/comm").read_text()
-        parts["valkey" if name.startswith("valkey") else "node"].append(one)
-    return parts

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.common import LIMIT, Check, Parts, command_of, options, result, show, token, write
-from bench.plan import Channel, Measured, Plan, measure
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, nodes
+from tidings.benchmarks.own_node import LIMIT
+from tidings.benchmarks.plan import Channel, Measured, Plan, measure
+from tidings.benchmarks.processes import Parts
 
 NAME = "fanout"
 CLAIM = "a channel on two nodes, one sender with four posts under way"
@@ -36,7 +38,7 @@ def channel_on(server: Server, members: int) -> str:
 def run(servers: Sequence[Server], given: Any) -> dict[str, Measured]:
     conversation_id = channel_on(servers[0], given.members)
     online = [token(f"member{number}") for number in range(1, given.online + 1)]
-    shares = {server.port: online[at :: len(servers)] for at, server in enumerate(servers)}
+    shares = {server.url: online[at :: len(servers)] for at, server in enumerate(servers)}
     parts: Parts = {
         "node": [pid for server in servers for pid in server.parts["node"]],
         "valkey": servers[0].parts["valkey"],
@@ -45,7 +47,7 @@ def run(servers: Sequence[Server], given: Any) -> dict[str, Measured]:
     found = {}
     for number, (name, (listeners, in_flight)) in enumerate(loads.items()):
         load = Channel(conversation_id, token("member0"), listeners, TEXT, f"run{number}", in_flight)
-        plan = Plan(port=servers[0].port, parts=parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
+        plan = Plan(url=servers[0].url, parts=parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
         found[name] = measure(plan)
     return found
 

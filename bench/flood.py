@@ -14,10 +14,11 @@ from typing import Any
 
 import uvloop
 
-from bench.common import Check, command_of, cpu_s, options, result, show, write
+from bench.common import Check, command_of, options, result, show, write
 from bench.flooder import Seen, flooder
 from bench.senders import senders
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.processes import cpu_s
 from tidings.config import Settings
 from tidings.wiring import open_core
 

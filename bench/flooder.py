@@ -7,7 +7,6 @@ in a hurry would be held up. It counts what it wanted to send, what went out, an
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 from bench.common import ROOT, token
 from bench.servers import Server
+from tidings.benchmarks.own_node import environment
 
 TICK_S = 0.002
 HELD_BYTES = 16 * 1024
@@ -30,7 +30,7 @@ ANSWERED_S = 120.0  # after the flood, for the answers that are due
 
 
 class FloodOrder(msgspec.Struct, frozen=True):
-    port: int
+    url: str
     token: str
     conversation_id: str
     per_s: int
@@ -103,7 +103,7 @@ async def run(order: FloodOrder) -> Seen:
     codes: Counter[str] = Counter()
     sockets = [Flooding(number, order, codes) for number in range(order.sockets)]
     for one in sockets:
-        await ws_connect(lambda one=one: one, f"ws://127.0.0.1:{order.port}/v1/ws")  # type: ignore[misc]
+        await ws_connect(lambda one=one: one, f"ws{order.url.removeprefix('http')}/v1/ws")
         await one.hello
     sys.stdout.buffer.write(b"ready\n")
     sys.stdout.buffer.flush()
@@ -130,12 +130,10 @@ async def flood(sockets: Sequence[Flooding], per_s: int, ended: asyncio.Task[byt
 @contextmanager
 def flooder(server: Server, conversation_id: str, user_id: str, *, per_s: int, sockets: int) -> Iterator[Seen]:
     """It floods until the block ends; then what it saw is filled in."""
-    order = FloodOrder(server.port, token(user_id), conversation_id, per_s, sockets)
-    path = os.pathsep.join(filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH")]))
+    order = FloodOrder(server.url, token(user_id), conversation_id, per_s, sockets)
     words = [sys.executable, "-m", "bench.flooder"]
-    environ = {**os.environ, "PYTHONPATH": path}
     seen = Seen()
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(ROOT)) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(msgspec.json.encode(order) + b"\n")
         process.stdin.flush()

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from bench.common import LIMIT, Check, command_of, options, result, show, token, write
-from bench.plan import Measured, Plan, Reader, Readers, measure
-from bench.seeding import group, tables_in
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.own_node import LIMIT
+from tidings.benchmarks.plan import Measured, Plan, Reader, Readers, measure
+from tidings.benchmarks.seeding import group, tables_in
 from tidings.clock import Clock
 
 NAME = "history"
@@ -51,7 +52,7 @@ def _request(transport: Transport, before: int) -> str:
 def run(server: Server, transport: Transport, given: Any) -> Measured:
     asking = [reader(number, transport, given.messages, given.readers) for number in range(given.readers)]
     load = Readers(asking, transport, items=LIMIT_ITEMS)
-    return measure(Plan(port=server.port, parts=server.parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S))
+    return measure(Plan(url=server.url, parts=server.parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S))
 
 
 def main(words: Sequence[str] | None = None) -> None:

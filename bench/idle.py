@@ -15,10 +15,11 @@ from typing import Any
 
 import uvloop
 
-from bench.common import Check, command_of, cpu_s, options, result, rss_bytes, show, token, write
-from bench.connections import Answer, Socket, Tally, connect, in_turn
-from bench.generator import passed
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.connections import Answer, Socket, Tally, connect, in_turn
+from tidings.benchmarks.generator import passed
+from tidings.benchmarks.processes import cpu_s, rss_bytes
 
 NAME = "connections"
 CLAIM = "idle connections on one node"
@@ -36,7 +37,7 @@ async def measure(server: Server, count: int, seconds: float) -> dict[str, float
     sockets: list[Socket] = []
 
     async def open_one(one: str) -> None:
-        sockets.append(await connect(server.port, one, tally, nothing))
+        sockets.append(await connect(server.url, one, tally, nothing))
 
     before, cpu_before, began_s = rss_bytes(server.parts["node"]), cpu_s(server.parts), time.perf_counter()
     await in_turn([lambda one=one: open_one(one) for one in tokens])  # type: ignore[misc]

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.common import LIMIT, Check, command_of, options, result, show, token, write
-from bench.plan import Measured, Plan, Reader, Readers, measure
-from bench.seeding import groups, tables_in
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.own_node import LIMIT
+from tidings.benchmarks.plan import Measured, Plan, Reader, Readers, measure
+from tidings.benchmarks.seeding import groups, tables_in
 from tidings.clock import Clock
 
 NAME = "inbox"
@@ -66,7 +67,7 @@ def run(server: Server, size: int, given: Any) -> tuple[Measured, float]:
     """What an open costs, and how many conversation rows it reads."""
     asking = [Reader(token(user_id), [OPEN]) for user_id in users_of(size) for _ in range(CONNECTIONS)]
     load = Readers(asking, items=ITEMS)
-    plan = Plan(port=server.port, parts=server.parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
+    plan = Plan(url=server.url, parts=server.parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
     return measure(plan), rows_per_open(server, size)
 
 

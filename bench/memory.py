@@ -16,8 +16,8 @@ from typing import Any
 import redis
 
 from bench.common import Check, command_of, options, result, show, token, write
-from bench.connections import Tally, connect
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.connections import Tally, connect
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_folder import FOLDER_NAME, socket_path
 
@@ -39,7 +39,7 @@ class Valkey:
 
     def bytes_of(self, *keys: str) -> int:
         """Together; a key that is not there counts nothing."""
-        return sum(int(self._link.memory_usage(key, samples=0) or 0) for key in keys)  # type: ignore[arg-type]
+        return sum(int(self._link.memory_usage(key, samples=0) or 0) for key in keys)
 
     def bytes_of_all(self) -> int:
         return self.bytes_of(*(key.decode() for key in self._link.scan_iter(count=1_000)))
@@ -103,7 +103,7 @@ def connected(server: Server, valkey: Valkey) -> dict[str, float]:
     user_id = "online-00001"
 
     async def run() -> float:
-        await connect(server.port, token(user_id), Tally(), lambda answer: None)
+        await connect(server.url, token(user_id), Tally(), lambda answer: None)
         return valkey.bytes_of(KEYS.ws(user_id))
 
     return {"the lease of a connected user": asyncio.run(run())}

@@ -17,12 +17,15 @@ from typing import Any
 import msgspec
 import uvloop
 
-from bench.common import Check, command_of, cpu_s, options, result, show, token, write
-from bench.connections import Answer, Tally, connect
-from bench.generator import passed
-from bench.seeding import group, tables_in
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.senders import PAUSE_S, Witness, senders
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.connections import Tally
+from tidings.benchmarks.generator import passed
+from tidings.benchmarks.loads_coming import Returning
+from tidings.benchmarks.plan import Comeback
+from tidings.benchmarks.processes import cpu_s
+from tidings.benchmarks.seeding import group, tables_in
 
 NAME = "resume"
 CLAIM = "clients that reconnect at once, each behind in three conversations"
@@ -44,35 +47,9 @@ async def seed(data: Path, clients: int) -> None:
             await asyncio.gather(*(group(tables, f"c{at}", users[at], MESSAGES, last_ms) for at in numbers))
 
 
-class Comeback:
-    """One client of the storm: every missed entry, then `resumed` for each conversation."""
-
-    def __init__(self, number: int, clients: int, tally: Tally) -> None:
-        self._token = token(f"client{number}")
-        self._resume = {f"c{(number - back) % clients}": HAD for back in range(EACH)}
-        self._tally = tally
-        self._left = EACH
-        self._entries = 0
-        self._is_done = asyncio.Event()
-
-    async def run(self, port: int) -> None:
-        await connect(port, self._token, self._tally, self.on_frame, self._resume)
-        await self._is_done.wait()
-
-    def on_frame(self, answer: Answer) -> None:
-        if answer.type == "message.new":
-            self._entries += 1
-        elif answer.type == "resumed":
-            self._left -= 1
-            if not answer.complete or self._left < 0:
-                self._tally.fail("a resume was not complete, or came twice")
-            if self._left == 0:
-                self._finish()
-
-    def _finish(self) -> None:
-        if self._entries != EACH * (MESSAGES - HAD):
-            self._tally.fail(f"{self._entries} entries instead of {EACH * (MESSAGES - HAD)}")
-        self._is_done.set()
+def comeback(number: int, clients: int) -> Comeback:
+    resume = {f"c{(number - back) % clients}": HAD for back in range(EACH)}
+    return Comeback(token(f"client{number}"), resume, EACH * (MESSAGES - HAD))
 
 
 class Storm(msgspec.Struct, frozen=True):
@@ -97,11 +74,11 @@ class Storm(msgspec.Struct, frozen=True):
 async def storm(server: Server, clients: int, quiet_s: float) -> Storm:
     """A quiet time, then all at once until the last one is caught up. They leave afterwards."""
     tally = Tally()
-    coming = [Comeback(number, clients, tally) for number in range(clients)]
+    coming = [Returning(comeback(number, clients), tally) for number in range(clients)]
     since_s = time.monotonic()
     await asyncio.sleep(quiet_s)
     cpu_before, began_s = cpu_s(server.parts), time.monotonic()
-    everyone = asyncio.gather(*(one.run(server.port) for one in coming))
+    everyone = asyncio.gather(*(one.run(server.url) for one in coming))
     await passed(tally, asyncio.wait_for(everyone, STORM_S))
     ended_s, cpu_after = time.monotonic(), cpu_s(server.parts)
     used_s = sum(cpu_after[name] - cpu_before[name] for name in cpu_after)

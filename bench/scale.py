@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from bench.common import LIMIT, Check, Parts, command_of, options, result, show, token, write
-from bench.plan import Measured, Pair, Pairs, Plan, measure
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, nodes
+from tidings.benchmarks.own_node import LIMIT
+from tidings.benchmarks.plan import Measured, Pair, Pairs, Plan, measure
+from tidings.benchmarks.processes import Parts
 
 NAME = "scale"
 CLAIM = "1, 2 and 3 nodes on one Valkey and one SQLite file, the same load for each"
@@ -41,7 +43,7 @@ def pairs_on(servers: Sequence[Server], pairs: int) -> list[Pair]:
     for number, (one, other) in enumerate(places(len(servers), pairs)):
         sender, recipient = f"sender{number}", f"recipient{number}"
         conversation_id = servers[0].direct(sender, recipient)
-        ports = {"sender_port": servers[one].port, "recipient_port": servers[other].port}
+        ports = {"sender_url": servers[one].url, "recipient_url": servers[other].url}
         found.append(Pair(token(sender), token(recipient), conversation_id, **ports))
     return found
 
@@ -54,7 +56,7 @@ def run(count: int, given: Any) -> Measured:
             "valkey": servers[0].parts["valkey"],
         }
         load = Pairs(pairs_on(servers, given.pairs * count), TEXT, f"n{count}", rate=given.rate * count)
-        plan = Plan(port=servers[0].port, parts=parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
+        plan = Plan(url=servers[0].url, parts=parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
         return measure(plan)
 
 

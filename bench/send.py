@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.common import LIMIT, Check, command_of, options, result, show, token, write
-from bench.plan import Measured, Pair, Pairs, Plan, measure
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, textbook, tidings
+from tidings.benchmarks.own_node import LIMIT
+from tidings.benchmarks.plan import Measured, Pair, Pairs, Plan, measure
 
 NAME = "send"
 CLAIM = "200 sockets in 100 pairs, durable, acknowledged and received"
@@ -45,7 +46,7 @@ def run(server: Server, given: Any) -> dict[str, Measured]:
         FIXED: Pairs(pairs, TEXT, "fixed", rate=RATE),
     }
     plans = {
-        name: Plan(port=server.port, parts=server.parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
+        name: Plan(url=server.url, parts=server.parts, load=load, seconds=given.seconds, warm_up_s=WARM_UP_S)
         for name, load in loads.items()
     }
     return {name: measure(plan) for name, plan in plans.items()}

@@ -1,14 +1,13 @@
 """Senders in a process of their own, while something else happens: how long acknowledgements took, and when.
 
-Each sends a message every PAUSE_S in a conversation of its own. A process of their own, because whoever makes the
-trouble that they are to witness is busy with it and would measure itself. Times are those of the machine's monotonic
-clock, which all processes share, so the bench can cut out the stretches it wants.
+Each sends a message every PAUSE_S, unless told otherwise, in a conversation of its own. A process of their own, because
+whoever makes the trouble that they are to witness is busy with it and would measure itself. Times are those of the
+machine's monotonic clock, which all processes share, so the bench can cut out the stretches it wants.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
@@ -18,10 +17,12 @@ from contextlib import contextmanager
 import msgspec
 import uvloop
 
-from bench.common import ROOT, percentile, token
-from bench.connections import Answer, Socket, Tally, connect
-from bench.generator import passed
+from bench.common import ROOT, token
 from bench.servers import Server
+from tidings.benchmarks.connections import Answer, Socket, Tally, connect
+from tidings.benchmarks.figures import percentile
+from tidings.benchmarks.generator import passed
+from tidings.benchmarks.own_node import environment
 
 PAUSE_S = 0.1
 
@@ -32,8 +33,9 @@ class Pairing(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    port: int
+    url: str
     pairings: list[Pairing]
+    pause_s: float = PAUSE_S
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True):
@@ -50,11 +52,11 @@ class Sender:
         self.acks: list[Ack] = []
         self.socket: Socket | None = None
 
-    async def run(self, wait_s: float) -> None:
+    async def run(self, wait_s: float, pause_s: float) -> None:
         await asyncio.sleep(wait_s)
         while True:
             self._send()
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(pause_s)
 
     def _send(self) -> None:
         assert self.socket is not None
@@ -74,9 +76,10 @@ async def run(order: Order) -> list[Ack]:
     tally = Tally()
     senders = [Sender(number, one.conversation_id) for number, one in enumerate(order.pairings)]
     for sender, one in zip(senders, order.pairings, strict=True):
-        sender.socket = await connect(order.port, one.token, tally, sender.on_frame)
-    waits_s = [PAUSE_S * number / len(senders) for number in range(len(senders))]
-    sending = [asyncio.create_task(one.run(wait_s)) for one, wait_s in zip(senders, waits_s, strict=True)]
+        sender.socket = await connect(order.url, one.token, tally, sender.on_frame)
+    pause_s = order.pause_s
+    waits_s = [pause_s * number / len(senders) for number in range(len(senders))]
+    sending = [asyncio.create_task(one.run(wait_s, pause_s)) for one, wait_s in zip(senders, waits_s, strict=True)]
     sys.stdout.buffer.write(b"ready\n")
     sys.stdout.buffer.flush()
     await passed(tally, asyncio.to_thread(sys.stdin.buffer.read))
@@ -99,15 +102,13 @@ class Witness:
 
 
 @contextmanager
-def senders(server: Server, count: int) -> Iterator[Witness]:
+def senders(server: Server, count: int, pause_s: float = PAUSE_S) -> Iterator[Witness]:
     """They send until the block ends; then the witness knows what they saw."""
     ids = [server.direct(f"sender{number}", f"friend{number}") for number in range(count)]
-    order = Order(server.port, [Pairing(token(f"sender{number}"), id_) for number, id_ in enumerate(ids)])
-    path = os.pathsep.join(filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH")]))
+    order = Order(server.url, [Pairing(token(f"sender{number}"), id_) for number, id_ in enumerate(ids)], pause_s)
     words = [sys.executable, "-m", "bench.senders"]
-    environ = {**os.environ, "PYTHONPATH": path}
     witness = Witness()
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(ROOT)) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(msgspec.json.encode(order) + b"\n")
         process.stdin.flush()

@@ -13,10 +13,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.common import LIMIT, Check, command_of, options, result, show, token, write
-from bench.plan import Measured, Plan, Reader, Readers, measure
-from bench.seeding import group, tables_in
+from bench.common import Check, command_of, options, result, show, token, write
 from bench.servers import Server, folder, tidings
+from tidings.benchmarks.own_node import LIMIT
+from tidings.benchmarks.plan import Measured, Plan, Reader, Readers, measure
+from tidings.benchmarks.seeding import group, tables_in
 from tidings.clock import Clock
 
 NAME = "unread"
@@ -63,7 +64,7 @@ def run(server: Server, operation: str, size: int) -> tuple[Measured, float]:
     """And its CPU per operation in microseconds."""
     users = [f"writer{size}"] if operation == "arrive" else users_of(size)
     load = Readers([Reader(token(user_id), frames(operation, size)) for user_id in users], is_once=True)
-    one = measure(Plan(port=server.port, parts=server.parts, load=load))
+    one = measure(Plan(url=server.url, parts=server.parts, load=load))
     return one, one.cpu_us / (MEMBERS if operation == "arrive" else 1)
 
 

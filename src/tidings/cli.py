@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tidings import __version__, cli_archive, cli_doctor, cli_limits, cli_restore, cli_top, cli_torture, config
+from tidings.cli_bench import VERBS as BENCH_VERBS
 from tidings.cli_verb import Verb, checked, load, print_json, print_report
 from tidings.clock import Clock
 from tidings.config import Settings
@@ -132,11 +133,12 @@ def _usage() -> str:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    settings = to_serve(load(arguments).settings)
+    loaded = load(arguments)
+    settings = to_serve(loaded.settings)
     from tidings import node, telemetry
 
     telemetry.configure_logs(settings.log.format, settings.log.level)
-    return node.serve(settings, lambda port: print(banner(settings, port), flush=True))
+    return node.serve(settings, lambda port: print(banner(settings, port), flush=True), loaded.sources)
 
 
 def banner(settings: Settings, port: int) -> str:
@@ -147,6 +149,7 @@ def banner(settings: Settings, port: int) -> str:
         f"Tidings {__version__} listens on {url}",
         f"  page      {url}/",
         f"  API       {url}/docs   {url}/openapi.json",
+        f"  admin     {url}/admin   (a key: tidings key create --name ops)",
         f"  metrics   {url}/metrics",
         f"  health    {url}/healthz   {url}/readyz",
         f"  data      {settings.data}",
@@ -270,4 +273,5 @@ VERBS |= cli_doctor.VERBS | cli_top.VERBS
 VERBS |= cli_limits.VERBS
 VERBS |= cli_restore.VERBS
 VERBS |= cli_archive.VERBS
+VERBS |= BENCH_VERBS
 VERBS |= cli_torture.VERBS

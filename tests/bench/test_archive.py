@@ -16,13 +16,6 @@ from tidings.messaging.recheck import Rechecked
 GIVEN = argparse.Namespace(messages=100, conversations=6, readers=3)
 
 
-def test_the_texts_are_the_same_with_every_run_and_differ_from_each_other() -> None:
-    one, other = Words(), Words()
-    texts = [one.text() for _ in range(200)]
-    assert texts == [other.text() for _ in range(200)]
-    assert len(set(texts)) > 190 and 40 < sum(map(len, texts)) / 200 < 90
-
-
 def test_scrolling_asks_for_every_page_of_one_conversation() -> None:
     for reader in archive.scroll("cold", GIVEN):
         asked = [json.loads(request) for request in reader.requests]

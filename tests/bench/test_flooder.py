@@ -12,7 +12,7 @@ from picows import WSMsgType
 from bench.flood import checks_of
 from bench.flooder import HELD_BYTES, Code, Flooding, FloodOrder, Seen, flood
 
-ORDER = FloodOrder(port=1, token="t", conversation_id="c1", per_s=1_000, sockets=1)
+ORDER = FloodOrder(url="http://h", token="t", conversation_id="c1", per_s=1_000, sockets=1)
 
 
 class Transport:

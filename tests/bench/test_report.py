@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bench.common import Check, result, write
-from bench.report import load, main, rows
+from bench.common import Check, Result, result, write
+from bench.everything import NAMES
+from bench.report import BEGIN, END, HEADLINES, between, load, main, rows, sources
 
 
 def test_each_check_is_a_row_and_a_missed_target_says_so(tmp_path: Path) -> None:
@@ -29,3 +31,41 @@ def test_the_report_names_commit_and_machine(tmp_path: Path, capsys: pytest.Capt
 def test_an_empty_folder_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no results there"):
         main([str(tmp_path)])
+
+
+CHECKS = [Check("CPU per message", 87.4, "<=", 220, "us"), Check("ratio", 3.2, ">=", 4, "x")]
+
+
+def test_the_readme_has_the_headlines_and_the_page_has_everything(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for name in ("send", "limiter"):
+        write(result(name, "a claim", {}, {}, CHECKS), results / f"{name}.json")
+    (tmp_path / "docs").mkdir()
+    for page in ("README.md", "docs/benchmarks.md"):
+        (tmp_path / page).write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):  # written again, the pages are the same
+        main([str(results), "--write", "--root", str(tmp_path)])
+        readme = (tmp_path / "README.md").read_text()
+        page = (tmp_path / "docs" / "benchmarks.md").read_text()
+        assert readme.startswith("before\n") and readme.endswith("\nafter\n") and "old" not in readme
+        assert (readme.count("| limiter: "), readme.count("| send: ")) == (1, 2)
+        assert (page.count("| limiter: "), page.count("| send: ")) == (2, 2)
+        assert readme.count("Commit ") == 1 and readme.count(BEGIN) == 1
+
+
+def test_a_page_without_markers_is_left_alone_and_said(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"README\.md has no markers"):
+        between("no markers here", ["a"], "README.md")
+
+
+def test_results_of_several_commits_say_which_is_from_where() -> None:
+    one: Result = msgspec.structs.replace(result("send", "a claim", {}, {}, []), commit="a1")
+    other = msgspec.structs.replace(one, name="inbox", commit="b2")
+    first, second = sources([one, other])
+    assert first.startswith("Commit a1,") and first.endswith(": send.")
+    assert second.startswith("Commit b2,") and second.endswith(": inbox.")
+    assert len(sources([one, one])) == 1
+
+
+def test_the_headlines_name_results_that_exist() -> None:
+    assert set(HEADLINES) <= set(NAMES)

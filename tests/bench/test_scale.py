@@ -10,8 +10,8 @@ import pytest
 
 from bench import scale
 from bench.common import Result
-from bench.plan import Measured
 from bench.scale import FLAT_MAX, checks_of, crossing, places, steps_of
+from tidings.benchmarks.plan import Measured
 
 
 def measured(cpu_s: float) -> Measured:
@@ -20,6 +20,7 @@ def measured(cpu_s: float) -> Measured:
         seconds=1.0,
         cpu_s={"node": cpu_s, "valkey": 0.0},
         p50_ms=1.0,
+        p95_ms=1.5,
         p99_ms=2.0,
         late_p99_ms=0.0,
         generator_share=0.1,

@@ -1,4 +1,4 @@
-"""The loads of the generator: pairs that send and receive, readers that ask, and a channel with many listeners.
+"""Loads of the generator: pairs that send and receive, readers that ask, and a channel with many listeners.
 
 A message is done when its sender has the ok and its recipients have the message, each exactly once. After the window a
 load is told to stop and finishes what is under way; what never comes to its end is a failure of the run, not a slow
@@ -8,18 +8,18 @@ message.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
-from bench.connections import Answer, Http, Message, Socket, Tally, connect, in_turn
-from bench.plan import Channel, Pair, Pairs, Reader, Readers
+from tidings.benchmarks.connections import Answer, Http, Message, Socket, Tally, connect, in_turn, open_http
+from tidings.benchmarks.plan import Channel, Pair, Pairs, Reader, Readers
 
 
 class Load(Protocol):
-    async def open(self, port: int) -> None: ...
+    async def open(self, url: str) -> None: ...
 
     def start(self) -> None: ...
 
@@ -55,9 +55,10 @@ class Sending:
         self._frame = b'{"id":%d,"message_id":"' + prefix.encode() + b'%d",' + rest
         self.socket: Socket | None = None
 
-    async def open(self, port: int) -> None:
-        await connect(port, self._pair.recipient_token, self._tally, self.on_received)
-        self.socket = await connect(port, self._pair.sender_token, self._tally, self.on_answer)
+    async def open(self, url: str) -> None:
+        pair = self._pair
+        await connect(pair.recipient_url or url, pair.recipient_token, self._tally, self.on_received)
+        self.socket = await connect(pair.sender_url or url, pair.sender_token, self._tally, self.on_answer)
 
     def under_way(self) -> int:
         return len(self._halves)
@@ -91,7 +92,7 @@ class Sending:
         del self._halves[number]
         self._tally.done(since_s)
         if not self._is_paced and not self.is_stopped:
-            self.send(time.perf_counter())
+            self.send(self._tally.now_s())
 
 
 class PairsLoad:
@@ -101,8 +102,8 @@ class PairsLoad:
         self.sending = [Sending(pair, number, load, tally) for number, pair in enumerate(load.pairs)]
         self._pacing: asyncio.Task[None] | None = None
 
-    async def open(self, port: int) -> None:
-        await in_turn([lambda one=one: one.open(port) for one in self.sending])  # type: ignore[misc]
+    async def open(self, url: str) -> None:
+        await in_turn([lambda one=one: one.open(url) for one in self.sending])  # type: ignore[misc]
 
     def start(self) -> None:
         if self._load.rate is not None:
@@ -110,7 +111,7 @@ class PairsLoad:
             return
         for one in self.sending:
             for _ in range(self._load.in_flight):
-                one.send(time.perf_counter())
+                one.send(self._tally.now_s())
 
     async def finished(self) -> None:
         await asyncio.Event().wait()  # never: the window ends it
@@ -126,10 +127,10 @@ class PairsLoad:
 
     async def _pace(self, rate: float) -> None:
         """Every message has its time, whatever became of the ones before; its latency counts from there."""
-        began_s, number = time.perf_counter(), 0
+        began_s, number = self._tally.now_s(), 0
         while True:
             due_s = began_s + number / rate
-            while (early_s := due_s - time.perf_counter()) > 0:
+            while (early_s := due_s - self._tally.now_s()) > 0:
                 await asyncio.sleep(early_s)
             self._tally.late_s.append(-early_s)
             self.sending[number % len(self.sending)].send(due_s)
@@ -147,29 +148,34 @@ class Asking:
         self._load = load
         self._tally = tally
         self._on_end = on_end
-        self._requests = [self._packed(request) for request in reader.requests]
+        self._requests: list[bytes] = []
         self._at = 0
         self._since_s = 0.0
         self.is_stopped = False
         self.is_waiting = False
         self.connection: Socket | Http | None = None
 
-    def _packed(self, request: str) -> bytes:
+    def _packed(self, request: str, host: str) -> bytes:
         if self._load.transport == "ws":
             return b'{"id":1,' + request.encode()[1:]
-        authorization = f"Authorization: Bearer {self._reader.token}"
-        return f"GET {request} HTTP/1.1\r\nHost: 127.0.0.1\r\n{authorization}\r\n\r\n".encode()
+        headers = self._reader.headers or {"Authorization": f"Bearer {self._reader.token}"}
+        lines = [f"GET {request} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
+        return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
 
-    async def open(self, port: int) -> None:
+    async def open(self, url: str) -> None:
+        self.prepare(urlsplit(url).netloc)
         if self._load.transport == "ws":
-            self.connection = await connect(port, self._reader.token, self._tally, self.on_answer)
-            return
-        loop = asyncio.get_running_loop()
-        _, self.connection = await loop.create_connection(lambda: Http(self._tally, self.on_answer), "127.0.0.1", port)
+            self.connection = await connect(url, self._reader.token, self._tally, self.on_answer)
+        else:
+            self.connection = await open_http(url, self._tally, self.on_answer)
+
+    def prepare(self, host: str) -> None:
+        """The requests as bytes, so that none is packed while the clock runs."""
+        self._requests = [self._packed(request, host) for request in self._reader.requests]
 
     def ask(self) -> None:
         assert self.connection is not None
-        self._since_s = time.perf_counter()
+        self._since_s = self._tally.now_s()
         self.is_waiting = True
         self.connection.send(self._requests[self._at % len(self._requests)])
         self._at += 1
@@ -197,8 +203,8 @@ class ReadersLoad:
         self._asking = [Asking(reader, load, tally, self._count_down) for reader in load.readers]
         self._all_done = asyncio.Event()
 
-    async def open(self, port: int) -> None:
-        await in_turn([lambda one=one: one.open(port) for one in self._asking])  # type: ignore[misc]
+    async def open(self, url: str) -> None:
+        await in_turn([lambda one=one: one.open(url) for one in self._asking])  # type: ignore[misc]
 
     def start(self) -> None:
         for one in self._asking:
@@ -253,13 +259,13 @@ class ChannelLoad:
         self._prefix = f"{load.run}-"
         self._socket: Socket | None = None
 
-    async def open(self, port: int) -> None:
+    async def open(self, url: str) -> None:
         listening = [(where, token) for where, tokens in self._load.listeners.items() for token in tokens]
         await in_turn([lambda one=one: self._listen(*one) for one in listening])  # type: ignore[misc]
-        self._socket = await connect(port, self._load.sender_token, self._tally, self._on_answer)
+        self._socket = await connect(url, self._load.sender_token, self._tally, self._on_answer)
 
-    async def _listen(self, port: int, token: str) -> None:
-        await connect(port, token, self._tally, Listener(self._on_post, self._tally).on_frame)
+    async def _listen(self, url: str, token: str) -> None:
+        await connect(url, token, self._tally, Listener(self._on_post, self._tally).on_frame)
 
     def start(self) -> None:
         for _ in range(self._load.in_flight):
@@ -278,7 +284,7 @@ class ChannelLoad:
         assert self._socket is not None
         self._last += 1
         self._left[self._last] = self._needed
-        self._since_s[self._last] = time.perf_counter()
+        self._since_s[self._last] = self._tally.now_s()
         frame = {
             "id": self._last,
             "type": "message.send",
@@ -291,7 +297,7 @@ class ChannelLoad:
     def _on_answer(self, answer: Answer) -> None:
         if answer.type != "ok" or answer.id is None:
             return
-        self._tally.latencies_s.append(time.perf_counter() - self._since_s.pop(answer.id))
+        self._tally.latencies_s.append(self._tally.now_s() - self._since_s.pop(answer.id))
         self._count(answer.id)
         if not self._is_stopped:
             self._send()
@@ -305,9 +311,3 @@ class ChannelLoad:
         if self._left[number] == 0:
             del self._left[number]
             self._tally.units += 1
-
-
-def load_of(plan: Pairs | Readers | Channel, tally: Tally) -> Load:
-    if isinstance(plan, Pairs):
-        return PairsLoad(plan, tally)
-    return ReadersLoad(plan, tally) if isinstance(plan, Readers) else ChannelLoad(plan, tally)

@@ -6,18 +6,31 @@ The node then rebuilds its keyspace from these tables when a user is first looke
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tidings.bounds import GROUP_ENTRIES_MAX
-from tidings.clock import Clock
+from tidings.clock import Clock, Dice
 from tidings.model import Entry, Head, Member, Row, digest_of
 from tidings.stores.ports import Group, Tables
 from tidings.stores.tables_sqlite import open_sqlite
 
 AT_ONCE = 1_000  # conversations created in one commit, more or less
 TEXT = "x" * 64
+
+
+class Words:
+    """Texts of about 60 characters, the same with every run."""
+
+    def __init__(self) -> None:
+        self._random = Dice(7)
+        syllables = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "en", "or", "ist")]
+        self._words = ["".join(self._random.choices(syllables, k=self._random.randint(1, 4))) for _ in range(3_000)]
+        self._weights = [1 / rank for rank in range(1, 3_001)]
+
+    def text(self) -> str:
+        return " ".join(self._random.choices(self._words, self._weights, k=self._random.randint(4, 16)))
 
 
 @asynccontextmanager
@@ -32,7 +45,14 @@ async def tables_in(data: Path) -> AsyncIterator[Tables]:
         await tables.close()
 
 
-async def group(tables: Tables, conversation_id: str, user_ids: Sequence[str], messages: int, last_ms: int) -> None:
+async def group(
+    tables: Tables,
+    conversation_id: str,
+    user_ids: Sequence[str],
+    messages: int,
+    last_ms: int,
+    text: Callable[[], str] = lambda: TEXT,
+) -> None:
     """A group whose first member has sent `messages`, one a millisecond until `last_ms`; nobody has read any."""
     began_ms = last_ms - messages
     head = Head(conversation_id=conversation_id, kind="group", created_ms=began_ms, name=conversation_id)
@@ -51,7 +71,7 @@ async def group(tables: Tables, conversation_id: str, user_ids: Sequence[str], m
         for user_id in user_ids
     ]
     assert await tables.create(head, members, rows)
-    refused = await tables.append(_log(conversation_id, user_ids[0], messages, began_ms))
+    refused = await tables.append(_log(conversation_id, user_ids[0], [text() for _ in range(messages)], began_ms))
     assert not any(refused), refused
 
 
@@ -62,7 +82,7 @@ async def groups(tables: Tables, ids: Sequence[str], user_ids: Sequence[str], la
         await asyncio.gather(*(group(tables, id_, user_ids, 1, last_ms + 2 * number) for number, id_ in part))
 
 
-def _log(conversation_id: str, sender_id: str, messages: int, began_ms: int) -> list[Group]:
+def _log(conversation_id: str, sender_id: str, texts: Sequence[str], began_ms: int) -> list[Group]:
     entries = [
         Entry(
             conversation_id=conversation_id,
@@ -72,12 +92,12 @@ def _log(conversation_id: str, sender_id: str, messages: int, began_ms: int) -> 
             timestamp=began_ms + seq,
             message_id=f"m{seq}",
             sender_id=sender_id,
-            text=TEXT,
-            digest=digest_of(TEXT),
+            text=text,
+            digest=digest_of(text),
         )
-        for seq in range(1, messages + 1)
+        for seq, text in enumerate(texts, start=1)
     ]
     return [
         Group(conversation_id=conversation_id, entries=tuple(entries[at : at + GROUP_ENTRIES_MAX]))
-        for at in range(0, messages, GROUP_ENTRIES_MAX)
+        for at in range(0, len(texts), GROUP_ENTRIES_MAX)
     ]

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.connections import Answer, Message, Tally
-from bench.generator import drain
-from bench.loads import Asking, PairsLoad, Sending
-from bench.plan import Pair, Pairs, Reader, Readers
+from tidings.benchmarks.connections import Answer, Message, Tally
+from tidings.benchmarks.generator import drain
+from tidings.benchmarks.loads import Asking, PairsLoad, Sending
+from tidings.benchmarks.plan import Pair, Pairs, Reader, Readers
 
 
 class Outgoing:
@@ -92,7 +92,7 @@ async def test_what_is_left_of_an_earlier_load_is_not_counted() -> None:
 
 
 async def test_a_message_that_nobody_receives_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.generator.DRAIN_S", 0.1)
+    monkeypatch.setattr("tidings.benchmarks.generator.DRAIN_S", 0.1)
     tally, pair = Tally(), Pair("one", "other", "c1")
     load = PairsLoad(Pairs([pair], "hi", "run", in_flight=1), tally)
     load.sending[0].socket = Outgoing()  # type: ignore[assignment]
@@ -126,6 +126,7 @@ async def test_a_paced_sender_does_not_send_because_a_message_is_done() -> None:
 def asking(tally: Tally, ended: list[bool], **load: Any) -> tuple[Asking, Outgoing]:
     reader = Reader("token", ['{"type":"inbox","limit":2}', '{"type":"inbox","limit":3}'])
     one, outgoing = Asking(reader, Readers([reader], **load), tally, lambda: ended.append(True)), Outgoing()
+    one.prepare("h")
     one.connection = outgoing  # type: ignore[assignment]
     return one, outgoing
 

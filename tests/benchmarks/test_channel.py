@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import msgspec
 import pytest
 
-from bench.common import rss_bytes
-from bench.connections import Answer, Message, Tally
-from bench.loads import ChannelLoad, Listener, load_of
-from bench.plan import Channel, Plan
-from bench.senders import Ack, Witness
+from tidings.benchmarks.connections import Answer, Message, Tally
+from tidings.benchmarks.loads import ChannelLoad, Listener
+from tidings.benchmarks.loads_coming import load_of
+from tidings.benchmarks.plan import Channel, Plan
 
 
 class Outgoing:
@@ -26,7 +24,7 @@ class Outgoing:
 
 
 def channel(tally: Tally, *, in_flight: int = 1) -> tuple[ChannelLoad, Outgoing, list[Listener]]:
-    load = load_of(Channel("c1", "s", {1: ["a"], 2: ["b"]}, "hi", "run", in_flight), tally)
+    load = load_of(Channel("c1", "s", {"1": ["a"], "2": ["b"]}, "hi", "run", in_flight), tally)
     assert isinstance(load, ChannelLoad)
     outgoing = Outgoing()
     load._socket = outgoing  # type: ignore[assignment]
@@ -79,17 +77,5 @@ async def test_posts_of_an_earlier_load_are_not_counted() -> None:
 
 
 def test_a_channel_survives_the_way_to_the_generator() -> None:
-    plan = Plan(port=1, parts={"node": [1]}, load=Channel("c1", "s", {8001: ["a"]}, "hi", "run"))
+    plan = Plan(url="http://h", parts={"node": [1]}, load=Channel("c1", "s", {"http://h": ["a"]}, "hi", "run"))
     assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
-
-
-def test_the_witness_tells_of_what_was_sent_in_a_stretch() -> None:
-    witness = Witness()
-    witness.acks = [Ack(1.0, 0.5), Ack(2.0, 0.001), Ack(2.5, 0.003), Ack(3.0, 0.9)]
-    assert witness.figures(2.0, 3.0) == {"ack_p50_ms": 1.0, "ack_p99_ms": 3.0, "acks": 2}
-
-
-def test_resident_memory_is_what_the_kernel_says() -> None:
-    before = rss_bytes([os.getpid()])
-    kept = bytearray(os.urandom(1024)) * (20 * 1024)
-    assert rss_bytes([os.getpid()]) - before >= len(kept) * 0.9
