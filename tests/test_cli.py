@@ -197,7 +197,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
 
 def test_serve_prints_the_urls_once_it_listens(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
-    def serve(settings: Settings, on_ready: Callable[[int], None]) -> int:
+    def serve(settings: Settings, on_ready: Callable[[int], None], sources: object) -> int:
         assert settings.dev and settings.auth.secret
         on_ready(1234)
         return 0
@@ -233,7 +233,7 @@ def test_serve_needs_a_secret_and_stays_on_loopback_in_dev(capsys: pytest.Captur
 def test_the_worlds_trouble_is_one_line_and_exit_code_1(
     trouble: Exception, wire: Wire, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def serve(settings: Settings, on_ready: Callable[[int], None]) -> int:
+    def serve(settings: Settings, on_ready: Callable[[int], None], sources: object) -> int:
         raise trouble
 
     wire(serve=serve)
@@ -242,7 +242,7 @@ def test_the_worlds_trouble_is_one_line_and_exit_code_1(
 
 
 def test_our_own_mistake_keeps_its_traceback(wire: Wire) -> None:
-    def serve(settings: Settings, on_ready: Callable[[int], None]) -> int:
+    def serve(settings: Settings, on_ready: Callable[[int], None], sources: object) -> int:
         raise RuntimeError("a defect")
 
     wire(serve=serve)
@@ -251,7 +251,7 @@ def test_our_own_mistake_keeps_its_traceback(wire: Wire) -> None:
 
 
 def test_an_interrupt_is_quiet(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
-    def serve(settings: Settings, on_ready: Callable[[int], None]) -> int:
+    def serve(settings: Settings, on_ready: Callable[[int], None], sources: object) -> int:
         raise KeyboardInterrupt
 
     wire(serve=serve)

@@ -33,6 +33,7 @@ FRAGMENTS_MAX = 256  # pieces of one frame: empty pieces without end must not be
 CLOSE_LINGER_S = 5.0  # after our close frame, for the peer to read what is queued and answer it
 FLUSH_BYTES = 64 * 1024  # frames of one loop turn are written together; from here on at once
 HTTP_HEAD_BYTES_MAX = 32 * 1024  # request line and headers; an endless head must not be waited for
+HTTP_FINISH_S = 2.0  # for requests under way when a node leaves; a store that hangs must not hold it up
 HTTP_KEEP_ALIVE_S = 30  # an idle HTTP connection; longer than the pause between two pages
 IN_FLIGHT_PER_SOCKET_MAX = 256  # requests of one socket under way; more wait unread in its buffer
 
@@ -281,3 +282,13 @@ BLOBS_REQUEST_S = 20.0  # one request to the blobs: a segment is small
 BLOBS_CONNECT_S = 5.0  # one attempt to reach them
 BLOBS_RETRIES = 5  # of a request that failed in passing
 BLOBS_DEADLINE_S = 60.0  # one request with all its retries
+
+# --- the admin page -------------------------------------------------------------------------------
+SAMPLE_S = 2.0  # how often a node writes down what it has counted: a chart that moves, for one small write
+SAMPLES_MAX = 150  # samples kept of each node: five minutes
+SAMPLES_TTL_S = 600  # of a node that is gone
+ADMIN_LOOK_S = 30.0  # one look at everything of a user or of the cold tier; the operator is told that it took too long
+ADMIN_CENSUS_S = 5.0  # doctor walks the keys of one server this long for the page; the command line takes its time
+ADMIN_MINUTES_MAX = 1_440  # minutes of refusals that one look covers: a day
+ADMIN_DAYS = 30  # days of activity that are shown
+ADMIN_ROWS_MAX = 50  # dead letters, audit entries and refused users that are shown

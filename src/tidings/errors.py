@@ -138,6 +138,7 @@ class Close(IntEnum):
     SLOW = 4008
     NO_PONG = 4012
     TOO_MANY_REQUESTS = 4013
+    KICKED = 4014
     BAD_TOKEN = 4500
     BAD_FRAMES = 4501
     NO_CONNECT = 4502
@@ -154,6 +155,7 @@ CLOSE_MEANING: dict[Close, str] = {
     Close.SLOW: "the reader is too slow; reconnect and resume",
     Close.NO_PONG: "nothing was heard from the client in time",
     Close.TOO_MANY_REQUESTS: "far too many frames; reconnect later",
+    Close.KICKED: "an operator closed the connection; reconnect and resume",
     Close.BAD_TOKEN: "the token is not valid",
     Close.BAD_FRAMES: "repeated frames that are not of the documented form",
     Close.NO_CONNECT: "no connect frame in time",

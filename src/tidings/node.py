@@ -11,7 +11,7 @@ import gc
 import hashlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +36,7 @@ from tidings.model import ApiKey
 from tidings.opening import open_tables, sqlite_path
 from tidings.telemetry import Metrics
 from tidings.wiring import Core, open_core
+from tidings.wiring_admin import Admin
 
 log = logging.getLogger("tidings.node")
 T = TypeVar("T")
@@ -51,21 +52,26 @@ class Node:
 
 
 @asynccontextmanager
-async def open_node(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Node]:
-    """Starts, listens; leaving drains and stops it."""
+async def open_node(
+    settings: Settings, clock: Clock | None = None, sources: Mapping[str, str] | None = None
+) -> AsyncIterator[Node]:
+    """Starts, listens; leaving drains and stops it. `sources`: where each setting came from, for the admin page."""
     async with open_core(settings, clock) as core:
-        gateway = _gateway(core)
+        admin = Admin(core, sources)
+        gateway = _gateway(core, admin)
+        admin.is_draining = lambda: gateway.is_draining
         await _bury_predecessor(core)
         await core.limiting.start()
         await core.tending.start()
         core.due.start()
         core.notify.start()
         core.cold.archiving.start()
+        admin.samples.start()
         try:
             port = await _listen(gateway, settings)
             yield Node(core, gateway, port)
         finally:
-            await _leave(core, gateway)
+            await _leave(core, gateway, admin)
 
 
 async def _bury_predecessor(core: Core) -> None:
@@ -88,7 +94,7 @@ async def _listen(gateway: GatewayServer, settings: Settings) -> int:
         ) from None
 
 
-def _gateway(core: Core) -> GatewayServer:
+def _gateway(core: Core, admin: Admin) -> GatewayServer:
     settings = core.settings
     auth = settings.auth
     cases = UseCases(
@@ -122,7 +128,7 @@ def _gateway(core: Core) -> GatewayServer:
             readiness=partial(_readiness, core),
             metrics_page=lambda: (core.metrics.render(), CONTENT_TYPE_LATEST),
             on_connections=core.metrics.connections.set,
-            more_routes=_device_routes(core),
+            more_routes=[*_device_routes(core), *admin.routes()],
         )
     except ValueError as error:
         raise SettingsError(str(error)) from None
@@ -151,7 +157,7 @@ async def _readiness(core: Core) -> dict[str, str]:
     return {"tables": tables, "keyspace": "up" if core.keyspace.is_up() else "down"}
 
 
-async def _leave(core: Core, gateway: GatewayServer) -> None:
+async def _leave(core: Core, gateway: GatewayServer, admin: Admin) -> None:
     """Tell the clients, finish what is under way, write what waits, go; DRAIN_S at most."""
     try:
         async with asyncio.timeout(DRAIN_S):
@@ -162,6 +168,7 @@ async def _leave(core: Core, gateway: GatewayServer) -> None:
         log.warning("left without finishing everything: %s", error or "out of time")
     finally:
         await gateway.stop()
+        await admin.samples.stop()
         await core.signals.close()
         await core.limiting.stop()
         await core.cold.archiving.stop()
@@ -174,14 +181,15 @@ async def _leave(core: Core, gateway: GatewayServer) -> None:
 # --- what the command line calls ------------------------------------------------------------------
 
 
-def serve(settings: Settings, on_ready: Callable[[int], None]) -> int:
-    """Runs a node until SIGTERM or Ctrl-C. The exit code."""
+def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[str, str] | None = None) -> int:
+    """Runs a node until SIGTERM, Ctrl-C or an operator's word. The exit code."""
 
     async def run() -> int:
         stopped = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-        async with open_node(settings) as node:
+        async with open_node(settings, sources=sources) as node:
+            node.core.tending.on_leave = stopped.set
             _spare_the_collector()
             on_ready(node.port)
             await stopped.wait()

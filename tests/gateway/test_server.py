@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from tests.gateway.conftest import SECRET, Gateway, opened
 from tests.gateway.wire import CLOSE, Wire, http
 from tidings.bounds import FRAME_BYTES_MAX, HTTP_HEAD_BYTES_MAX
+from tidings.gateway import server
 from tidings.gateway.auth import AuthSettings
 from tidings.gateway.build import GatewaySettings
 from tidings.gateway.server import UPGRADES_PER_TURN, FrontDoor, loop_factory
@@ -153,3 +156,45 @@ async def test_a_draining_node_answers_what_it_has_taken(gateway: Gateway) -> No
     assert (await wire.answer_to(7))["seq"] == 1
     assert await wire.closed() == 4001
     await draining
+
+
+async def test_a_request_under_way_is_answered_before_the_node_is_gone(gateway: Gateway) -> None:
+    begun, opened_ = asyncio.Event(), asyncio.Event()
+    plain = gateway.inbox.page
+
+    async def page(*args: Any, **fields: Any) -> Any:
+        begun.set()
+        await opened_.wait()
+        return await plain(*args, **fields)
+
+    gateway.inbox.page = page  # type: ignore[method-assign]
+    asked = asyncio.create_task(gateway.rest("GET", "/v1/inbox"))
+    await begun.wait()
+    stopping = asyncio.create_task(gateway.server.stop())
+    await asyncio.sleep(0)
+    opened_.set()
+    status, _, body = await asked
+    assert status == 200 and "conversations" in body
+    await stopping
+
+
+async def test_a_request_that_a_store_holds_up_is_cut_off_and_not_answered_in_other_words(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HTTP_FINISH_S", 0.05)
+    begun = asyncio.Event()
+
+    async def page(*args: Any, **fields: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()
+
+    gateway.inbox.page = page  # type: ignore[method-assign]
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(f"GET /v1/inbox HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.token()}\r\n\r\n".encode())
+    await begun.wait()
+    await gateway.server.stop()
+    said = b""
+    with suppress(ConnectionResetError):
+        said = await reader.read()
+    assert said == b""
+    writer.close()

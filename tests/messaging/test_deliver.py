@@ -100,6 +100,43 @@ async def test_tables_that_do_not_answer_keep_a_gap_open_and_no_longer(
     assert tries == 3
 
 
+async def test_a_member_list_that_was_read_before_somebody_left_is_not_asked_whom_to_push_to(
+    a: FaultyNode, group: str
+) -> None:
+    """Whoever fills a gap may hold an old list while the entries it reads tell of a removal."""
+    bob, carol = await connect(a, "bob"), await connect(a, "carol")
+    old = await roster_of(a, group)
+    (first,) = await write(a, group, 1, 1)
+    a.core.deliver.accept(old, [first], {}, NOBODY)
+    await a.core.directory.remove("alice", group, "bob")
+    await a.send("alice", group, "m3")
+    await came(carol, 1, 2, 3)
+    (fourth,) = await write(a, group, 4, 1)
+    a.core.deliver.accept(old, [fourth], {}, NOBODY)
+    await came(carol, 1, 2, 3, 4)
+    assert bob.seqs() == [1]
+
+
+async def test_what_was_held_is_pushed_to_those_who_are_members_by_then(a: FaultyNode, group: str) -> None:
+    bob, carol = await connect(a, "bob"), await connect(a, "carol")
+    old = await roster_of(a, group)
+    (first,) = await write(a, group, 1, 1)
+    a.core.deliver.accept(old, [first], {}, NOBODY)
+    stored = a.core.deliver.route
+
+    async def lost(*args: Any) -> None:
+        """The lane's word does not come."""
+
+    a.core.deliver.route = lost  # type: ignore[method-assign]
+    await a.core.directory.remove("alice", group, "bob")
+    await a.send("alice", group, "m3")
+    a.core.deliver.route = stored  # type: ignore[method-assign]
+    log = await a.log(group)
+    a.core.deliver.accept(old, log[1:], None, NOBODY)  # read from the log, with the list of before
+    await came(carol, 1, 2, 3)
+    assert bob.seqs() == [1]
+
+
 async def test_what_waits_in_a_conversation_that_is_gone_goes_nowhere(a: FaultyNode, group: str) -> None:
     bob = await connect(a, "bob")
     entries = await write(a, group, 1, 3)

@@ -276,3 +276,19 @@ async def test_a_newest_page_needs_two_keyspace_trips_and_one_table_read(a: Faul
     assert len(page.entries) == 20 and page.head == 30
     assert len(a.keyspace.runs) <= 2
     assert a.core.metrics.rows_read["conversation_heads"].value == heads
+
+
+async def test_who_is_removed_while_the_page_is_read_is_not_shown_it(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = a.core.slots.before
+
+    async def removed_meanwhile(*args: Any) -> list[Entry]:
+        monkeypatch.setattr(a.core.slots, "before", before)
+        await a.core.directory.remove("alice", group, "bob")
+        await a.send("alice", group, "secret")
+        return await before(*args)
+
+    monkeypatch.setattr(a.core.slots, "before", removed_meanwhile)
+    with pytest.raises(NotFound):
+        await a.core.history.page("bob", group)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
+import msgspec
 import pytest
 
 from tests.client import Client
@@ -15,7 +16,7 @@ from tests.valkey import eventually
 from tidings.bounds import PAGE_MAX, RESUME_ENTRIES_MAX, SOCKET_QUEUE_BYTES_MAX, TEXT_BYTES_MAX
 from tidings.errors import Close
 from tidings.messaging import resume as module
-from tidings.model import ConversationRemoved, ConversationUpdated, Event, MessageNew, Resumed
+from tidings.model import ConversationRemoved, ConversationUpdated, Entry, Event, Head, MessageNew, Resumed
 from tidings.node import Node
 
 
@@ -281,3 +282,37 @@ async def test_texts_larger_than_a_sockets_queue_together_are_resumed_in_one_go(
     assert (answer["to_seq"], answer["complete"]) == (count, True)
     assert [message["seq"] for message in bob.messages(c)] == list(range(1, count + 1))
     assert bob.close_code is None
+
+
+async def test_a_head_row_that_is_behind_the_log_resets_nobody(a: FaultyNode, group: str) -> None:
+    """DynamoDB raises it after the entries: whoever was shown one in between is not of another store."""
+    await write(a, group, 1, 3)
+    heads = a.tables.heads
+
+    async def behind(ids: Iterable[str]) -> dict[str, Head]:
+        return {id_: msgspec.structs.replace(head, head=2) for id_, head in (await heads(ids)).items()}
+
+    a.tables.heads = behind  # type: ignore[method-assign]
+    bob = Reader("bob")
+    await a.core.resume.catch_up(bob, {group: 3}, None)
+    assert bob.answers()[group].reset is False and bob.of(group) == []
+    await a.core.resume.catch_up(bob, {group: 4}, None)
+    assert bob.answers()[group].reset is True
+
+
+async def test_who_is_removed_while_the_log_is_read_is_shown_nothing_of_it(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after = a.core.slots.after
+
+    async def removed_meanwhile(conversation_id: str, seq_no: int, limit: int) -> list[Entry]:
+        monkeypatch.setattr(a.core.slots, "after", after)
+        await a.core.directory.remove("alice", group, "bob")
+        await a.send("alice", group, "secret")
+        return await after(conversation_id, seq_no, limit)
+
+    await a.send("alice", group, "m1")
+    monkeypatch.setattr(a.core.slots, "after", removed_meanwhile)
+    bob = Reader("bob")
+    await a.core.resume.catch_up(bob, {group: 0}, None)
+    assert bob.of(group) == [] and bob.events == [ConversationRemoved(group)]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.messaging.faulty import FaultyNode, Gate, code_of, told
 from tests.valkey import eventually
+from tidings.bounds import OPEN_SLOT_S
 from tidings.messaging.slots import NEWEST, Slots, first_open
 from tidings.model import Entry, Sent
 from tidings.stores.ports import Group, Refused
@@ -209,3 +210,16 @@ def test_first_open_is_the_lowest_number_that_is_missing(seqs: set[int], after: 
     top = run[-1].seq_no if run else after
     missing = [seq_no for seq_no in range(after + 1, top) if seq_no not in seqs]
     assert first_open(run, after) == (missing[0] if missing else None)
+
+
+async def test_a_clock_that_is_behind_does_not_keep_a_slot_open(a: FaultyNode, group: str) -> None:
+    """Entries are dated by the keyspace's clock; ours may be minutes behind it."""
+    log = Written(a, group)
+    await log.put(1, 3, 5)
+    a.clock.ahead_ms -= 300_000
+    assert await log.after(0) == [1] and await log.before() == [1]
+    a.clock.elapsed_s += OPEN_SLOT_S + 0.1
+    assert await log.after(0) == [1, 2, 3]  # the next one is met only now
+    a.clock.elapsed_s += OPEN_SLOT_S + 0.1
+    assert await log.before() == [5, 4, 3, 2, 1]
+    assert log.voided == 2

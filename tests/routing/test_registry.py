@@ -185,6 +185,15 @@ async def test_leases_that_ran_out_before_they_were_renewed_count_as_lost_though
     assert lost == ["bob", "bob"]
 
 
+async def test_who_leaves_with_work_undone_leaves_it_to_another(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    await b.command("SADD", b.core.keys.open("b"), "a-conversation")
+    await b.core.registry.leave()
+    assert not await a.core.registry.renew_node() and not a.core.registry.has_others
+    assert await a.core.repair.finish_dead() == 1
+    assert await a.command("EXISTS", a.core.keys.open("b")) == 0
+    assert [name.decode() for name in await a.command("ZRANGE", a.core.keys.nodes, 0, -1)] == ["a"]
+
+
 async def test_a_connection_that_goes_during_a_renewal_leaves_no_lease(a: FaultyNode) -> None:
     devices = [await connect(a, f"user{n}") for n in range(501)]  # two round trips
     gate = Gate()

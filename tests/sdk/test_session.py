@@ -60,7 +60,7 @@ async def session_of(
         await session.stop()
 
 
-@pytest.mark.parametrize("code", [1001, 1009, 4001, 4004, 4008, 4012, 4013])
+@pytest.mark.parametrize("code", [1001, 1009, 4001, 4004, 4008, 4012, 4013, 4014])
 async def test_codes_that_say_come_back_are_followed_by_another_connect(scripted: ScriptedServer, code: int) -> None:
     async with session_of(scripted) as (session, told):
         first = await scripted.next()

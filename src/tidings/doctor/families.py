@@ -82,8 +82,10 @@ def _of_conversations(members_max: int) -> tuple[Family, ...]:
 
 def _of_nodes() -> tuple[Family, ...]:
     jobs, dead = bounds.PUSH_JOBS_MAX + bounds.PUSH_JOBS_MAX // 10, 2 * bounds.PUSH_DEAD_MAX
+    samples = 2 * bounds.SAMPLES_MAX
     return (
         Family("nodes", "nodes", "zset", 1_000, 200, "live nodes", "dead ones are taken off by the others"),
+        Family("samples", "samples:{}", "stream", samples, 4_000, "a node's figures", "the charts begin anew"),
         Family("open", "open:{}", "set", 100_000, 200, "where a node is at work", "another node finishes it"),
         Family("due", "due:{}", "zset", 1_000_000, 260, "conversations with something to acknowledge", _STUCK),
         Family("push", "push:{}", "stream", jobs, 1_000, "push jobs", _STUCK),

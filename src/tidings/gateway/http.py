@@ -113,6 +113,8 @@ class HttpApp:
     async def _run(
         self, route: Route, params: tuple[str, ...], caller: Caller, scope: Scope, receive: Receive
     ) -> Reply:
+        if route.access == "operator" and caller.role is None:
+            raise Forbidden("for a server key")
         if route.access == "server" and caller.role != "admin":
             raise Forbidden("for a server key")
         if route.access == "user" and caller.user_id is None:

@@ -51,6 +51,7 @@ class WebRoutes:
         statuses = (200, 304)
         return [
             Route("GET", "/", self.index, "The page", "open", statuses=statuses),
+            Route("GET", "/admin", self.admin, "The page for operators", "open", statuses=statuses),
             Route("GET", "/web/{name}", self.file, "A file of the page", "open", statuses=statuses, errors=missing),
             Route(
                 "GET",
@@ -66,6 +67,9 @@ class WebRoutes:
 
     async def index(self, request: Request) -> Reply:
         return self._reply("index.html", request)
+
+    async def admin(self, request: Request) -> Reply:
+        return self._reply("admin/index.html", request)
 
     async def file(self, request: Request) -> Reply:
         return self._reply("/".join(request.params), request)

@@ -42,6 +42,7 @@ _STORE_ERRORS = ("internal", "unavailable")
 _SECURITY: dict[str, list[Document]] = {
     "user": [{"token": []}, {"api_key": [], "acting_user": []}],
     "profile": [{"token": []}, {"api_key": []}],
+    "operator": [{"api_key": []}],
     "server": [{"api_key": []}],
     "open": [],
 }

@@ -17,7 +17,7 @@ from tidings.gateway.auth import Caller
 from tidings.gateway.protocol import INTEGER_MAX
 from tidings.model import is_id
 
-Access = Literal["user", "profile", "server", "open"]
+Access = Literal["user", "profile", "operator", "server", "open"]
 
 
 @dataclass(slots=True)

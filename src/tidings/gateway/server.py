@@ -22,7 +22,7 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from tidings.bounds import FRAME_BYTES_MAX, HANDSHAKE_S, HTTP_HEAD_BYTES_MAX, HTTP_KEEP_ALIVE_S
+from tidings.bounds import FRAME_BYTES_MAX, HANDSHAKE_S, HTTP_FINISH_S, HTTP_HEAD_BYTES_MAX, HTTP_KEEP_ALIVE_S
 from tidings.clock import Clock
 from tidings.errors import TABLE
 from tidings.gateway.auth import Auth
@@ -100,11 +100,13 @@ class GatewayServer:
         await self._connections.stop()
         for door in list(self._state.connections):
             door.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=HTTP_FINISH_S)
+        for door in list(self._state.connections):
+            door.transport.abort()  # before its task is: uvicorn would answer for it, in words that are not ours
         for task in list(self._state.tasks):
             task.cancel()
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
-        for door in list(self._state.connections):
-            door.transport.abort()
         await self._auth.close()
 
     def revoke(self, user_id: str) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.bounds import CONVERSATIONS_CACHED_MAX
 from tidings.errors import Forbidden, NotFound, Unavailable
-from tidings.model import Head, Member, Role
+from tidings.model import Entry, Head, Member, Role
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
 from tidings.stores.ports import Conversations
@@ -108,6 +108,18 @@ class Access:
     async def fresh(self, conversation_id: str) -> Roster | None:
         """The member list as of now. None: no such conversation."""
         return await self._as_of(conversation_id, await self._ask(conversation_id))
+
+    async def visible(self, roster: Roster, user_id: str, entries: list[Entry]) -> tuple[Roster, list[Entry]]:
+        """Of entries that were read after the roster, those that the user may see, and the roster as of them.
+
+        Somebody may have left between the two: a change among the entries tells. Raises NotFound."""
+        if any(entry.kind == "member" and entry.seq_no > roster.members_seq for entry in entries):
+            newer = await self.load(roster.head.conversation_id)
+            check(newer, user_id, "read")
+            assert newer is not None
+            start = newer.visible_after(user_id)
+            return newer, [entry for entry in entries if entry.seq_no > start]
+        return roster, entries
 
     def cached(self, conversation_id: str) -> Roster | None:
         """What this node has in memory: good enough to start with, never to finish."""

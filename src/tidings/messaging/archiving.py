@@ -78,6 +78,7 @@ class Archiving:
         self._every_s = every_s
         self._count = count
         self._task: asyncio.Task[None] | None = None
+        self.last: tuple[int, Pass] | None = None  # when the last pass of this process ended, and what it did
 
     # --- in the background ------------------------------------------------------------------------
 
@@ -127,6 +128,7 @@ class Archiving:
             await self._rechecker.run(term, done.rechecked)
             if not is_patient or await self._keyspace.one(self._scripts.archive_sweep(self._holder)):
                 await self._rechecker.sweep(term, done.rechecked)
+        self.last = (self._clock.now_ms(), done)
         return done
 
     async def restore(self, conversation_id: str) -> Rechecked:

@@ -140,7 +140,10 @@ class Deliver:
         stream = self._stream(conversation_id)
         stream.hold(entries, counts, origins)
         if stream.held and stream.last is None and not self._has_others():
-            stream.last = min(stream.held) - 1  # alone, entries come in order from their one lane
+            # Alone, entries come in order from their one lane. But below them must be nothing, or the head: else a batch
+            # failed half-way, here or in an earlier life, and what it stored or left open is looked for in the log.
+            if (below := min(stream.held) - 1) in (0, roster.head.head):
+                stream.last = below
         self._advance(stream, roster)
         self._fill_later(stream, conversation_id, GAP_WAIT_S)
 
@@ -176,7 +179,7 @@ class Deliver:
         return stream
 
     def _advance(self, stream: Stream, roster: Roster) -> None:
-        if ready := stream.pop_ready():
+        if ready := stream.pop_ready(roster.members_seq):
             stream.moved_s = self._clock.monotonic_s()
             self._push(roster, ready)
         if stream.is_miscounted and stream.counting is None:
@@ -200,12 +203,15 @@ class Deliver:
         """True: some went out."""
         before = stream.last
         try:
+            if stream.has_gap:
+                await self._read_gap(stream, conversation_id)
+            # After the entries: a list that was read before them may not know who has left.
             roster = await self._access.fresh(conversation_id)
+            if roster is not None and not stream.is_known_to(roster.members_seq):
+                roster = await self._access.load(conversation_id)
             if roster is None:
                 stream.held.clear()
                 return True
-            if stream.has_gap:
-                await self._read_gap(stream, conversation_id)
         except (StoreError, Problem) as error:
             log.info("a gap stays open for the moment: %s", error)
             return False
@@ -224,6 +230,9 @@ class Deliver:
         before, lowest = stream.last, min(stream.held)
         since_ms = stream.held[lowest].entry.sent_ms - _YOUNG_MS
         below = await self._slots.before(conversation_id, lowest, PAGE_MAX)
+        last = below[-1] if below else None
+        if lowest > 1 and (last is None or (1 < last.seq_no and last.sent_ms > since_ms and len(below) < PAGE_MAX)):
+            return  # it ends above an open slot, which may yet be filled: what is above it waits too
         if stream.last == before and stream.held:  # else somebody else has begun
             young = [entry for entry in below if entry.sent_ms > since_ms and entry.seq_no > (before or 0)]
             stream.last = min([*stream.held, *(entry.seq_no for entry in young)]) - 1

@@ -77,6 +77,7 @@ class History:
         else:
             entries = await self._before(conversation_id, _SEQ_MAX if before_seq is None else before_seq, start, limit)
             edge = start if before_seq is None else max(before_seq - 1, start)
+        _, entries = await self._access.visible(admitted.roster, user_id, entries)
         return await self._page(user_id, admitted, entries, start, edge, first_unread)
 
     async def entry(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:

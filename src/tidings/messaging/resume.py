@@ -56,27 +56,34 @@ class Resume:
             await self._others(outbound, resume, since)
 
     async def _conversation(self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int) -> None:
-        """Several are read at the same time; one at a time is written, as fast as the reader takes it."""
         try:
-            roster = await self._access.authorize(outbound.user_id, conversation_id, "read")
+            await self._member(outbound, writing, conversation_id, seq_no)
         except NotFound:
             outbound.push_now(ConversationRemoved(conversation_id))
-            return
+
+    async def _member(self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int) -> None:
+        """Several are read at the same time; one at a time is written, as fast as the reader takes it.
+
+        Raises NotFound to whoever is no member, also when that happens meanwhile."""
+        user_id = outbound.user_id
+        roster = await self._access.authorize(user_id, conversation_id, "read")
         # Read once, before the entries. What is committed later is routed later, to a connection that is known by now.
         head = await self._head(conversation_id)
-        is_reset = seq_no > head
-        after = max(0 if is_reset else seq_no, roster.visible_after(outbound.user_id))
+        is_reset = seq_no > head and seq_no > await self._slots.top(conversation_id)  # the head row may be behind
+        after = max(0 if is_reset else seq_no, roster.visible_after(user_id))
         first = await self._slots.after(conversation_id, after, PAGE_MAX)
+        roster, first = await self._access.visible(roster, user_id, first)
+        after = max(after, roster.visible_after(user_id))
         resumed = await self._standing(outbound, roster, after, is_reset)
         async with writing:
-            to_seq = await self._write(outbound, conversation_id, after, first)
+            to_seq = await self._write(outbound, roster, after, first)
             # Before anything live: also where more is to come as history, what was replayed is not pushed again.
             outbound.resumed[conversation_id] = to_seq
             outbound.push_now(msgspec.structs.replace(resumed, to_seq=to_seq, complete=to_seq >= head))
 
-    async def _write(self, outbound: Outbound, conversation_id: str, after: int, page: list[Entry]) -> int:
+    async def _write(self, outbound: Outbound, roster: Roster, after: int, page: list[Entry]) -> int:
         """Page by page up to RESUME_ENTRIES_MAX; the seq that was reached."""
-        to_seq = after
+        conversation_id, to_seq = roster.head.conversation_id, after
         while page:
             for start in range(0, len(page), _WRITTEN):
                 for entry in page[start : start + _WRITTEN]:
@@ -85,6 +92,7 @@ class Resume:
             to_seq = page[-1].seq_no
             is_more = len(page) == PAGE_MAX and to_seq - after < RESUME_ENTRIES_MAX
             page = await self._slots.after(conversation_id, to_seq, PAGE_MAX) if is_more else []
+            roster, page = await self._access.visible(roster, outbound.user_id, page)
         return to_seq
 
     async def _keep_pace(self, outbound: Outbound) -> None:

@@ -140,6 +140,13 @@ class Sends:
         self._holds.abandon(origin, conversation_id, message_id)
 
     def forget(self, origin: str) -> None:
+        """The connection is gone. What it had queued is not sent: its client sends all of that again over the next one,
+        in order, and an earlier message that was refused meanwhile must not be overtaken."""
+        for lane in self._lanes:
+            queued = [draft for draft in lane.waiting if draft.origin == origin]
+            for draft in queued:
+                lane.waiting.remove(draft)
+                draft.reply(StoreUnavailable("the connection is gone"))
         self._holds.forget(origin)
 
     def drop_queued(self) -> int:

@@ -2,9 +2,9 @@
 
 A number is handed out before its row is committed, so a later number may be seen first. Nobody reads past an open slot:
 what comes after it would be skipped for ever. It is somebody's commit under way, or the mark of a crash; past
-OPEN_SLOT_S, counted from the lowest entry above it, the reader closes it with a void and goes on. The void's put is
-conditional, so a writer who was only slow loses the slot and takes another. Read through by history, resume, deliver
-and repair.
+OPEN_SLOT_S, counted from the lowest entry above it or, whatever the clocks say, from when this node first met it, the
+reader closes it with a void and goes on. The void's put is conditional, so a writer who was only slow loses the slot
+and takes another. Read through by history, resume, deliver and repair.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tidings.stores.ports import Group, Messages
 
 NEWEST = 1 << 53  # a place above every number
 _VOIDS_MAX = 1_000  # written in one commit; a counter that ran far ahead leaves more, which are closed in turns
+_MET_MAX = 10_000  # open slots remembered; forgetting one only makes it wait again
 _WAIT_S = 0.05  # a page that begins at an open slot waits for it, and looks this often
 
 
@@ -37,6 +38,7 @@ class Slots:
         self._messages = messages
         self._clock = clock
         self._count_repair = count_repair
+        self._met: dict[tuple[str, int], float] = {}  # open slots -> when we first met them
 
     async def after(self, conversation_id: str, after: int, limit: int) -> list[Entry]:
         """Ascending, gapless from after + 1; ends below the first open slot."""
@@ -45,7 +47,7 @@ class Slots:
             gap = first_open(entries, after)
             if gap is None:
                 return entries
-            if not await self._close_old(conversation_id, entries, after):
+            if not await self._close_old(conversation_id, entries, after, due=self._due(conversation_id, gap)):
                 return [entry for entry in entries if entry.seq_no < gap]
 
     async def before(self, conversation_id: str, before: int, limit: int) -> list[Entry]:
@@ -54,7 +56,6 @@ class Slots:
         Who pages down from an entry has what is above already: the page begins with the next number and ends above an
         open slot. Where the next number is itself open, the page waits for it, OPEN_SLOT_S at most.
         """
-        began_s = self._clock.monotonic_s()
         is_newest = before >= NEWEST
         while True:
             entries = await self._messages.page(conversation_id, after=0, before=before, limit=limit, newest_first=True)
@@ -67,8 +68,8 @@ class Slots:
             gap = first_open(run, lowest)
             if gap is None:
                 return entries
-            is_due = self._clock.monotonic_s() - began_s > OPEN_SLOT_S
-            if await self._close_old(conversation_id, run, lowest, is_due=is_due):
+            due = self._due(conversation_id, gap)
+            if await self._close_old(conversation_id, run, lowest, due=due):
                 continue
             if is_newest:
                 before = gap
@@ -76,6 +77,10 @@ class Slots:
                 return next_ones
             else:
                 await asyncio.sleep(_WAIT_S)
+
+    async def top(self, conversation_id: str) -> int:
+        """The highest number in the log itself."""
+        return (await self._messages.top(conversation_id)).seq_no
 
     async def close(self, conversation_id: str, first: int, last: int) -> None:
         """Void what is open from first to last, whatever its age: nobody is going to fill it."""
@@ -96,15 +101,20 @@ class Slots:
     async def _rising(self, conversation_id: str, after: int, limit: int) -> list[Entry]:
         return await self._messages.page(conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False)
 
-    async def _close_old(
-        self, conversation_id: str, rising: Sequence[Entry], after: int, *, is_due: bool = False
-    ) -> bool:
-        """Void the open slots of a run that are old enough. True: some were, read again."""
+    def _due(self, conversation_id: str, seq_no: int) -> int | None:
+        """The open slot, if we have known it for long enough: a keyspace whose clock is ahead dates entries late."""
+        now_s = self._clock.monotonic_s()
+        if len(self._met) >= _MET_MAX:
+            self._met.clear()
+        return seq_no if now_s - self._met.setdefault((conversation_id, seq_no), now_s) > OPEN_SLOT_S else None
+
+    async def _close_old(self, conversation_id: str, rising: Sequence[Entry], after: int, *, due: int | None) -> bool:
+        """Void the open slots of a run that are old enough, or due. True: some were, read again."""
         voids: list[Entry] = []
         before_seq, before_ms = after, 0
         now_ms = self._clock.now_ms()
         for entry in rising:
-            is_old = is_due or now_ms - entry.sent_ms > OPEN_SLOT_S * 1000
+            is_old = before_seq + 1 == due or now_ms - entry.sent_ms > OPEN_SLOT_S * 1000
             if entry.seq_no > before_seq + 1 and not is_old:
                 break
             for seq_no in range(before_seq + 1, min(entry.seq_no, before_seq + 1 + _VOIDS_MAX - len(voids))):

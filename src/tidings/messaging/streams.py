@@ -1,6 +1,7 @@
 """One conversation's entries on their way to the sockets of this node, in the order of their numbers.
 
-An entry that is not the next is held; what went out never goes out again. Pure bookkeeping without I/O: deliver.py
+An entry that is not the next is held, and so is one of a time for which the member list at hand is too old; what went
+out never goes out again. Pure bookkeeping without I/O: deliver.py
 fills the gaps from the log and pushes what is ready.
 """
 
@@ -28,10 +29,20 @@ class Held(NamedTuple):
 class Stream:
     """One conversation's entries on their way to the sockets of this node."""
 
-    __slots__ = ("counting", "filling", "held", "is_miscounted", "last", "moved_s", "uncounted")
+    __slots__ = (
+        "counting",
+        "filling",
+        "held",
+        "is_miscounted",
+        "last",
+        "members_seq",
+        "moved_s",
+        "uncounted",
+    )
 
     def __init__(self, now_s: float) -> None:
         self.last: int | None = None  # the highest number that went out; None: nothing yet
+        self.members_seq = 0  # the last member change that went out
         self.held: dict[int, Held] = {}
         self.filling: asyncio.Task[None] | None = None
         self.moved_s = now_s  # when anything went out
@@ -52,14 +63,19 @@ class Stream:
                 self.uncounted.discard(seq_no)
                 self.is_miscounted = True
 
-    def pop_ready(self) -> list[Held]:
-        """Those that follow what went out."""
+    def pop_ready(self, members_seq: int) -> list[Held]:
+        """Those that follow what went out, as far as a member list of this number knows whom to push them to: from a
+        change on that it does not have, they stay held. So nothing reaches somebody who has left."""
         ready: list[Held] = []
-        if self.last is None:
+        if self.last is None or members_seq < self.members_seq:
             return ready
-        while (held := self.held.pop(self.last + 1, None)) is not None:
-            ready.append(held)
+        while (held := self.held.get(self.last + 1)) is not None:
+            if held.entry.kind == "member":
+                if held.entry.seq_no > members_seq:
+                    break
+                self.members_seq = held.entry.seq_no
             self.last += 1
+            ready.append(self.held.pop(self.last))
             if held.counts is None and held.entry.kind in _COUNTING:
                 self.uncounted.add(self.last)
                 self.is_miscounted = True
@@ -68,6 +84,11 @@ class Stream:
         if len(self.uncounted) > _UNCOUNTED_MAX:
             self.uncounted = {seq_no for seq_no in self.uncounted if seq_no > self.last - _UNCOUNTED_MAX // 2}
         return ready
+
+    def is_known_to(self, members_seq: int) -> bool:
+        """Whether a member list of this number has every change that is held or went out."""
+        held = (held.entry.seq_no for held in self.held.values() if held.entry.kind == "member")
+        return members_seq >= max(held, default=self.members_seq)
 
     @property
     def has_gap(self) -> bool:

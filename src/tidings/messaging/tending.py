@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from itertools import islice
 
 from tidings.bounds import (
@@ -27,7 +28,7 @@ from tidings.messaging.deliver import Deliver
 from tidings.messaging.repair import Repair
 from tidings.messaging.send import Sends
 from tidings.messaging.signals import Signals
-from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Pushed, Signal
+from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Leave, Pushed, Signal
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
@@ -66,6 +67,7 @@ class Tending:
         self._renewed_s = clock.monotonic_s()
         self._well_ms = clock.now_ms()  # the last moment when the others knew us and the subscription stood
         self._tasks: list[asyncio.Task[None]] = []
+        self.on_leave: Callable[[], None] = lambda: None  # an operator wants the node to go
 
     async def start(self) -> None:
         """Listen to the others, tell them, and begin. Before the first socket."""
@@ -97,6 +99,8 @@ class Tending:
             self._router.take(item, node_id)
         elif isinstance(item, Signal):
             self._signals.take(item)
+        elif isinstance(item, Leave):
+            self.on_leave()
         else:
             assert isinstance(item, Joined)
             self._registry.heard_of(item.node_id)

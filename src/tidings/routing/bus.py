@@ -62,7 +62,11 @@ class Signal(msgspec.Struct, frozen=True, tag=True, gc=False):
     event: Typing | Presence
 
 
-Item = Delivery | Pushed | Closing | Joined | Signal
+class Leave(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An operator wants the node to go, as on SIGTERM."""
+
+
+Item = Delivery | Pushed | Closing | Joined | Signal | Leave
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[str, list[Item]])  # the node that tells, and what
 

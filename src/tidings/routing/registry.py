@@ -90,9 +90,14 @@ class Registry:
         return set(self._heard)
 
     async def leave(self) -> None:
-        """The last word: first what connections that have gone had to say."""
+        """The last word: first what connections that have gone had to say. A node that could not finish everything
+        leaves as a dead one, so that another finishes it."""
         await asyncio.gather(*self._tasks)
-        await self._keyspace.one(plain(self._keys.nodes, b"ZREM", self._keys.nodes, self._node_id))
+        opened = self._keys.open(self._node_id)
+        if await self._keyspace.one(plain(opened, b"SCARD", opened)):
+            await self.bury(self._node_id)
+        else:
+            await self._keyspace.one(plain(self._keys.nodes, b"ZREM", self._keys.nodes, self._node_id))
 
     # --- connections ------------------------------------------------------------------------------
 

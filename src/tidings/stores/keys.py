@@ -92,6 +92,10 @@ class Keys:
         """set of conversations in which the node has numbers under way."""
         return f"{self.prefix}open:{{{node_id}}}"
 
+    def samples(self, node_id: str) -> str:
+        """stream of what the node has counted, one entry per SAMPLE_S. MAXLEN SAMPLES_MAX; TTL SAMPLES_TTL_S."""
+        return f"{self.prefix}samples:{{{node_id}}}"
+
     # one shard: one slot
     def due(self, shard: int) -> str:
         """zset: conversation_id -> when to look who has not acknowledged, ms; and one member with its birth at +inf."""

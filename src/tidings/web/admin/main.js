@@ -1,0 +1,128 @@
+// The admin page: signing in with an API key, the list of views, and the view that the address names.
+
+import { el, setText } from '../app/dom.js';
+import { logo } from '../app/icons.js';
+import { Api } from './api.js';
+import { mark } from './marks.js';
+import { pill, sentenceOf } from './parts.js';
+import * as audit from './view_audit.js';
+import * as cold from './view_cold.js';
+import * as conversations from './view_conversations.js';
+import * as doctor from './view_doctor.js';
+import * as nodes from './view_nodes.js';
+import * as overview from './view_overview.js';
+import * as push from './view_push.js';
+import * as rejects from './view_rejects.js';
+import * as settings from './view_settings.js';
+import * as users from './view_users.js';
+
+const VIEWS = {
+  overview: ['Overview', overview],
+  nodes: ['Nodes', nodes],
+  users: ['Users', users],
+  conversations: ['Conversations', conversations],
+  rejects: ['Rejects', rejects],
+  audit: ['Audit', audit],
+  push: ['Push', push],
+  cold: ['Cold tier', cold],
+  settings: ['Settings', settings],
+  doctor: ['Doctor', doctor],
+};
+
+const place = document.getElementById('app');
+
+async function start() {
+  const kept = Api.kept();
+  if (kept) {
+    try {
+      run(kept, await kept.look('me'));
+      return;
+    } catch (error) {
+      if (error.status === 401 || error.status === 403) kept.forget();
+      signIn(error.status ? 'That key is not valid any more.' : 'This node does not answer just now.');
+      return;
+    }
+  }
+  signIn(null);
+}
+
+function signIn(note) {
+  document.title = 'Sign in · Tidings admin';
+  const input = el('input', { id: 'key', name: 'key', type: 'password', required: true, autocomplete: 'off', spellcheck: 'false' });
+  const fault = el('p.fault', { role: 'alert' }, note ?? '');
+  const submit = async (event) => {
+    event.preventDefault();
+    fault.textContent = '';
+    const api = new Api(input.value.trim());
+    try {
+      const me = await api.look('me');
+      api.keep();
+      run(api, me);
+    } catch (error) {
+      fault.textContent = error.status === 401 || error.status === 403
+        ? 'That is not a valid API key.' : 'This node does not answer just now.';
+      input.select();
+    }
+  };
+  const form = el('form', { onsubmit: submit },
+    el('div.field', null, el('label', { for: 'key' }, 'API key'), input,
+      el('p.hint', null, 'tidings key create --name ops, or --role readonly to look only')),
+    fault, el('button.primary', { type: 'submit' }, 'Sign in'));
+  place.replaceChildren(el('main.entry', null, el('div.entry-card', null, logo(),
+    el('div', null, el('h1', null, 'Tidings admin'), el('p.lead', null, 'The key stays in this tab.')), form)));
+  input.focus();
+}
+
+function run(api, me) {
+  const main = el('main.view', { id: 'view' });
+  const links = Object.entries(VIEWS).map(([name, [title]]) => el('a', { href: `#/${name}` }, mark(name), el('span', null, title)));
+  const leave = (note) => {
+    shown?.stop?.();
+    removeEventListener('hashchange', show);
+    api.forget();
+    signIn(note);
+  };
+  const side = el('aside.side', null,
+    el('a.brand', { href: '#/overview', 'aria-label': 'Tidings admin' }, logo(), el('span', null, 'Tidings', el('small', null, 'admin'))),
+    el('nav', { 'aria-label': 'Views' }, ...links),
+    el('div.whoami', null,
+      el('div', null, el('strong', null, me.name), pill(me.role === 'admin' ? 'admin' : 'read only', me.role === 'admin' ? 'accent' : 'plain')),
+      el('button.quiet-button', { type: 'button', onclick: () => leave(null) }, mark('out'), 'Sign out')));
+  const banner = el('p.lost', { role: 'status' });
+  place.replaceChildren(el('a.skip', { href: '#view', onclick: (event) => {
+    event.preventDefault();
+    main.querySelector('h1')?.focus();
+  } }, 'Skip to content'), el('div.frame', null, side, el('div.pane', { tabindex: 0 }, banner, main)));
+  const context = {
+    api,
+    me,
+    /** What went wrong, or null; the views that ask all the time say so. */
+    heard: (error) => {
+      if (error?.status === 401) leave('That key is not valid any more.');
+      else setText(banner, error ? `${sentenceOf(error)} Trying again…` : '');
+    },
+  };
+  let shown = null;
+  let isFirst = true;
+
+  function show() {
+    const [, name = '', id = ''] = location.hash.split('/');
+    const view = VIEWS[name] ? name : 'overview';
+    shown?.stop?.();
+    for (const link of links) {
+      if (link.hash === `#/${view}`) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+    document.title = `${VIEWS[view][0]} · Tidings admin`;
+    main.className = `view view-${view}`;
+    shown = VIEWS[view][1].show(main, context, decodeURIComponent(id));
+    main.parentElement.scrollTop = 0;
+    if (!isFirst) main.querySelector('h1')?.focus({ preventScroll: true });
+    isFirst = false;
+    links.find((link) => link.hasAttribute('aria-current'))?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }
+  addEventListener('hashchange', show);
+  show();
+}
+
+start();

@@ -1,0 +1,24 @@
+// The newest entries of the audit stream: what admins did, revocations, failed sign-ins, refusals.
+
+import { el } from '../app/dom.js';
+import { count, moment } from './figures.js';
+import { card, head, linkTo, pill, table } from './parts.js';
+import { poll } from './poll.js';
+
+const TONES = { admin: 'accent', revocation: 'warn', sign_in: 'bad', reject: 'plain' };
+
+export function show(place, context) {
+  const body = el('div.results');
+  place.replaceChildren(head('Audit', 'The newest entries of the stream. `tidings audit tail` follows it, `tidings audit replay` counts it again.'), body);
+  const columns = [['When'], ['Kind'], ['What'], ['User'], ['Count', true], ['By'], ['Detail']];
+  const draw = (found) => body.replaceChildren(card('Newest entries', table('Newest entries', columns, found.entries.map(row), 'Nothing yet.')));
+  return poll(2000, (signal) => context.api.look('audit', signal), draw, context.heard);
+}
+
+function row({ at_ms, event }) {
+  if (!event) return [moment(at_ms), pill('unreadable', 'bad'), '–', '–', '–', '–', '–'];
+  const isSomebody = event.user_id !== '-' && event.user_id !== '*';
+  return [moment(at_ms), pill(event.kind.replace('_', '-'), TONES[event.kind] ?? 'plain'), event.class,
+    isSomebody ? linkTo('users', event.user_id) : event.user_id === '*' ? 'others' : '–',
+    count(event.count ?? 1), event.by || '–', event.detail || '–'];
+}
