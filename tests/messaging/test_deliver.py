@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.messaging.delivering import connect, disconnect, shown, telling, unheard, write
-from tests.messaging.faulty import After, Device, FaultyNode, Gate, down
+from tests.messaging.faulty import After, Device, FaultyNode, Gate, answer_lost, down
 from tests.valkey import eventually
 from tidings.bounds import PAGE_MAX, STREAM_IDLE_S
 from tidings.errors import Problem
@@ -431,3 +431,31 @@ async def test_closing_ends_what_is_under_way(a: FaultyNode, group: str) -> None
     await gate.reached.wait()
     await a.core.deliver.close()
     assert not a.core.deliver._tasks
+
+
+async def test_alone_what_a_failed_batch_stored_is_not_passed_over(a: FaultyNode, group: str) -> None:
+    bob = await connect(a, "bob")
+    a.keyspace.fail("inbox_index", down)
+    assert await a.code("alice", group, "m1") == "unavailable"
+    assert await a.code("alice", group, "m2") == "stored"
+    await came(bob, 1, 2)
+
+
+async def test_alone_a_number_that_was_handed_out_and_lost_is_waited_for(a: FaultyNode, group: str) -> None:
+    bob = await connect(a, "bob")
+    await a.core.sends._numbering.seed(group)
+    a.keyspace.fail("conversation_number", answer_lost)
+    assert await a.code("alice", group, "m1") == "unavailable"
+    assert await a.code("carol", group, "m2") == "stored"
+    assert await a.code("alice", group, "m1") == "stored"
+    await came(bob, 1, 2)
+
+
+async def test_a_stream_does_not_begin_above_an_open_slot(a: FaultyNode, b: FaultyNode, two: None, group: str) -> None:
+    bob = await connect(a, "bob")
+    entries = await write(a, group, 2, 3)
+    a.core.deliver.accept(await roster_of(a, group), entries[-1:], {}, NOBODY)
+    await eventually(lambda: a.tables.pages > 2)
+    assert bob.seqs() == []
+    await write(a, group, 1, 1)
+    await came(bob, 1, 2, 3, 4)

@@ -88,3 +88,10 @@ def test_a_hold_has_an_end_and_still_lets_nothing_overtake() -> None:
     assert all(holds.is_held("socket", "c", f"m{i}") for i in range(1, HOLD_MESSAGES_MAX + 10))
     holds.abandon("socket", "c", "m0")
     assert not holds.is_held("socket", "c", "m1")
+
+
+def test_what_was_refused_before_it_was_looked_at_stays_behind_what_waits() -> None:
+    holds = held_after_refusing("m1")
+    holds.refuse("socket", "c", ["m1", "m2"])  # sent again, and the batch failed before anybody was let pass
+    assert holds.is_held("socket", "c", "m2")
+    assert not holds.is_held("socket", "c", "m1")

@@ -198,3 +198,16 @@ async def test_an_older_note_does_not_replace_a_newer_one(a: FaultyNode, group: 
     await rows_of(a).flush()
     row = await row_of(a, "bob", group)
     assert row is not None and (row.last_seq, row.last_message_preview, row.unread_count) == (2, "two", 2)
+
+
+async def test_who_left_and_came_back_is_not_shown_what_was_said_meanwhile(a: FaultyNode, group: str) -> None:
+    stale = await a.core.access.load(group)
+    assert stale is not None
+    await a.core.directory.remove("alice", group, "bob")
+    await a.send("alice", group, "m2", "without bob")
+    await rows_of(a).flush()
+    await a.core.directory.add("alice", group, ["bob"])
+    rows_of(a).note(stale, last_seq=2, last_ms=0, preview=None, indexed={})  # a node that is late with its rows
+    await rows_of(a).flush()
+    assert await preview(a, "bob", group) is None
+    assert await preview(a, "carol", group) == "without bob"

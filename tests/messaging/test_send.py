@@ -366,3 +366,16 @@ async def test_a_deleted_message_leaves_its_text_nowhere_not_even_in_its_edits(a
         ("edit", None),
         ("delete", None),
     ]
+
+
+async def test_what_a_lost_connection_had_queued_is_not_sent(a: FaultyNode, direct: str) -> None:
+    gate = Gate()
+    a.tables.faults.append(gate)
+    first = a.submit("alice", direct, "m1", origin="old")
+    await gate.reached.wait()
+    second = a.submit("alice", direct, "m2", origin="old")
+    third = a.submit("alice", direct, "m3", origin="new")
+    a.core.sends.forget("old")
+    gate.opened.set()
+    assert [code_of(await answer) for answer in (first, second, third)] == ["stored", "unavailable", "stored"]
+    assert told(await a.log(direct)) == [(1, "message", "m1"), (2, "message", "m3")]

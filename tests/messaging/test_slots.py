@@ -223,3 +223,10 @@ async def test_a_clock_that_is_behind_does_not_keep_a_slot_open(a: FaultyNode, g
     a.clock.elapsed_s += OPEN_SLOT_S + 0.1
     assert await log.before() == [5, 4, 3, 2, 1]
     assert log.voided == 2
+
+
+async def test_whoever_closes_numbers_makes_the_same_times(a: FaultyNode, direct: str) -> None:
+    for first, last in ((4, 5), (1, 3)):
+        await a.core.slots.close(direct, first, last)
+    times = [entry.sent_ms for entry in await a.log(direct)]
+    assert times == sorted(set(times)) and len(times) == 5

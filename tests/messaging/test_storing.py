@@ -279,3 +279,32 @@ async def test_a_group_that_finds_no_free_numbers_is_refused(a: FaultyNode, dire
     assert len(a.tables.appends) == 9
     a.tables.faults.clear()
     assert (await a.send("alice", direct, "m1")).entry.kind == "message"
+
+
+# --- numbers that nobody used ---------------------------------------------------------------------
+
+
+async def test_a_number_that_was_noted_long_ago_is_not_used_any_more(a: FaultyNode, b: FaultyNode, direct: str) -> None:
+    """Whoever began to listen meanwhile takes everything that old for told."""
+    a.tables.faults.append(down)
+    assert await a.code("alice", direct, "m1") == "unavailable"
+    b.clock.ahead_ms += 4_000
+    assert await b.code("alice", direct, "m1") == "stored"
+    assert told(await a.log(direct)) == [(1, "void", None), (2, "message", "m1")]
+    assert await a.code("alice", direct, "m1") == "duplicate" and await a.unread("bob") == 1
+
+
+async def test_who_had_the_old_number_and_was_only_slow_answers_with_the_new_one(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    gate = Gate()
+    a.tables.faults.append(gate)
+    mine = a.submit("alice", direct, "m1")
+    await gate.reached.wait()
+    b.clock.ahead_ms += 4_000
+    assert await b.code("alice", direct, "m1") == "stored"
+    gate.opened.set()
+    answer = await mine
+    assert isinstance(answer, Sent) and answer.entry.seq_no == 2
+    assert told(await a.log(direct)) == [(1, "void", None), (2, "message", "m1")]
+    assert await a.unread("bob") == 1 and await a.wrong() == []

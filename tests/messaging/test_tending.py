@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.messaging.delivering import connect, unheard
-from tests.messaging.faulty import FaultyNode, Gate, code_of, down
+from tests.messaging.faulty import FaultyNode, Gate, code_of, down, open_faulty
 from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import NODE_LEASE_S
+from tidings.config import Settings
+from tidings.errors import Problem
 from tidings.messaging import deliver, tending
 from tidings.routing.bus import Joined
 
@@ -179,3 +181,16 @@ async def test_a_node_without_a_keyspace_still_leaves(tended: FaultyNode, b: Fau
     b.keyspace.fail("SPUBLISH", *[down] * 1_000)
     await b.send("alice", group, "m1")
     await asyncio.wait_for(b.core.tending.stop(), 10)
+
+
+async def test_what_an_earlier_life_under_the_same_name_left_is_finished_before_anything_new(
+    a: FaultyNode, settings: Settings, direct: str
+) -> None:
+    await a.send("alice", direct, "m1")
+    a.keyspace.fail("inbox_index", down)
+    with pytest.raises(Problem):
+        await a.core.sends.delete("alice", direct, 1)  # stored, and nobody's count knows; then the node dies
+    async with open_faulty(settings, "a") as again:
+        await again.core.tending.start()
+        assert await again.unread("bob") == 0 and await again.wrong() == []
+        await again.core.tending.stop()

@@ -273,3 +273,19 @@ async def test_a_lease_that_cannot_be_taken_down_runs_out(a: FaultyNode) -> None
     assert await leases(a, "bob") == ["a:bob-a"]
     a.clock.ahead_ms += int(LEASE_S * 1000) + 1
     assert await a.core.registry.is_online(["bob"]) == {"bob": False}
+
+
+async def test_a_session_that_fell_back_does_not_end_the_connection_that_came_later(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    """A failover may lose the word of a reconnect: then the older connection, which is gone, is noted again."""
+    first = await connect(a, "bob", "1", device="phone")
+    noted = await a.command("HGET", a.core.keys.session("bob"), "phone")
+    disconnect(a, first)
+    await settled(a)
+    await eventually(lambda: a.clock.now_ms() > int(noted.split()[1]))
+    second = await connect(b, "bob", "2", device="phone")
+    await a.command("HSET", a.core.keys.session("bob"), "phone", noted.decode())
+    await a.command("DEL", a.core.keys.ws("bob"))
+    await b.core.registry.renew(lambda user_id: None)
+    assert second.closed == [] and await session(b, "bob", "phone") == "b:2"

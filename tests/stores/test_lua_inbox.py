@@ -527,6 +527,26 @@ async def test_a_note_is_taken_back_by_its_owner_alone(board: Board) -> None:
     await board.check()
 
 
+async def test_notes_of_two_devices_do_not_take_each_others_place(board: Board) -> None:
+    await board.warm(c=blank())
+    for token in ("one", "two"):
+        await board.call(board.scripts.unread_put("u", token, hold_ms=60_000))
+    await board.call(board.scripts.unread_put("u", "two", hold_ms=0))
+    assert (await board.fields())[b":put"].endswith(b":one")
+    await board.check()
+
+
+@pytest.mark.parametrize("look", ["page", "state"])
+async def test_a_note_that_was_left_behind_takes_no_later_one_with_it(board: Board, look: str) -> None:
+    await board.warm(c=blank())
+    await board.call(board.scripts.unread_put("u", "one", hold_ms=-1))
+    await board.call(board.scripts.unread_put("u", "two", hold_ms=60_000))
+    answer = await board.page() if look == "page" else await board.call(board.scripts.unread_state("u"))
+    assert answer is None and (await board.fields())[b":put"].endswith(b":two")
+    await board.warm(c=blank())
+    assert await board.page() is not None and b":put" in await board.fields()
+
+
 @pytest.mark.parametrize("look", ["page", "state"])
 async def test_a_note_that_was_left_behind_makes_the_user_cold(board: Board, look: str) -> None:
     await board.warm(c=blank())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from tidings.bounds import (
@@ -113,6 +114,11 @@ class Deliver:
         if self._expected:
             self._expected.difference_update(ids)
 
+    def doubt(self, conversation_id: str, seq_no: int) -> None:
+        """A batch failed half-way: what it stored from here on is in the log, and its lane has not routed it."""
+        stream = self._stream(conversation_id)
+        stream.doubted = min(seq_no, stream.doubted or seq_no)
+
     def take(self, delivery: Delivery, node_id: str) -> None:
         """From another node. Our member list may be older than what it tells of."""
         self._counted(delivery.conversation_id, delivery.counts, node_id)
@@ -140,9 +146,10 @@ class Deliver:
         stream = self._stream(conversation_id)
         stream.hold(entries, counts, origins)
         if stream.held and stream.last is None and not self._has_others():
-            # Alone, entries come in order from their one lane. But below them must be nothing, or the head: else a batch
-            # failed half-way, here or in an earlier life, and what it stored or left open is looked for in the log.
-            if (below := min(stream.held) - 1) in (0, roster.head.head):
+            # Alone, entries come in order from their one lane. But below them must be nothing, or the head: else some
+            # batch failed half-way, now or in an earlier life: what it stored or left open is looked for in the log.
+            below = min(stream.held) - 1
+            if below == 0 or (below == roster.head.head and stream.doubted is None):
                 stream.last = below
         self._advance(stream, roster)
         self._fill_later(stream, conversation_id, GAP_WAIT_S)
@@ -230,11 +237,19 @@ class Deliver:
         before, lowest = stream.last, min(stream.held)
         since_ms = stream.held[lowest].entry.sent_ms - _YOUNG_MS
         below = await self._slots.before(conversation_id, lowest, PAGE_MAX)
-        last = below[-1] if below else None
-        if lowest > 1 and (last is None or (1 < last.seq_no and last.sent_ms > since_ms and len(below) < PAGE_MAX)):
+        # The time of a void says nothing: it was made up when somebody closed the slot.
+        doubted = stream.doubted or lowest
+        young = list(
+            takewhile(
+                lambda entry: entry.kind == "void" or entry.sent_ms > since_ms or entry.seq_no >= doubted,
+                below,
+            )
+        )
+        if len(young) == len(below) < PAGE_MAX and lowest - len(young) - 1 > (before or 0):
             return  # it ends above an open slot, which may yet be filled: what is above it waits too
         if stream.last == before and stream.held:  # else somebody else has begun
-            young = [entry for entry in below if entry.sent_ms > since_ms and entry.seq_no > (before or 0)]
+            young = [entry for entry in young if entry.seq_no > (before or 0)]
+            stream.doubted = None
             stream.last = min([*stream.held, *(entry.seq_no for entry in young)]) - 1
             stream.hold((entry for entry in young if not self._is_expected(entry)), None, {})
 

@@ -7,6 +7,8 @@ connection is gone. REST sends have no origin and are never held. admitting.py a
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from tidings.bounds import HOLD_MESSAGES_MAX
 
 
@@ -39,13 +41,14 @@ class Holds:
                 hold.setdefault(message_id)
 
     def refuse(self, origin: str | None, conversation_id: str, message_ids: list[str]) -> None:
-        """These were refused, in the order they came. Those that do not wait yet passed before all that do."""
+        """These were refused, in the order they came. What came before all that wait passed before them; what came
+        after one that waits was refused with it, before anything was looked at, and stays behind."""
         if origin is None or not message_ids:
             return
         conversations = self._held.setdefault(origin, {})
         waiting = conversations.get(conversation_id, {})
-        hold = dict.fromkeys(id_ for id_ in message_ids if id_ not in waiting)
-        conversations[conversation_id] = hold | waiting
+        passed = takewhile(lambda id_: id_ not in waiting, message_ids)
+        conversations[conversation_id] = dict.fromkeys(passed) | waiting | dict.fromkeys(message_ids)
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
         hold = self._of(origin, conversation_id)

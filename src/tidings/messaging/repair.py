@@ -102,6 +102,7 @@ class Repair:
             if group.undecided is not None:
                 first, last = group.undecided
                 before = self._undecided.get(id_, Undecided(first, last, now_s))
+                self._deliver.doubt(id_, first)
                 self._undecided[id_] = Undecided(min(first, before.first), max(last, before.last), before.since_s)
             if id_ not in self._undecided:
                 self._idle[id_] = now_s

@@ -32,12 +32,13 @@ class Tables(Conversations, Inboxes, Protocol):
 class _Late:
     """The members whose rows of one conversation are behind, and the counts to put beside."""
 
-    __slots__ = ("counts", "due_s", "last_seq", "members")
+    __slots__ = ("counts", "due_s", "last_seq", "members", "members_seq")
 
     def __init__(self, due_s: float) -> None:
         self.due_s = due_s
         self.last_seq = 0
         self.members: Mapping[str, Member] = {}
+        self.members_seq = 0
         self.counts: dict[str, Indexed] = {}
 
 
@@ -59,11 +60,12 @@ class Rows:
             self._start()
         if last_seq >= late.last_seq:
             late.last_seq, late.members, late.counts = last_seq, roster.members, indexed
+            late.members_seq = roster.members_seq
 
     async def write_now(self, roster: Roster, head: Head) -> None:
         """The last message itself changed: its rows must not keep the old text."""
         late = self._late.pop(head.conversation_id, None) or _Late(0.0)
-        late.members = roster.members
+        late.members, late.members_seq = roster.members, roster.members_seq
         await self._write({head.conversation_id: late})
 
     async def flush(self) -> None:
@@ -90,9 +92,18 @@ class Rows:
     async def _write(self, late: dict[str, _Late]) -> None:
         heads = await self._tables.heads(late) if late else {}
         while heads:
+            await self._know_members(heads, late)
             await self._tables.touch([touch for id_, head in heads.items() for touch in _touches(head, late[id_])])
             again = await self._tables.heads(heads)
             heads = {id_: head for id_, head in again.items() if _is_other_text(head, heads[id_])}
+
+    async def _know_members(self, heads: dict[str, Head], late: dict[str, _Late]) -> None:
+        """Whoever left and came back has a row again, but must not be shown what was said in between: a list older than
+        the head is read again, after it."""
+        for id_, head in heads.items():
+            if late[id_].members_seq < head.members_seq:
+                late[id_].members = {member.user_id: member for member in await self._tables.members(id_)}
+                late[id_].members_seq = head.members_seq
 
 
 def _touches(head: Head, late: _Late) -> list[Touch]:

@@ -89,7 +89,8 @@ class Slots:
         there = await self._messages.page(
             conversation_id, after=first - 1, before=last + 1, limit=_VOIDS_MAX, newest_first=False
         )
-        before_ms = earlier[0].sent_ms if earlier else 0
+        # One more with each number from the entry below on: so whoever else closes some of them makes the same times.
+        before_ms = earlier[0].sent_ms + first - 1 - earlier[0].seq_no if earlier else first - 1
         at_ms = {entry.seq_no: entry.sent_ms for entry in there}
         voids = []
         for seq_no in range(first, last + 1):

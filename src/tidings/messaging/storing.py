@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from tidings.bounds import RENUMBER_MAX, STORE_DEADLINE_S
+from tidings.bounds import OPEN_SLOT_S, RENUMBER_MAX, STORE_DEADLINE_S
 from tidings.clock import Clock
 from tidings.errors import IdConflict, NotFound, StoreUnavailable, Throttled, Unavailable
 from tidings.messaging.drafts import BatchGroup, Draft, to_group
@@ -59,16 +59,21 @@ class Storing:
         known = [draft for draft in group.drafts if draft.is_known]
         rows = await asyncio.gather(*(self._row(group.conversation_id, draft.seq_no) for draft in known))
         lost: list[Draft] = []
+        taken: set[int] = set()
+        old_ms = self._clock.now_ms() - OPEN_SLOT_S * 1000
         for draft, row in zip(known, rows, strict=True):
             if row is not None and (row.sender_id, row.message_id) == (draft.sender_id, draft.message_id):
                 group.found(draft, row)
             elif row is not None:
                 lost.append(draft)  # the slot was voided, or is another's
+                taken.add(draft.seq_no)
+            elif draft.sent_ms < old_ms:
+                lost.append(draft)  # streams that begin now take what is so old for told: it must not come late
             # No row: whoever had the number did not get to store it. We do, under that number.
         if lost:
             # What came after the first of them must get a higher number than it will.
             late = group.drafts[group.drafts.index(lost[0]) :]
-            await self._renumber(group, late, frozenset(draft.seq_no for draft in lost), open_from)
+            await self._renumber(group, late, frozenset(taken), open_from)
 
     async def _renumber(
         self, group: BatchGroup, drafts: Sequence[Draft], taken: frozenset[int], open_from: Callable[[str], int]

@@ -31,6 +31,7 @@ class Stream:
 
     __slots__ = (
         "counting",
+        "doubted",
         "filling",
         "held",
         "is_miscounted",
@@ -48,6 +49,7 @@ class Stream:
         self.moved_s = now_s  # when anything went out
         self.uncounted: set[int] = set()  # went out without counts
         self.is_miscounted = False  # so the members here may show old counts
+        self.doubted: int | None = None  # from here on entries may be in the log that no lane has routed
         self.counting: asyncio.Task[None] | None = None
 
     def hold(

@@ -73,6 +73,8 @@ class Tending:
         """Listen to the others, tell them, and begin. Before the first socket."""
         await self._bus.open(self._take, self._resubscribed)
         await self._registry.join()
+        # What an earlier life under this name left undone, before new numbers take the place of its own on record.
+        await self._repair.finish_own()
         self._renewed_s = self._clock.monotonic_s()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._beat(), name="beat"), loop.create_task(self._work(), name="tending")]

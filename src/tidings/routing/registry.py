@@ -35,6 +35,7 @@ class Registry:
         self._others: frozenset[str] = frozenset()
         self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
         self._renewed_s = clock.monotonic_s()  # all leases of our connections
+        self._claimed_ms: dict[str, int] = {}  # by connection_id
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -107,6 +108,7 @@ class Registry:
         if outbound.device is None:
             await self._keyspace.run(announced)
             return
+        self._claimed_ms[outbound.connection_id] = self._clock.now_ms()
         # Asked in the same breath as it is announced: of two nodes with the same device, the second sees the first.
         session = self._keys.session(outbound.user_id)
         asked: list[Call[Any]] = [plain(session, b"HGET", session, outbound.device), plain(session, b"HLEN", session)]
@@ -119,6 +121,7 @@ class Registry:
     def release(self, outbound: Outbound) -> None:
         """The connection is gone: take down its own lease, and only that."""
         ws, lease = self._keys.ws(outbound.user_id), self._lease(outbound)
+        self._claimed_ms.pop(outbound.connection_id, None)
         calls: list[Call[Any]] = [plain(ws, b"ZREM", ws, lease)]
         if outbound.device is not None:
             now_ms = self._clock.now_ms()
@@ -158,12 +161,17 @@ class Registry:
         )
         calls: list[Call[Any]] = []
         for one, noted in zip(lost, held, strict=True):
-            lease = noted.decode().partition(" ")[0] if noted is not None and one.device is not None else "-"
-            if lease not in ("-", self._lease(one)):
+            if noted is not None and one.device is not None and self._is_replaced(one, noted.decode()):
                 one.close(Close.REPLACED)
             elif self._is_here(one):
                 calls += self._announce(one)
         await self._keyspace.run(calls)
+
+    def _is_replaced(self, outbound: Outbound, noted: str) -> bool:
+        """By a later connection. An earlier one may be noted after a failover that lost its tail, and is no more."""
+        lease, _, at_ms = noted.partition(" ")
+        is_later = int(at_ms or 0) >= self._claimed_ms.get(outbound.connection_id, 0)
+        return lease not in ("-", self._lease(outbound)) and is_later
 
     def _is_here(self, outbound: Outbound) -> bool:
         return outbound in self._hub.of_user(outbound.user_id)

@@ -75,7 +75,8 @@ class InOrder(Check):
         if last is not None and record.seq <= last:
             self.blame(f"{record.user_id}-{record.device} got {id_} {record.seq} after {last}", record.at_s)
         elif last is not None and id_ in line.whole:
-            skipped = [seq for seq in range(last + 1, record.seq) if seq not in mine]
+            first = max(last, self._joined(record)) + 1
+            skipped = [seq for seq in range(first, record.seq) if seq not in mine and not self._is_void(id_, seq)]
             if skipped and not self._are_under_way(record, line, skipped):
                 self.blame(
                     f"{record.user_id}-{record.device} got {id_} {record.seq} after {last}: {skipped[:5]} never came",
@@ -83,6 +84,16 @@ class InOrder(Check):
                 )
         line.last[id_] = max(record.seq, last or 0)
         mine.add(record.seq)
+
+    def _joined(self, record: Record) -> int:
+        """Where the membership began that the entry belongs to: what was before it may be hidden by now."""
+        mine = self.truth.intervals.get((record.conversation_id, record.user_id), [])
+        return max((one.joined for one in mine if one.joined <= record.seq), default=0)
+
+    def _is_void(self, conversation_id: str, seq: int) -> bool:
+        """Nobody's news: a client that counts finds it in history."""
+        held = self.truth.entries.get(conversation_id, {}).get(seq)
+        return held is not None and held.kind == "void"
 
     def _are_under_way(self, record: Record, line: LineState, seqs: list[int]) -> bool:
         """Own messages whose `ok` is still to come on this very connection."""

@@ -98,7 +98,8 @@ class Counts(Check):
         for (id_, user_id), up_to in self._ups.items():
             log = self.truth.dump.logs.get(id_)
             status = log.statuses.get(user_id) if log is not None else None
-            if user_id not in self._lowered and log is not None and (status is None or status.cursor_seq < up_to):
+            is_read = status is not None and status.cursor_seq >= up_to
+            if user_id not in self._lowered and self.truth.dump.is_raw and log is not None and not is_read:
                 self.blame(f"{user_id} read {id_} up to {up_to}; the cursor is {status.cursor_seq if status else None}")
 
     def _compare(self, user_id: str, shown: Shown) -> None:

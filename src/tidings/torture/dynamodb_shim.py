@@ -24,6 +24,7 @@ from tidings.stores.dynamodb_schema import definitions
 
 ITEMS_OF_JAR = 10  # in a transaction
 ITEMS_MAX = 100
+TRIES = 20  # to write the rest of a transaction
 WRITES = frozenset(("PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"))
 READS = frozenset(("GetItem", "BatchGetItem", "Query"))
 SINGLE_WRITES = frozenset(("PutItem", "UpdateItem", "DeleteItem"))
@@ -195,12 +196,13 @@ class Shim:
             first, answer = self._tokens[token]
             return answer if first == content else _refusal("IdempotentParameterMismatchException")
         reasons = await self._check(asked, items)
+        if isinstance(reasons, Answer):
+            return reasons
         if any(reason["Code"] != "None" for reason in reasons):
             return _canceled(reasons)
         units: Counter[str] = Counter()
         for chunk in _chunks(items):
-            answer = await self._apply(asked, chunk)
-            assert answer.status == 200, answer.body
+            answer = await self._apply_surely(asked, chunk)
             for part in json.loads(answer.body).get("ConsumedCapacity", ()):
                 units[part["TableName"]] += part["CapacityUnits"]
         consumed = [{"TableName": name, "CapacityUnits": sum_} for name, sum_ in units.items()]
@@ -208,14 +210,26 @@ class Shim:
         self._tokens[token] = (content, answer)
         return answer
 
-    async def _check(self, asked: Asked, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The verdict on every item, without writing."""
+    async def _apply_surely(self, asked: Asked, items: list[dict[str, Any]]) -> Answer:
+        """All or nothing: once a part is written, the rest must be."""
+        for _ in range(TRIES):
+            answer = await self._apply(asked, items)
+            if answer.status == 200:
+                return answer
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"a transaction was written in part: {answer.body!r}")
+
+    async def _check(self, asked: Asked, items: list[dict[str, Any]]) -> list[dict[str, Any]] | Answer:
+        """The verdict on every item, without writing; or what the server said instead."""
         reasons: list[dict[str, Any]] = [{"Code": "None"} for _ in items]
         positions = [at for at, item in enumerate(items) if "ConditionExpression" in next(iter(item.values()))]
         for chunk in _chunks(positions):
             answer = await self._apply(asked, [{"ConditionCheck": self._as_check(items[at])} for at in chunk])
             if answer.status != 200:
-                for at, reason in zip(chunk, json.loads(answer.body)["CancellationReasons"], strict=True):
+                said = json.loads(answer.body)
+                if "CancellationReasons" not in said:
+                    return answer
+                for at, reason in zip(chunk, said["CancellationReasons"], strict=True):
                     reasons[at] = reason
         return reasons
 

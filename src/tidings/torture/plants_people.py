@@ -25,10 +25,8 @@ _kept: list[TextIO] = []
 def resume_skips_one() -> None:
     plain = Resume._write
 
-    async def write(self: Any, outbound: Any, conversation_id: str, after: int, page: list[Entry]) -> int:
-        if len(page) > 1:
-            return await plain(self, outbound, conversation_id, page[0].seq_no, page[1:])
-        return await plain(self, outbound, conversation_id, after, page)
+    async def write(self: Any, outbound: Any, roster: Roster, after: int, page: list[Entry]) -> int:
+        return await plain(self, outbound, roster, after, page[1:] if len(page) > 1 else page)
 
     seam: Any = Resume
     seam._write = write

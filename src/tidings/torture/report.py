@@ -51,7 +51,7 @@ def again(options: Options) -> str:
     for flag, value, usual in (
         ("--nodes", options.nodes, fresh.nodes),
         ("--users", options.users, fresh.users),
-        ("--rate", f"{options.rate:g}", f"{fresh.rate:g}"),
+        ("--rate", f"{options.rate:g}", f"{fresh.rate:g}" if options.stores.startswith("sqlite") else ""),
         ("--stores", options.stores, fresh.stores),
         ("--plant", ",".join(options.plants), ""),
         ("--at", ",".join(options.addresses), ""),

@@ -20,8 +20,9 @@ from tidings.torture import archiving, checks_live, checks_log, checks_state, ru
 from tidings.torture.checker import Finding, Truth, judge
 from tidings.torture.device import Device
 from tidings.torture.dump import Dump, take_dump
-from tidings.torture.faults import FAULTS, Scene, Struck
+from tidings.torture.faults import FAULTS, Struck
 from tidings.torture.history import History, read_history
+from tidings.torture.scene import Scene
 from tidings.torture.schedule import Step, plan
 from tidings.torture.workload import RATE, Workload
 from tidings.torture.world import Place, World, open_world
@@ -42,7 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int
     seconds: float = 60.0
-    faults: tuple[str, ...] | None = None  # None: all that this world can suffer
+    faults: tuple[str, ...] | None = None  # None: all usual ones that this world can suffer
     nodes: int = 2
     users: int = 8
     rate: float = RATE
@@ -179,7 +180,8 @@ class Run:
 
     def _names(self, world: World) -> Sequence[str]:
         """The faults that are asked for and can be; what cannot be is remembered with its reason."""
-        asked = FAULTS if self._options.faults is None else self._options.faults
+        usual = [name for name, fault in FAULTS.items() if fault.is_usual]
+        asked = usual if self._options.faults is None else self._options.faults
         self._left_out = {name: why for name in asked if (why := FAULTS[name].lacking(world)) is not None}
         return [name for name in asked if name not in self._left_out]
 
@@ -202,7 +204,9 @@ class Run:
         try:
             if await struck.strike(step):
                 self._done.append(Done(step.fault, began_s, self._history.now_s()))
-        except (OSError, RuntimeError, TimeoutError) as error:
+        except (ConnectionError, FileNotFoundError, ProcessLookupError):
+            pass  # what it wanted to hurt is down already
+        except (OSError, RuntimeError) as error:
             self._history.event("fault-error", text=f"{step.fault}: {error}")
             self._done.append(Done(step.fault, began_s, self._history.now_s()))
 

@@ -44,7 +44,7 @@ class TroubleFile:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._stamp = 0
+        self._stamp = (0, 0)
         self._now = Trouble()
 
     def write(self, trouble: Trouble) -> None:
@@ -58,7 +58,8 @@ class TroubleFile:
 
     def read(self) -> Trouble:
         try:
-            stamp = os.stat(self._file).st_ino
+            state = os.stat(self._file)
+            stamp = (state.st_ino, state.st_mtime_ns)  # a new file may get an old one's number
             if stamp != self._stamp:
                 self._now, self._stamp = msgspec.json.decode(self._file.read_bytes(), type=Trouble), stamp
         except OSError:

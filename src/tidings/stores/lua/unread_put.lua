@@ -1,22 +1,30 @@
 #!lua
 -- unread_put: note that something of this user is about to be committed to the tables, or that the keyspace has
 -- followed. A note that stays (its node died between the two) makes the user COLD once its time is over.
--- Atomic because a node must take back no note but its own.
+-- Atomic because a node must take back no note but its own: several devices change at the same time.
 -- KEYS  mark
 -- ARGV  epoch  token  hold_ms  ttl_s                     (hold_ms 0: it has followed)
 -- returns 1
--- cost O(1)
+-- cost O(notes)
 local mark, token = KEYS[1], ARGV[2]
+local notes = redis.call('HGET', mark, ':put')
 if tonumber(ARGV[3]) == 0 then
-  local note = redis.call('HGET', mark, ':put')
-  if note and string.sub(note, -#token) == token then
+  local left = {}
+  for note in string.gmatch(notes or '', '%S+') do
+    if string.sub(note, -#token) ~= token then
+      left[#left + 1] = note
+    end
+  end
+  if #left > 0 then
+    redis.call('HSET', mark, ':put', table.concat(left, ' '))
+  elseif notes then
     redis.call('HDEL', mark, ':put')
   end
   return 1
 end
 local now = redis.call('TIME')
-local until_ms = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3]
-redis.call('HSET', mark, ':put', string.format('%.0f:%s', until_ms, token))
+local note = string.format('%.0f:%s', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3], token)
+redis.call('HSET', mark, ':put', notes and notes .. ' ' .. note or note)
 if redis.call('HLEN', mark) == 1 then
   redis.call('EXPIRE', mark, ARGV[4])
 end

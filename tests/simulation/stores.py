@@ -1,0 +1,370 @@
+"""The stores of a simulated world, and the wires between them and the nodes.
+
+The tables are the real SQLite adapter on a database in memory; the keyspace is `MemoryValkey`; blobs are a dict. What
+is simulated is the way there and back: requests take time, get lost before or after they are carried out, are carried
+out half, or long after the caller gave up. A request on its way survives the death of the node that sent it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cache
+from typing import Any
+
+import apsw
+
+from tests.simulation.loop import START_MS, Party, SimLoop
+from tests.simulation.memory_valkey import MemoryValkey
+from tidings.bounds import BUS_PROBE_S
+from tidings.clock import Clock
+from tidings.errors import Missing, Unavailable
+from tidings.stores import sqlite_archive, sqlite_devices, sqlite_file, sqlite_overrides
+from tidings.stores.calls import Call
+from tidings.stores.ports_archive import Blob
+from tidings.stores.sqlite_engine import Errand, Hop, read_together, write_together
+
+_TRIP_S = {"keyspace": 0.000_2, "tables": 0.001, "blobs": 0.005}  # one way, as a rule
+
+
+class SimClock(Clock):
+    """Virtual time with a node's own error, and randomness of the seed."""
+
+    def __init__(self, loop: SimLoop, dice: random.Random, ahead_ms: int = 0) -> None:
+        self._loop = loop
+        self._dice = dice
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return START_MS + int(self._loop.time() * 1000) + self._ahead_ms
+
+    def monotonic_s(self) -> float:
+        return self._loop.time()
+
+    def random_id(self, size: int = 16) -> str:
+        return f"{self._dice.getrandbits(8 * size):0{2 * size}x}"
+
+    def random_fraction(self) -> float:
+        return self._dice.random()
+
+
+class Weather:
+    """How the wires behave now. `trouble` is the share of requests that meet some."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+        self.trouble = {"keyspace": 0.0, "tables": 0.0, "blobs": 0.0}
+        self.slowness = 0.0  # the share of trips that take long
+
+    def calm(self) -> None:
+        self.trouble = dict.fromkeys(self.trouble, 0.0)
+        self.slowness = 0.0
+
+    def trip_s(self, store: str) -> float:
+        dice = self.dice
+        if self.slowness and dice.random() < self.slowness:
+            return dice.random() * 0.4
+        return _TRIP_S[store] * (0.5 + dice.random())
+
+    def fate(self, store: str) -> str:
+        trouble = self.trouble[store]
+        if not trouble or self.dice.random() >= trouble:
+            return "well"
+        # Late, long after the caller gave up: only on the tables. A cut connection's commands die with it at a Valkey.
+        late = "late" if store == "tables" else "request_lost"
+        return self.dice.choice(("refused", "request_lost", "answer_lost", "half", late))
+
+
+class Wire:
+    """From one node to one store and back, in order both ways."""
+
+    def __init__(self, loop: SimLoop, weather: Weather, party: Party, store: str) -> None:
+        self._loop = loop
+        self._weather = weather
+        self._party = party
+        self._store = store
+        self._there_s = self._back_s = 0.0
+
+    async def ask(self, carry_out: Callable[[str], Any]) -> Any:
+        """`carry_out(fate)` at the store; it may raise a store error. Raises Unavailable when the wire fails."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        fate = self._weather.fate(self._store)
+        trip_s = self._weather.trip_s(self._store)
+        if fate == "refused":
+            self._loop.in_world(trip_s, self._settle, answer, None, Unavailable("refused"))
+        elif fate == "request_lost":
+            self._loop.in_world(trip_s, self._settle, answer, None, Unavailable("lost", is_ambiguous=True))
+        elif fate == "late":
+            self._loop.in_world(trip_s, self._settle, answer, None, Unavailable("no answer yet", is_ambiguous=True))
+            self._loop.in_world(trip_s + self._weather.dice.random() * 2, self._too_late, carry_out)
+        else:
+            self._there_s = max(self._there_s, self._loop.time() + trip_s)
+            self._loop.in_world(self._there_s - self._loop.time(), self._arrive, answer, carry_out, fate)
+        return await answer
+
+    def _too_late(self, carry_out: Callable[[str], Any]) -> None:
+        try:
+            carry_out("late")
+        except Exception:
+            return  # nobody hears of it
+
+    def _arrive(self, answer: asyncio.Future[Any], carry_out: Callable[[str], Any], fate: str) -> None:
+        result, error = None, None
+        try:
+            result = carry_out(fate)
+        except Exception as raised:
+            error = raised
+        if fate in ("answer_lost", "half"):
+            error = Unavailable("the answer was lost", is_ambiguous=True)
+        self._back_s = max(self._back_s, self._loop.time() + self._weather.trip_s(self._store))
+        self._loop.in_world(self._back_s - self._loop.time(), self._settle, answer, result, error)
+
+    def _settle(self, answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        if self._party.is_dead or answer.done():
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@cache
+def _empty_database() -> bytes:
+    connection = apsw.Connection(":memory:")
+    connection.execute(sqlite_file._schema())
+    meta = {"schema_version": str(sqlite_file.SCHEMA_VERSION), "store_epoch": "the-store"}
+    for pair in meta.items():
+        connection.execute("INSERT INTO meta (key, value) VALUES (?, ?)", pair)
+    hop = Hop(connection)
+    sqlite_devices._prepare(hop)
+    hop.execute(sqlite_overrides._SCHEMA)
+    sqlite_archive._prepare("a1", hop)
+    return connection.serialize("main")
+
+
+def open_database(dice: random.Random, now_ms: Callable[[], int]) -> Hop:
+    """One connection for all: what is committed is seen by everybody. Time and randomness in SQL are the seed's."""
+    connection = apsw.Connection(":memory:")
+    connection.deserialize("main", _empty_database())
+    connection.create_scalar_function("randomblob", lambda size: dice.randbytes(size), 1)
+    connection.create_scalar_function("unixepoch", lambda kind: now_ms() / 1000, 1)
+    return Hop(connection)
+
+
+class SimThreads:
+    """Stands for sqlite_engine.Threads: an errand is one transaction, carried out when the wire has brought it."""
+
+    def __init__(self, wire: Wire, hop: Hop, *, is_writer: bool) -> None:
+        self._wire = wire
+        self._hop = hop
+        self._carry = write_together if is_writer else read_together
+        self._is_writer = is_writer
+
+    async def run(self, work: Callable[[Hop], Any]) -> Any:
+        return await self._wire.ask(lambda fate: self._carry_out(work, fate))
+
+    def _carry_out(self, work: Callable[[Hop], Any], fate: str) -> Any:
+        if fate == "half" or (fate == "late" and not self._is_writer):
+            return None  # a transaction has no halves: here nothing of it happened
+        errand: Errand[Any] = Errand(work, _NOBODY)
+        self._carry(self._hop, [errand])
+        self._hop.take_tally()
+        if errand.error is not None:
+            raise errand.error
+        return errand.result
+
+    async def close(self) -> None:
+        return None
+
+
+_NOBODY: Any = None  # the future of an errand whose outcome is read from it
+
+
+# --- the keyspace ---------------------------------------------------------------------------------
+
+
+class SimFeed:
+    """A subscription. It may be deaf for a while before anybody notices."""
+
+    def __init__(self, party: Party, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]) -> None:
+        self.party = party
+        self.on_message = on_message
+        self.on_subscribed = on_subscribed
+        self.is_up = True
+        self.is_deaf = False
+        self.last_s = 0.0
+
+    async def close(self) -> None:
+        self.is_up, self.is_deaf = False, True
+
+
+class SimServer:
+    """The one Valkey of a world, with its channels."""
+
+    def __init__(self, loop: SimLoop, weather: Weather) -> None:
+        self._loop = loop
+        self._weather = weather
+        self.valkey = MemoryValkey(lambda: START_MS * 1000 + int(loop.time() * 1_000_000))
+        self.valkey.publish = self._publish
+        self._lives = 1
+        self.feeds: dict[bytes, list[SimFeed]] = {}
+        self.links: list[SimKeyspace] = []
+
+    @property
+    def epoch(self) -> str:
+        return self.valkey.epoch
+
+    def begin_anew(self) -> None:
+        """Another life: connections are cut, and taken up again a little later."""
+        self._lives += 1
+        self.valkey.epoch = f"epoch-{self._lives}"
+        for link in [link for link in self.links if not link.party.is_dead]:
+            self._loop.in_world(self._weather.dice.random() * 0.3, link.reconnect)
+        for feed in [feed for feeds in self.feeds.values() for feed in feeds]:
+            self.deafen(feed, 0.0)
+
+    def deafen(self, feed: SimFeed, for_s: float) -> None:
+        """What is published is lost from now on; noticed later, and then subscribed again."""
+        feed.is_deaf = True
+        self._loop.in_world(for_s, self._notice, feed)
+
+    def _notice(self, feed: SimFeed) -> None:
+        feed.is_up = False
+        self._loop.in_world(0.1 + self._weather.dice.random() * 0.3, self._resubscribe, feed)
+
+    def _resubscribe(self, feed: SimFeed) -> None:
+        if not feed.party.is_dead:
+            feed.is_up, feed.is_deaf = True, False
+            self._loop.call_soon(feed.on_subscribed, context=feed.party.context)
+
+    def any_feed(self) -> SimFeed | None:
+        live = [feed for feeds in self.feeds.values() for feed in feeds if feed.is_up and not feed.party.is_dead]
+        return self._weather.dice.choice(live) if live else None
+
+    @property
+    def deaf_s(self) -> float:
+        return self._weather.dice.random() * 2 * BUS_PROBE_S
+
+    def _publish(self, channel: bytes, data: bytes) -> int:
+        feeds = [feed for feed in self.feeds.get(channel, ()) if feed.is_up and not feed.party.is_dead]
+        for feed in feeds:
+            feed.last_s = max(feed.last_s, self._loop.time() + self._weather.trip_s("keyspace"))
+            self._loop.in_world(feed.last_s - self._loop.time(), self._hand_over, feed, data)
+        return len(feeds)
+
+    def _hand_over(self, feed: SimFeed, data: bytes) -> None:
+        if not feed.is_deaf and not feed.party.is_dead:
+            self._loop.call_soon(feed.on_message, data, context=feed.party.context)
+
+
+class SimKeyspace:
+    """One node's link to the server: the `Keyspace` of calls.py."""
+
+    def __init__(self, loop: SimLoop, wire: Wire, server: SimServer, party: Party) -> None:
+        self._loop = loop
+        self._wire = wire
+        self._server = server
+        self.party = party
+        self._epoch = server.epoch
+        self._listeners: list[Callable[[str, str], None]] = []
+        server.links.append(self)
+
+    async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        epoch = self._epoch
+        replies = await self._wire.ask(lambda fate: self._carry_out(calls, epoch, fate))
+        return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+
+    async def one(self, call: Call[Any]) -> Any:
+        return (await self.run((call,)))[0]
+
+    def _carry_out(self, calls: Sequence[Call[Any]], epoch: str, fate: str) -> list[Any]:
+        if epoch != self._server.epoch:
+            raise Unavailable("the connection was cut", is_ambiguous=True)
+        if fate == "half":
+            calls = calls[: int(len(calls) * self._server._weather.dice.random())]
+        return [self._server.valkey.execute(_words(call, epoch)) for call in calls]
+
+    def epoch(self, key: str) -> str:
+        return self._epoch
+
+    def is_up(self) -> bool:
+        return self._epoch == self._server.epoch
+
+    def on_epoch(self, listener: Callable[[str, str], None]) -> None:
+        self._listeners.append(listener)
+
+    def reconnect(self) -> None:
+        if self.party.is_dead or self._epoch == self._server.epoch:
+            return
+        old, self._epoch = self._epoch, self._server.epoch
+        for listener in self._listeners:
+            self.party.context.copy().run(listener, old, self._epoch)
+
+    async def subscribe(
+        self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> SimFeed:
+        feed = SimFeed(self.party, on_message, on_subscribed)
+        await self._wire.ask(lambda fate: self._server.feeds.setdefault(channel.encode(), []).append(feed))
+        on_subscribed()
+        return feed
+
+    async def close(self) -> None:
+        return None
+
+
+def _words(call: Call[Any], epoch: str) -> Sequence[Any]:
+    if call.epoch_at is None:
+        return call.words
+    return (*call.words[: call.epoch_at], epoch, *call.words[call.epoch_at :])
+
+
+# --- blobs ----------------------------------------------------------------------------------------
+
+
+class SimBlobs:
+    """The port Blobs over a dict that all nodes share."""
+
+    def __init__(self, wire: Wire, objects: dict[str, Blob], data: dict[str, bytes], clock: Clock) -> None:
+        self._wire = wire
+        self._objects = objects
+        self._data = data
+        self._clock = clock
+
+    async def put(self, name: str, data: bytes) -> bool:
+        def put(fate: str) -> bool:
+            if fate == "half" or name in self._data:
+                return False
+            self._data[name] = bytes(data)
+            self._objects[name] = Blob(name, len(data), self._clock.now_ms())
+            return True
+
+        is_put: bool = await self._wire.ask(put)
+        return is_put
+
+    async def get(self, name: str) -> bytes:
+        def get(fate: str) -> bytes:
+            if name not in self._data:
+                raise Missing(f"there is no object {name}")
+            return self._data[name]
+
+        found: bytes = await self._wire.ask(get)
+        return found
+
+    async def delete(self, name: str) -> None:
+        def delete(fate: str) -> None:
+            if fate != "half":
+                self._data.pop(name, None)
+                self._objects.pop(name, None)
+
+        await self._wire.ask(delete)
+
+    async def list(self, folder: str) -> AsyncIterator[Sequence[Blob]]:
+        found: Sequence[Blob] = await self._wire.ask(
+            lambda fate: [blob for name, blob in sorted(self._objects.items()) if name.startswith(f"{folder}/")]
+        )
+        if found:
+            yield found

@@ -1,0 +1,36 @@
+"""The launcher: the `tidings` command with something planted in it, and every plant still finds its place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import tidings
+from tidings.torture.plants import PLANTS
+from tidings.torture.processes import environment
+
+
+def launched(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tidings.torture.planted", *words],
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_without_a_plant_it_is_the_command() -> None:
+    done = launched("--", "version")
+    assert (done.returncode, done.stdout) == (0, f"tidings {tidings.__version__}\n")
+
+
+def test_every_plant_can_be_planted() -> None:
+    """All at once: what they change in the code must still be there to be changed."""
+    done = launched(*PLANTS, "--", "version")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_not_a_plant_is_refused() -> None:
+    assert launched("no-such-plant", "--", "version").returncode != 0

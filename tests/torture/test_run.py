@@ -1,0 +1,48 @@
+"""Whole runs: without faults every promise is kept, and with all of them too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidings.torture.faults import FAULTS
+from tidings.torture.history import read_history
+from tidings.torture.report import as_text
+from tidings.torture.run import Beat, Options, torture
+from tidings.torture.workload import RATE
+
+
+async def test_a_quiet_run_keeps_every_promise_and_leaves_nothing_but_what_is_to_be_kept(tmp_path: Path) -> None:
+    beats: list[Beat] = []
+    options = Options(seed=1, seconds=3, faults=(), users=4, rate=25.0)
+    outcome = await torture(options, on_beat=lambda beat, counts: beats.append(beat), keep=tmp_path / "kept")
+    assert outcome.is_kept, as_text(outcome)
+    assert all(finding.looked > 0 for finding in outcome.findings), as_text(outcome)
+    assert outcome.counts["acknowledged"] > 30 and outcome.counts["faults"] == 0 and beats
+    assert outcome.history == str(tmp_path / "kept" / "history.jsonl")
+    assert sum(record.f == "send" for record in read_history(Path(outcome.history))) > 60
+
+
+@pytest.mark.timeout(180)
+async def test_most_of_a_minute_of_all_faults_breaks_no_promise() -> None:
+    outcome = await torture(Options(seed=20, seconds=28))
+    assert outcome.is_kept, as_text(outcome)
+    assert outcome.counts["acknowledged"] > 300 and len({done.fault for done in outcome.done}) > 10, as_text(outcome)
+    assert set(outcome.left_out) <= {"keyspace-clock"}, outcome.left_out  # libfaketime may be missing, and is named
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("stores", ["sqlite+embedded", "sqlite+cluster", "dynamodb+cluster"])
+async def test_a_minute_on_other_stores_breaks_no_promise(stores: str) -> None:
+    if stores.startswith("dynamodb"):
+        from tests.dynamodb_local import start_dynamodb
+        from tidings.torture.dynamodb import NotThere
+
+        if isinstance(missing := start_dynamodb(), NotThere):
+            pytest.skip(f"DynamoDB Local: {missing}")
+    rate = 15.0 if stores.startswith("dynamodb") else RATE
+    outcome = await torture(Options(seed=21, seconds=60, stores=stores, rate=rate))
+    assert outcome.is_kept, as_text(outcome)
+    assert {done.fault for done in outcome.done} <= FAULTS.keys() - outcome.left_out.keys()

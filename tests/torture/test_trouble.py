@@ -1,0 +1,82 @@
+"""Trouble inside a node: told by a file, done to real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidings import wiring
+from tidings.clock import Clock
+from tidings.config import Settings
+from tidings.errors import Throttled, Unavailable
+from tidings.model import User
+from tidings.torture import trouble
+from tidings.torture.trouble import Trouble, TroubledTables, TroubleFile, TurnedClock
+from tidings.wiring import Core
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TroubleFile:
+    return TroubleFile(tmp_path / "trouble")
+
+
+def test_without_a_file_there_is_no_trouble_and_changes_add_up(file: TroubleFile) -> None:
+    assert file.read() == Trouble()
+    file.change(clock_ms=5_000)
+    file.change(refused=0.5)
+    assert file.read() == Trouble(clock_ms=5_000, refused=0.5)
+    for n in range(50):  # each a new file, which may get the number of an old one
+        file.write(Trouble(clock_ms=n))
+        assert file.read().clock_ms == n
+
+
+def test_the_clock_jumps_and_comes_back(file: TroubleFile) -> None:
+    clock = TurnedClock(file)
+    file.write(Trouble(clock_ms=-3_600_000))
+    assert abs(clock.now_ms() - Clock().now_ms() + 3_600_000) < 1_000
+    file.write(Trouble())
+    assert abs(clock.now_ms() - Clock().now_ms()) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("harm", "error", "is_ambiguous", "is_done"),
+    [
+        (Trouble(refused=1), Unavailable, False, False),
+        (Trouble(throttled=1), Throttled, None, False),
+        (Trouble(request_lost=1), Unavailable, True, False),
+        (Trouble(answer_lost=1), Unavailable, True, True),
+    ],
+)
+async def test_a_write_meets_what_the_file_says(
+    core: Core, file: TroubleFile, harm: Trouble, error: Any, is_ambiguous: bool | None, is_done: bool
+) -> None:
+    tables: Any = TroubledTables(core.tables, file, core.clock)
+    await core.directory.create("alice", kind="group", members=["bob"])
+    file.write(harm)
+    (id_,) = [row.conversation_id for row in await core.tables.scan("alice", after_id="", limit=5)]
+    with pytest.raises(error) as caught:
+        await tables.deliver([(id_, "bob", 3)])
+    assert getattr(caught.value, "is_ambiguous", None) == is_ambiguous
+    marks = {status.user_id: status.delivered_seq for status in await core.tables.of_conversation(id_)}
+    assert marks.get("bob", 0) == (3 if is_done else 0)
+
+
+async def test_what_is_not_a_message_is_left_alone(core: Core, file: TroubleFile) -> None:
+    file.write(Trouble(refused=1))
+    tables: Any = TroubledTables(core.tables, file, core.clock)
+    await tables.put_user(User(user_id="alice"))
+    with pytest.raises(Unavailable):
+        await tables.heads(["c"])
+
+
+async def test_stores_opened_afterwards_are_troubled(
+    settings: Settings, file: TroubleFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "open_stores", wiring.open_stores)  # type: ignore[attr-defined]
+    trouble.install(file)
+    file.write(Trouble(clock_ms=60_000))
+    async with wiring.open_core(settings) as core:
+        assert core.clock.now_ms() - Clock().now_ms() > 50_000
+        assert isinstance(core.tables, TroubledTables)

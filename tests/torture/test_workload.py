@@ -1,0 +1,49 @@
+"""The people: their conversations, what they do, and a stranger who gets nowhere."""
+
+from __future__ import annotations
+
+from tests.torture.test_device import records
+from tests.valkey import eventually
+from tidings.torture.history import History
+from tidings.torture.workload import ACTS, STRANGER, Workload
+
+
+async def test_everybody_has_conversations_of_every_kind(people: Workload) -> None:
+    kinds = sorted(c.kind for c in people.conversations.values())
+    assert {"direct", "group", "channel"} == set(kinds)
+    assert sum(c.is_churned for c in people.conversations.values()) == 2
+    assert len(people.devices) == 8 and people.sleeper == "u3"
+    await eventually(lambda: all(one.is_live for one in people.devices))
+
+
+async def test_every_act_can_be_done_and_is_recorded(people: Workload, history: History) -> None:
+    await eventually(lambda: all(one.is_live for one in people.devices))
+    for device in people.devices:
+        for id_, one in device.followed.items():
+            if one.is_here:
+                device.compose(id_)
+    await eventually(lambda: all(one.is_settled for one in people.devices))
+    for device in people.devices:
+        for act in ACTS:
+            await act.do(people, device)
+    people.check_alive()
+    done = {record.f for record in records(history) if record.type in ("ok", "fail")}
+    assert {"send", "read", "unread", "history", "inbox"} <= done and done & {"edit", "delete"}
+    assert done & {"join", "leave"}
+    read = {record.user_id for record in records(history) if record.f in ("read", "unread")}
+    assert people.sleeper not in read
+
+
+async def test_a_stranger_is_let_in_nowhere(people: Workload, history: History) -> None:
+    def knocks() -> list[str]:
+        return [r.type for r in records(history) if r.f == "knock" and r.user_id == STRANGER and r.type != "invoke"]
+
+    await eventually(lambda: len(knocks()) >= 7)
+    assert set(knocks()) == {"fail"}
+
+
+async def test_members_come_and_go(people: Workload, history: History) -> None:
+    for _ in range(12):
+        await people.change_members()
+    ended = {(r.f, r.type) for r in records(history) if r.f in ("join", "leave") and r.type != "invoke"}
+    assert ("join", "ok") in ended and ("leave", "ok") in ended and ("leave", "info") not in ended

@@ -1,0 +1,55 @@
+"""A world: nodes on stores of their own, which heals; and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tidings.clock import Dice
+from tidings.config import Settings
+from tidings.config_values import SettingsError
+from tidings.torture.wire import rest
+from tidings.torture.world import Place, _port_of, open_world
+
+
+def place(folder: Path, **fields: object) -> Place:
+    return Place(folder, 1, "sqlite+valkey", Settings())._replace(**fields)
+
+
+async def test_a_world_starts_and_heals(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("w")
+    async with open_world(place(folder), Dice(1)) as world:
+        (node,) = world.nodes
+        (port,) = world.ports()
+        assert port != node.port and world.sqlite == folder / "tidings.db" and world.is_ours
+        assert (await rest(port, world.token("u0"), "GET", "/v1/inbox"))[0] == 200
+        await world.keyspace.links[0].cut()
+        await world.fronts[0].cut()
+        node.trouble.change(refused=1.0)
+        node.kill()
+        await world.heal()
+        assert (await rest(port, world.token("u0"), "GET", "/v1/inbox"))[0] == 200
+    assert not node.is_running
+
+
+async def test_nodes_that_run_already_are_only_looked_at(tmp_path: Path) -> None:
+    settings = dataclasses.replace(Settings(), keyspace="embedded")
+    addresses = ("http://127.0.0.1:9", "http://127.0.0.1:10")
+    async with open_world(place(tmp_path, nodes=0, addresses=addresses, settings=settings), Dice(1)) as world:
+        assert world.nodes == [] and not world.is_ours and len(world.ports()) == 2
+        assert [front.target for front in world.fronts] == [9, 10]
+
+
+async def test_stores_that_are_named_are_used_and_not_made(tmp_path: Path) -> None:
+    settings = dataclasses.replace(Settings(), keyspace="redis://127.0.0.1:1", tables="sqlite:///x/y.db")
+    async with open_world(place(tmp_path, nodes=0, settings=settings), Dice(1)) as world:
+        assert (world.keyspace.url, world.tables) == ("redis://127.0.0.1:1", "sqlite:///x/y.db")
+        assert not world.keyspace.can("flush")
+
+
+@pytest.mark.parametrize("address", ["http://example.com:8000", "127.0.0.1", "http://10.0.0.1:80"])
+def test_a_node_elsewhere_is_refused(address: str) -> None:
+    with pytest.raises(SettingsError, match="loopback"):
+        _port_of(address)
