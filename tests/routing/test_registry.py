@@ -187,7 +187,9 @@ async def test_leases_that_ran_out_before_they_were_renewed_count_as_lost_though
 
 async def test_who_leaves_with_work_undone_leaves_it_to_another(a: FaultyNode, b: FaultyNode, two: None) -> None:
     await b.command("SADD", b.core.keys.open("b"), "a-conversation")
+    await b.command("DEL", b.core.keys.nodes)  # also where the list of nodes was lost just before
     await b.core.registry.leave()
+    await a.core.registry.renew_node()
     assert not await a.core.registry.renew_node() and not a.core.registry.has_others
     assert await a.core.repair.finish_dead() == 1
     assert await a.command("EXISTS", a.core.keys.open("b")) == 0

@@ -95,10 +95,9 @@ class Registry:
         leaves as a dead one, so that another finishes it."""
         await asyncio.gather(*self._tasks)
         opened = self._keys.open(self._node_id)
-        if await self._keyspace.one(plain(opened, b"SCARD", opened)):
-            await self.bury(self._node_id)
-        else:
-            await self._keyspace.one(plain(self._keys.nodes, b"ZREM", self._keys.nodes, self._node_id))
+        nodes, is_unfinished = self._keys.nodes, await self._keyspace.one(plain(opened, b"SCARD", opened))
+        last_word = (b"ZADD", nodes, 0) if is_unfinished else (b"ZREM", nodes)
+        await self._keyspace.one(plain(nodes, *last_word, self._node_id))
 
     # --- connections ------------------------------------------------------------------------------
 

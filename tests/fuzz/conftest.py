@@ -1,0 +1,15 @@
+"""The node that all of these share: a process of its own, whose log is looked through at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.journeys.attacked import Attacked, attacked
+
+
+@pytest.fixture(scope="session")
+def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    with attacked(tmp_path_factory.mktemp("fuzz") / "data") as made:
+        yield made
