@@ -41,13 +41,22 @@ def _torture(arguments: argparse.Namespace) -> int:
 
 def _run(options: Options, settings: Settings, keep: str | None, progress: _Progress) -> Outcome:
     import asyncio
+    import signal
 
     from tidings.gateway.server import loop_factory
     from tidings.torture.run import torture
 
-    work = torture(options, settings, on_beat=progress.beat, keep=Path(keep) if keep else None)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(work)
+    async def work() -> Outcome:
+        running = asyncio.current_task()
+        assert running is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)  # what was started is ended
+        return await torture(options, settings, on_beat=progress.beat, keep=Path(keep) if keep else None)
+
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(work())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def _tell(outcome: Outcome, arguments: argparse.Namespace) -> None:

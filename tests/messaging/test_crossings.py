@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.messaging.delivering import connect, shown, telling
 from tests.messaging.faulty import Device, FaultyNode, Gate
 from tests.valkey import eventually
-from tidings.bounds import CROSSING_S, CROSSING_USERS_MAX
+from tidings.bounds import CROSSING_S
+from tidings.messaging import crossings as crossings_module
 from tidings.messaging.crossings import Crossings
 from tidings.model import MessageNew, ReadState, ReadSynced
 from tidings.routing.hub import Hub
@@ -55,14 +58,17 @@ async def test_what_one_node_tells_costs_nothing(a: FaultyNode) -> None:
     assert crossings._tasks == {}
 
 
-async def test_who_left_meanwhile_is_not_read_for_and_memory_is_bounded(a: FaultyNode) -> None:
+async def test_who_left_meanwhile_is_not_read_for_and_memory_is_bounded(
+    a: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counts = Counts()
     crossings = Crossings(Hub(), counts, a.clock)
     crossings.told("bob", "c1", "n1")
     crossings.told("bob", "c2", "n2")
     await asyncio.gather(*crossings._tasks.values())
     assert counts.read == [] and crossings._doubtful == {}
-    for number in range(CROSSING_USERS_MAX):
+    monkeypatch.setattr(crossings_module, "CROSSING_USERS_MAX", 50)
+    for number in range(50):
         crossings.told(f"u{number}", "c", "n1")
     a.clock.elapsed_s += 2 * CROSSING_S
     crossings.told("last", "c", "n1")

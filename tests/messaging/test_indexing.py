@@ -99,9 +99,9 @@ async def test_a_batch_that_comes_after_somebody_left_shows_them_nothing(
 async def test_the_member_list_is_not_asked_for_where_it_cannot_change(a: FaultyNode, direct: str, group: str) -> None:
     a.keyspace.runs.clear()
     await a.send("alice", direct, "m1")
-    assert "HGET" not in a.keyspace.said
+    assert "HMGET" not in a.keyspace.said
     await a.send("alice", group, "m1")
-    assert a.keyspace.runs[-1][-4:] == ["inbox_index"] * 3 + ["HGET"]
+    assert a.keyspace.runs[-1][-4:] == ["inbox_index"] * 3 + ["HMGET"]
 
 
 async def test_who_joins_begins_with_nothing_unread_and_who_leaves_keeps_nothing(a: FaultyNode, group: str) -> None:
@@ -115,3 +115,18 @@ async def test_who_joins_begins_with_nothing_unread_and_who_leaves_keeps_nothing
     await index(a, group, await a.log(group))  # the whole log again: the member list of now decides
     assert [await a.unread(user_id) for user_id in ("dave", "bob")] == [1, 0]
     assert await a.wrong() == []
+
+
+async def test_a_message_that_another_node_deleted_before_it_was_indexed_is_not_counted(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    for node in (a, b, a):
+        await node.core.registry.renew_node()  # they know each other
+    gate = Gate()
+    a.keyspace.fail("inbox_index", gate)
+    sent = a.submit("alice", direct, "m1")
+    await gate.reached.wait()  # stored, and not indexed yet
+    await b.core.sends.delete("alice", direct, 1)
+    gate.opened.set()
+    assert code_of(await sent) == "stored"
+    assert await a.unread("bob") == 0 and await a.wrong() == []

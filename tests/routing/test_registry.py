@@ -196,6 +196,18 @@ async def test_who_leaves_with_work_undone_leaves_it_to_another(a: FaultyNode, b
     assert [name.decode() for name in await a.command("ZRANGE", a.core.keys.nodes, 0, -1)] == ["a"]
 
 
+async def test_a_node_that_died_is_not_forgotten_with_the_list_of_nodes(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    await b.command("SADD", b.core.keys.open("b"), "a-conversation")
+    await a.command("DEL", a.core.keys.nodes)
+    await a.core.registry.renew_node()
+    assert await a.core.repair.finish_dead() == 0  # it may still live: it has the time of a lease to say so
+    a.clock.ahead_ms += int(NODE_LEASE_S * 1000) + 1
+    assert await a.core.repair.finish_dead() == 1
+    assert [name.decode() for name in await a.command("ZRANGE", a.core.keys.nodes, 0, -1)] == ["a"]
+
+
 async def test_a_connection_that_goes_during_a_renewal_leaves_no_lease(a: FaultyNode) -> None:
     devices = [await connect(a, f"user{n}") for n in range(501)]  # two round trips
     gate = Gate()

@@ -85,6 +85,7 @@ SCRIPTS = [
         node_id=st.just("n1"),
         open_from=version,
         is_member_change=st.booleans(),
+        has_delete=st.booleans(),
         now_ms=st.just(FUTURE_MS),
     ),
     stub("conversation_seed", conversation, seq=seq, at=st.just(FUTURE_MS), members_seq=version),

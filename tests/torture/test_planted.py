@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 
 import tidings
+from tidings.torture.planted import PARENT
 from tidings.torture.plants import PLANTS
 from tidings.torture.processes import environment
 
@@ -34,3 +38,18 @@ def test_every_plant_can_be_planted() -> None:
 
 def test_what_is_not_a_plant_is_refused() -> None:
     assert launched("no-such-plant", "--", "version").returncode != 0
+
+
+def test_it_ends_with_whoever_started_it() -> None:
+    """A shell starts it in the background, says its number and ends."""
+    serve = f'{sys.executable} -m tidings.torture.planted -- serve --dev --port 0 --data "$0"'
+    script = f"{PARENT}=$$ {serve} >/dev/null 2>&1 & echo $!"
+    with tempfile.TemporaryDirectory() as folder:
+        started = subprocess.run(
+            ["sh", "-c", script, folder], env=environment({}), capture_output=True, text=True, timeout=20, check=True
+        )
+        pid = int(started.stdout)
+        deadline_s = time.monotonic() + 20
+        while Path(f"/proc/{pid}/cmdline").exists() and "planted" in Path(f"/proc/{pid}/cmdline").read_text():
+            assert time.monotonic() < deadline_s, "it lives on"
+            time.sleep(0.05)

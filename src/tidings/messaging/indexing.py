@@ -3,7 +3,8 @@
 One call per member, conversation and batch. It is idempotent: a duplicate, a repeated batch or the work of a dead node
 is simply indexed again. A call that meets something COLD counts nothing and raises `:gen`, so whoever looks next
 rebuilds from tables that already hold the entries (rebuild.py). Somebody who left while a batch was on its way is made
-COLD, so that it shows nothing to them. Used by send.py and repair.py.
+COLD, so that it shows nothing to them; a message that was deleted meanwhile is taken out again. Used by send.py and
+repair.py.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from tidings.errors import Unavailable
 from tidings.messaging.access import Roster
 from tidings.model import Entry, MemberChange
 from tidings.stores.calls import Arg, Call, Keyspace, plain
-from tidings.stores.ports import Conversations, Statuses
+from tidings.stores.ports import Conversations, Messages, Statuses
 from tidings.stores.scripts import Indexed, Scripts
 
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
 
 
-class Tables(Statuses, Conversations, Protocol):
+class Tables(Messages, Statuses, Conversations, Protocol):
     """What an index reads."""
 
 
@@ -61,7 +62,6 @@ class Indexing:
     async def _index_once(self, works: Sequence[tuple[Roster, Sequence[Entry]]]) -> list[dict[str, Indexed]]:
         calls: list[Call[Any]] = []
         users: list[list[str]] = []
-        changing: list[Roster] = []
         for roster, entries in works:
             for entry in entries:
                 if entry.member is not None:
@@ -69,18 +69,21 @@ class Indexing:
             mine = self._calls(roster, entries)
             users.append([user_id for user_id, _ in mine])
             calls += [call for _, call in mine]
-            if roster.head.kind != "direct":
-                changing.append(roster)
-        # Asked after the index calls: who leaves later than this is taken out of the inbox by the change itself.
-        keys = [self._scripts.keys.conv(roster.head.conversation_id) for roster in changing]
-        asked = [plain(key, b"HGET", key, b"members_seq") for key in keys]
+        # Asked after the index calls: who leaves later than this is taken out of the inbox by the change itself, and
+        # what is deleted later than this is taken out of the counts by the delete itself. In a direct conversation
+        # nobody leaves, and while this node is alone its deletes come through the same lane.
+        changing = [work for work in works if work[0].head.kind != "direct" or self._lease_time_ms()]
+        keys = [self._scripts.keys.conv(roster.head.conversation_id) for roster, _ in changing]
+        asked = [plain(key, b"HMGET", key, b"members_seq", b"deleted_seq") for key in keys]
         noted = self._due_calls(_last_messages(works))
         replies = await self._run_in_order([*noted, *calls], asked)
         indexed = iter(replies[len(noted) :])
         answers = [{user_id: next(indexed) for user_id in group} for group in users]
-        for roster, members_seq in zip(changing, indexed, strict=True):
+        for (roster, entries), (members_seq, deleted_seq) in zip(changing, indexed, strict=True):
             if int(members_seq or 0) > roster.members_seq:
                 await self._hide_from_left(roster)
+            if entries and int(deleted_seq or 0) > entries[0].seq_no:
+                await self._take_out_deleted(roster, entries)
         return answers
 
     async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
@@ -102,6 +105,21 @@ class Indexing:
             ]
         if calls:
             await self._keyspace.run(calls)
+
+    async def _take_out_deleted(self, roster: Roster, entries: Sequence[Entry]) -> None:
+        """Another node deleted something while the batch was on its way: its own index may have come before ours."""
+        first, last = entries[0].seq_no, entries[-1].seq_no
+        rows = await self._tables.page(
+            roster.head.conversation_id, after=first - 1, before=last + 1, limit=last - first + 1, newest_first=False
+        )
+        indexed = {entry.seq_no for entry in entries if not entry.is_deleted}
+        gone = [row.seq_no for row in rows if row.is_deleted and row.seq_no in indexed]
+        if gone:
+            shared = self._scripts.inbox_index_args(
+                roster.head.conversation_id, score_ms=0, added=(), removed=gone, now_ms=0
+            )
+            index = self._scripts.inbox_index_with
+            await self._keyspace.run([index(id_, roster.head.conversation_id, shared) for id_ in roster.members])
 
     def _calls(self, roster: Roster, entries: Sequence[Entry]) -> list[tuple[str, Call[Indexed]]]:
         conversation_id = roster.head.conversation_id

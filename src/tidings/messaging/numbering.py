@@ -92,6 +92,7 @@ class Numbering:
             node_id=self._node_id,
             open_from=open_from(group.conversation_id),
             is_member_change=group.is_member_change,
+            has_delete=any(draft.kind == "delete" for draft in group.drafts),
             now_ms=self._clock.now_ms(),
         )
 

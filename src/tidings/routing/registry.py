@@ -81,6 +81,10 @@ class Registry:
             plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE"),
         ]
         until_ms, _, names = await self._keyspace.run(calls)
+        if until_ms is None and self._others:
+            # The list was lost. Who lives is on it again in a moment; who died must not be forgotten with its work.
+            known = [part for name in self._others for part in (now_ms + int(NODE_LEASE_S * 1000), name)]
+            await self._keyspace.one(plain(key, b"ZADD", key, b"NX", *known))
         self._others = (frozenset(name.decode() for name in names) | self._newcomers()) - {self._node_id}
         return until_ms is None or float(until_ms) < now_ms
 

@@ -163,11 +163,13 @@ class Scripts:
         node_id: str,
         open_from: int,
         is_member_change: bool,
+        has_delete: bool = False,
         now_ms: int,
     ) -> Call[Numbered | None]:
         """None: the counter must be seeded first."""
         generation = now_ms // (SENT_GENERATION_S * 1000)
         keys = self.keys
+        change = 1 if is_member_change else 2 if has_delete else 0
         return _call(
             "conversation_number",
             (
@@ -175,7 +177,7 @@ class Scripts:
                 keys.sent(conversation_id, generation),
                 keys.sent(conversation_id, generation - 1),
             ),
-            (node_id, open_from, int(is_member_change), generation, 2 * SENT_GENERATION_S, INDEX_TTL_S, *ids),
+            (node_id, open_from, change, generation, 2 * SENT_GENERATION_S, INDEX_TTL_S, *ids),
             _numbered,
         )
 

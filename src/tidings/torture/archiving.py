@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tidings.torture.planted import PARENT
 from tidings.torture.processes import environment
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ async def _start(world: World) -> asyncio.subprocess.Process:
         "TIDINGS_BLOBS": settings.blobs,
         "TIDINGS_AUTH_SECRET": settings.auth.secret or "",
         "TIDINGS_DATA": str(settings.data),
+        PARENT: str(os.getpid()),
     }
     with (world.place.folder / "archive.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(

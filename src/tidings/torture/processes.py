@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import tidings
 from tidings.clock import Clock
+from tidings.torture.planted import PARENT
 from tidings.torture.trouble import VARIABLE, Trouble, TroubleFile
 
 READY_S = 40.0  # a node that starts while its stores are in trouble waits for them
@@ -70,7 +71,7 @@ class NodeProcess:
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tidings.torture.planted", *self._plants, "--", *words],
-                env=environment(self._env),
+                env=environment({**self._env, PARENT: str(os.getpid())}),
                 cwd=self.data.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -3,8 +3,9 @@
 -- Atomic because two nodes must never get the same number, and because what a node has under way must be on record
 -- before anybody can see the number used.
 -- KEYS  conv  sent_now  sent_before
--- ARGV  epoch  node_id  open_from  is_member_change  generation  sent_ttl_s  conv_ttl_s  [id ...]
---       open_from: lowest number this node still has unfinished here, 0 = none; id: sender:message_id, '' = no dedupe
+-- ARGV  epoch  node_id  open_from  change  generation  sent_ttl_s  conv_ttl_s  [id ...]
+--       open_from: lowest number this node still has unfinished here, 0 = none; change: 1 = of the members, 2 = with a
+--       delete among them, 0 = neither; id: sender:message_id, '' = no dedupe
 -- returns {} = SEED first (no counter, or one of another epoch), else
 --         {members_seq, first_seq, first_at, position, seq, at, ...}: the ids at these positions are known already; the
 --         others have first_seq, first_seq + 1, ... in their order, and first_at, first_at + 1, ...
@@ -62,6 +63,9 @@ local fields = {'seq', string.format('%d', last_seq), 'at', string.format('%d', 
 if ARGV[4] == '1' then
   fields[#fields + 1] = 'members_seq'
   fields[#fields + 1] = string.format('%d', first_seq)
+elseif ARGV[4] == '2' then
+  fields[#fields + 1] = 'deleted_seq'
+  fields[#fields + 1] = string.format('%d', last_seq)
 end
 if c[5] ~= generation then
   fields[#fields + 1] = 'generation'
