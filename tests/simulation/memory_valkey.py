@@ -367,9 +367,10 @@ def _may_move(options: set[bytes], held: float, score: float) -> bool:
 
 
 def _ranked(order: list[tuple[float, bytes]], first: int, last: int) -> list[tuple[float, bytes]]:
-    size = len(order)
-    first, last = max(first + size if first < 0 else first, 0), last + size if last < 0 else last
-    return order[first : last + 1]
+    """Ranks below zero count from the end; a last one that lies before the beginning takes nothing."""
+    low = max(first + len(order), 0) if first < 0 else first
+    high = last + len(order) if last < 0 else last
+    return order[low : high + 1] if high >= 0 else []
 
 
 def _in_lua(reply: Any) -> Any:
