@@ -93,7 +93,12 @@ class Admitting:
 
     async def admit(self, asking: Asking) -> None:
         """Refuse what may not pass now. Raises Unavailable."""
-        await self.conclude(asking, await self._keyspace.run(asking.calls) if asking.calls else ())
+        self.bet(asking, 1)  # what is asked for now is not there for others to bet on
+        try:
+            replies = await self._keyspace.run(asking.calls) if asking.calls else ()
+        finally:
+            self.bet(asking, -1)
+        await self.conclude(asking, replies)
 
     async def conclude(self, asking: Asking, replies: Sequence[Admitted]) -> None:
         """The same with the replies to `asking.calls`, before or after the drafts were numbered. Raises Unavailable."""
