@@ -91,7 +91,7 @@ class Push:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Node:
-    id: str = setting(lambda: Clock().random_id(6), values.safe_id, "this process's name among the nodes")
+    id: str = setting(lambda: Clock().random_id(6), values.safe_id, "this process's name; no other node may have it")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ class Admin:
         return [*looks.routes(), *actions.routes()]
 
     async def leave(self, node_id: str) -> bool:
-        return await self._core.bus.tell(node_id, Leave())
+        return bool(await self._core.bus.tell(node_id, Leave()))
 
     # --- what this node says of itself ------------------------------------------------------------
 

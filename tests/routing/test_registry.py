@@ -11,7 +11,7 @@ from tests.messaging.delivering import connect, disconnect, telling, unheard
 from tests.messaging.faulty import After, Device, FaultyNode, Gate, down
 from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import DEVICES_REMEMBERED_MAX, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
-from tidings.errors import Close
+from tidings.errors import Close, Unavailable
 from tidings.routing import registry
 
 
@@ -62,6 +62,28 @@ async def test_a_newcomer_waits_longer_for_a_node_that_does_not_listen(
     began_s = b.clock.monotonic_s()
     await b.core.registry.join()
     assert b.clock.monotonic_s() - began_s >= 0.2
+
+
+async def test_a_second_node_of_the_same_name_is_refused_and_a_restarted_one_is_not(
+    a: FaultyNode, b: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "NODE_RENEW_S", 0.05)
+    b.core.registry._node_id = b.core.bus._node_id = "a"
+    await a.core.registry.renew_node()  # alive, and killed: nobody listens
+    await b.core.registry.join()
+    async with telling(a):
+        renewing = asyncio.create_task(_renew_often(a))
+        await b.core.bus.open(lambda item, node_id: None, lambda: None)
+        with pytest.raises(Unavailable, match="another node runs as 'a'"):
+            await b.core.registry.join()
+        renewing.cancel()
+        await b.core.bus.close()
+
+
+async def _renew_often(node: FaultyNode) -> None:
+    while True:
+        await asyncio.sleep(0.01)
+        await node.core.registry.renew_node()
 
 
 async def test_the_word_of_a_newcomer_is_not_undone_by_a_list_that_is_older(a: FaultyNode, b: FaultyNode) -> None:

@@ -72,7 +72,11 @@ class Tending:
     async def start(self) -> None:
         """Listen to the others, tell them, and begin. Before the first socket."""
         await self._bus.open(self._take, self._resubscribed)
-        await self._registry.join()
+        try:
+            await self._registry.join()
+        except StoreError:
+            await self._bus.close()
+            raise
         # What an earlier life under this name left undone, before new numbers take the place of its own on record.
         await self._repair.finish_own()
         self._renewed_s = self._clock.monotonic_s()

@@ -115,11 +115,11 @@ class Bus:
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().create_task(self._flush(), name="bus")
 
-    async def tell(self, node_id: str, item: Item) -> bool:
-        """At once; was anybody listening?"""
+    async def tell(self, node_id: str, item: Item) -> int:
+        """At once; how many were listening?"""
         channel = self._keys.bus(node_id)
         call = plain(channel, b"SPUBLISH", channel, _encoder.encode((self._node_id, [item])))
-        return bool(await self._keyspace.one(call))
+        return int(await self._keyspace.one(call))
 
     async def _flush(self) -> None:
         try:

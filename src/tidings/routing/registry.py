@@ -14,7 +14,7 @@ from typing import Any
 
 from tidings.bounds import DEVICES_REMEMBERED_MAX, INDEX_TTL_S, JOIN_WAIT_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
 from tidings.clock import Clock
-from tidings.errors import Close, StoreError
+from tidings.errors import Close, StoreError, Unavailable
 from tidings.routing.bus import Bus, Closing, Joined
 from tidings.routing.hub import Hub, Outbound
 from tidings.stores.calls import Call, Keyspace, plain
@@ -32,6 +32,7 @@ class Registry:
         self._bus = bus
         self._clock = clock
         self._node_id = node_id
+        self._until_ms = 0  # our own lease, as we wrote it last
         self._others: frozenset[str] = frozenset()
         self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
         self._renewed_s = clock.monotonic_s()  # all leases of our connections
@@ -58,9 +59,21 @@ class Registry:
             self._others |= {node_id}
 
     async def join(self) -> None:
-        """Say that we live, and wait until the others know, before the first socket is taken."""
-        await self.renew_node()
+        """Say that we live, and wait until the others know, before the first socket is taken. Raises Unavailable."""
+        was_gone = await self.renew_node()
+        if not was_gone:
+            await self._refuse_double()
         await self.tell_others()
+
+    async def _refuse_double(self) -> None:
+        """Our name was alive when we came. It is an earlier life of ours, unless somebody else listens under that name
+        and goes on renewing it: two nodes of one name would each take the other's sockets for its own."""
+        if await self._bus.tell(self._node_id, Joined(self._node_id)) <= 1:
+            return
+        await asyncio.sleep(2 * NODE_RENEW_S)
+        until_ms = await self._keyspace.one(plain(self._keys.nodes, b"ZSCORE", self._keys.nodes, self._node_id))
+        if until_ms is not None and float(until_ms) != self._until_ms:
+            raise Unavailable(f"another node runs as {self._node_id!r}: give each node its own node.id")
 
     async def tell_others(self) -> None:
         """From here on they route to us. Who does not listen now reads the list of nodes within NODE_RENEW_S."""
@@ -75,15 +88,16 @@ class Registry:
     async def renew_node(self) -> bool:
         """Our own lease, and who else has one. True: ours was gone, so nobody may have routed to us for a while."""
         key, now_ms = self._keys.nodes, self._clock.now_ms()
+        self._until_ms = now_ms + int(NODE_LEASE_S * 1000)
         calls: list[Call[Any]] = [
             plain(key, b"ZSCORE", key, self._node_id),
-            plain(key, b"ZADD", key, now_ms + int(NODE_LEASE_S * 1000), self._node_id),
+            plain(key, b"ZADD", key, self._until_ms, self._node_id),
             plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE"),
         ]
         until_ms, _, names = await self._keyspace.run(calls)
         if until_ms is None and self._others:
             # The list was lost. Who lives is on it again in a moment; who died must not be forgotten with its work.
-            known = [part for name in self._others for part in (now_ms + int(NODE_LEASE_S * 1000), name)]
+            known = [part for name in self._others for part in (self._until_ms, name)]
             await self._keyspace.one(plain(key, b"ZADD", key, b"NX", *known))
         self._others = (frozenset(name.decode() for name in names) | self._newcomers()) - {self._node_id}
         return until_ms is None or float(until_ms) < now_ms
