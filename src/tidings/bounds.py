@@ -59,6 +59,7 @@ OPEN_KEPT_S = 3.0  # a conversation stays on it this long after its last batch: 
 HOLD_MESSAGES_MAX = 1_000  # refused sends remembered per socket and conversation
 
 # --- unread, inbox, history -----------------------------------------------------------------------
+DOUBTS_MAX = 100_000  # users remembered after a store did not answer: more marks than a node takes in that time
 REBUILDS_MAX = 8  # users rebuilt at the same time per node: a cold keyspace must not melt the tables
 REBUILD_TRIES_MAX = 20  # a rebuild overtaken by sends this often is refused as `unavailable`
 REBUILD_CHUNK = 500  # rows, heads and marks per round trip of a rebuild

@@ -20,6 +20,7 @@ from tidings.messaging.admitting import Admitting
 from tidings.messaging.conversations import Directory
 from tidings.messaging.crossings import Crossings
 from tidings.messaging.deliver import Deliver
+from tidings.messaging.doubts import Doubts
 from tidings.messaging.errands import Errands
 from tidings.messaging.history import History
 from tidings.messaging.holds import Holds
@@ -151,6 +152,10 @@ class Core:
         )
 
     @cached_property
+    def doubts(self) -> Doubts:
+        return Doubts(self.keyspace, self.scripts, self.clock)
+
+    @cached_property
     def unread(self) -> Unread:
         return Unread(
             self.access,
@@ -159,6 +164,7 @@ class Core:
             self.scripts,
             self.rebuilds,
             self.router,
+            self.doubts,
             is_delivered_seen=self.is_delivered_seen,
         )
 
@@ -287,6 +293,7 @@ class Core:
             router=self.router,
             keyspace=self.keyspace,
             scripts=self.scripts,
+            doubts=self.doubts,
             clock=self.clock,
             members_max=self.settings.members_max,
         )
@@ -367,6 +374,7 @@ class Core:
             registry=self.registry,
             router=self.router,
             deliver=self.deliver,
+            doubts=self.doubts,
             repair=self.repair,
             sends=self.sends,
             signals=self.signals,

@@ -274,6 +274,9 @@ class SimKeyspace:
         self._listeners: list[Callable[[str, str], None]] = []
         server.links.append(self)
 
+    def begin(self, calls: Sequence[Call[Any]]) -> asyncio.Task[list[Any]]:
+        return asyncio.get_running_loop().create_task(self.run(calls))
+
     async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
         epoch = self._epoch
         replies = await self._wire.ask(lambda fate: self._carry_out(calls, epoch, fate))

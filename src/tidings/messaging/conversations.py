@@ -19,6 +19,7 @@ from tidings.bounds import MEMBER_CHANGE_USERS_MAX
 from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, Missing, NotFound, Problem, StoreError, TooLarge
 from tidings.messaging.access import Access, Roster
+from tidings.messaging.doubts import Doubts
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.rebuild import HOLD_MS
 from tidings.messaging.send import Sends
@@ -60,6 +61,7 @@ class Directory:
         router: Router,
         keyspace: Keyspace,
         scripts: Scripts,
+        doubts: Doubts,
         clock: Clock,
         members_max: int,
     ) -> None:
@@ -71,6 +73,7 @@ class Directory:
         self._router = router
         self._keyspace = keyspace
         self._scripts = scripts
+        self._doubts = doubts
         self._clock = clock
         self._members_max = members_max
 
@@ -93,7 +96,9 @@ class Directory:
             head, people, rows = self._shared(user_id, others, kind, name, avatar_url, history)
         shown = [row for row in rows if not row.is_hidden]
         note = await self._note(row.user_id for row in shown)
-        if not await self._conversations.create(head, people, rows):
+        with self._doubts.of(row.user_id for row in shown):
+            is_new = await self._conversations.create(head, people, rows)
+        if not is_new:
             await self._keyspace.run(note)
             return await self.view(user_id, head.conversation_id), False
         await self._show(shown, note, but=user_id)
@@ -133,7 +138,8 @@ class Directory:
         """Everything of it goes, for everybody."""
         roster = await self._access.authorize(user_id, conversation_id, "delete")
         note = await self._note(roster.members)
-        await self._conversations.delete(conversation_id)
+        with self._doubts.of(roster.members):
+            await self._conversations.delete(conversation_id)
         self._access.forget([conversation_id])
         conv = self._scripts.keys.conv(conversation_id)
         leaves = [self._scripts.inbox_leave(member_id, conversation_id) for member_id in roster.members]

@@ -25,6 +25,7 @@ from tidings.bounds import (
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
 from tidings.messaging.deliver import Deliver
+from tidings.messaging.doubts import Doubts
 from tidings.messaging.repair import Repair
 from tidings.messaging.send import Sends
 from tidings.messaging.signals import Signals
@@ -48,6 +49,7 @@ class Tending:
         registry: Registry,
         router: Router,
         deliver: Deliver,
+        doubts: Doubts,
         repair: Repair,
         sends: Sends,
         signals: Signals,
@@ -58,6 +60,7 @@ class Tending:
         self._registry = registry
         self._router = router
         self._deliver = deliver
+        self._doubts = doubts
         self._repair = repair
         self._sends = sends
         self._signals = signals
@@ -167,6 +170,7 @@ class Tending:
                 await self._read_missed()
                 await self._repair.finish_dead()
                 await self._repair.finish_own()
+                await self._doubts.settle()
                 await self._rest()
             except (StoreError, Problem) as error:
                 log.info("tending waits for the stores: %s", error)

@@ -17,6 +17,7 @@ import msgspec
 from tidings.bounds import READ_RANGES_MAX
 from tidings.errors import BadRequest, Conflict, NotFound, Problem, TooLarge, Unavailable
 from tidings.messaging.access import Access
+from tidings.messaging.doubts import Doubts
 from tidings.messaging.rebuild import HOLD_MS, Rebuilds, Tables, effective
 from tidings.model import Ranges, ReadState, ReadSynced, Status, Totals
 from tidings.routing.router import Router
@@ -83,6 +84,7 @@ class Unread:
         scripts: Scripts,
         rebuilds: Rebuilds,
         router: Router,
+        doubts: Doubts,
         *,
         is_delivered_seen: bool,
     ) -> None:
@@ -92,6 +94,7 @@ class Unread:
         self._scripts = scripts
         self._rebuilds = rebuilds
         self._router = router
+        self._doubts = doubts
         self._is_delivered_seen = is_delivered_seen
         self.on_change: Callable[[str], None] = lambda user_id: None  # notify.py: the badge
         self.on_read: Callable[[str, str, int], None] = lambda user_id, conversation_id, seq_no: None  # receipts.py
@@ -226,7 +229,8 @@ class Unread:
         try:
             if (await self._access.authorize_beside(user_id, conversation_id, "read", call)).beside is None:
                 raise Unavailable("the keyspace is down, so nothing was marked")
-            yield note
+            with self._doubts.of([user_id]):
+                yield note
         except Problem:
             await self._keyspace.one(self._taken_back(note))
             raise

@@ -3,7 +3,7 @@
 -- followed. A note that stays (its node died between the two) makes the user COLD once its time is over.
 -- Atomic because a node must take back no note but its own: several devices change at the same time.
 -- KEYS  mark
--- ARGV  epoch  token  hold_ms  ttl_s                     (hold_ms 0: it has followed)
+-- ARGV  epoch  token  hold_ms  ttl_s                     (hold_ms 0: it has followed; below: its time is over already)
 -- returns 1
 -- cost O(notes)
 local mark, token = KEYS[1], ARGV[2]
