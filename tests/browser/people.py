@@ -18,6 +18,16 @@ EXPECTED = re.compile(r"WebSocket connection|Failed to load resource|net::ERR_")
 # Nothing fades or slides any more, except what moves for ever (the dots of a typist).
 STILL = """() => document.getAnimations().every((one) =>
   one.playState !== 'running' || one.effect.getTiming().iterations === Infinity)"""
+LOOK = """() => {
+  const { top, height } = document.querySelector('.thread-view').getBoundingClientRect();
+  const rows = [...document.querySelectorAll('.message')];
+  const row = rows.find((one) => one.getBoundingClientRect().bottom > top + height / 2);
+  window.looked = { row, top: row.querySelector('.text').getBoundingClientRect().top };
+}"""
+MOVED = """() => {
+  const { row, top } = window.looked;
+  return row.isConnected ? row.querySelector('.text').getBoundingClientRect().top - top : Infinity;
+}"""
 BUBBLES = "els => els.map(el => el.textContent)"
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -93,6 +103,14 @@ class Person:
         await self.page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
+
+    async def look(self) -> None:
+        """At the text in the middle of the conversation; `moved_px` tells how far down it went since."""
+        await self.page.evaluate(LOOK)
+
+    async def moved_px(self) -> float:
+        moved_px: float = await self.page.evaluate(MOVED)
+        return moved_px
 
     async def until(self, claim: str, argument: object = None) -> None:
         """Waits until a JavaScript expression is true on the page."""

@@ -178,7 +178,7 @@ export class ThreadPane {
     const { conversation } = this;
     if (!conversation) return;
     const rows = this._isLoaded || conversation.messages.length ? this._rowsNow() : [];
-    this._list.setRows(rows);
+    this._list.setRows(rows, conversation.hasNewer);
     if (this._find.isOpen) this._find.refresh(conversation.messages, conversation.hasOlder);
     this._showTyping();
     this._scrolled();

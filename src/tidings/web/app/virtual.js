@@ -5,11 +5,15 @@
 // remembers the rows on screen with their distance from the top and restores it after every change (`holds: 'row'`),
 // or keeps the scroll offset (`holds: 'offset'`, the inbox, whose order changes all the time). At the end it stays
 // at the end.
+//
+// The reader's own scrolling is never taken back. A browser tells of a scroll a frame late, so the list does not wait
+// to be told: before each change it looks where the view is by now, and what it remembers is from its last drawing.
 
 import { setAttribute } from './dom.js';
 
 const OVERSCAN_PX = 600; // rows drawn beyond the edges, so that a flick of the wheel meets rows and not a blank
 const END_PX = 24; // this close to the end counts as being there
+const STILL_PX = 0.5; // less is rounding, more is somebody who scrolls
 const PASSES_MAX = 4; // measuring moves rows, which may call for more rows; in practice two passes settle it
 
 export class VirtualList {
@@ -26,12 +30,14 @@ export class VirtualList {
     const usual = { tag: 'li', holds: 'row', sticksToEnd: false, markOf: (row) => row.mark, onScroll: () => {} };
     this.options = { ...usual, ...options };
     this.rows = [];
-    this.isAtEnd = this.options.sticksToEnd;
+    this._rest = this.options.sticksToEnd ? 0 : null; // px left to the end; null when the reader is not at it
+    this._hasMore = false;
+    this._top = null; // where the view was after the last drawing; null when it was not shown
     this._places = new Map(); // key -> index
     this._heights = new Map(); // key -> measured px
     this._offsets = new Float64Array(1);
     this._drawn = new Map(); // key -> { element, row }
-    this._held = []; // rows on screen: { key, gap } with gap = px from the viewport's top
+    this._held = []; // rows on screen: { key, gap, value, mark } with gap = px from the viewport's top
     this._frame = 0;
     this._width = 0;
     viewport.addEventListener('scroll', () => this._schedule(), { passive: true });
@@ -39,11 +45,18 @@ export class VirtualList {
     this._observer.observe(viewport);
   }
 
+  get isAtEnd() {
+    return this._rest !== null;
+  }
+
   /** New content. Rows are values: one with the same key, `value` and `markOf` looks the same. `isLoose`: it moves
-   *  about among the others, as the day above the oldest message does, so no place is remembered by it. */
-  setRows(rows) {
-    this._note();
+   *  about among the others, as the day above the oldest message does, so no place is remembered by it. `hasMore`:
+   *  more belongs below these rows, so their end is none to stay at. */
+  setRows(rows, hasMore = false) {
+    this._look();
+    if (this.isAtEnd && rows.at(-1)?.key !== this.rows.at(-1)?.key) this._rest = 0; // what is new is shown in full
     this.rows = rows;
+    this._hasMore = hasMore;
     this._places = new Map(rows.map((row, place) => [row.key, place]));
     this._measureAll();
     this._forgetHeights();
@@ -56,7 +69,9 @@ export class VirtualList {
     this._frame = 0;
     this._heights.clear();
     this._held = [];
-    this.isAtEnd = this.options.sticksToEnd;
+    this._rest = this.options.sticksToEnd ? 0 : null;
+    this._hasMore = false;
+    this._top = null;
     this.rows = [];
     this._places.clear();
     this._measureAll();
@@ -92,7 +107,7 @@ export class VirtualList {
   /** Shows a row at `share` of the height of the view: 0 its top, 0.5 the middle. */
   scrollToRow(key, share = 0.3) {
     if (!this._places.has(key)) return;
-    this.isAtEnd = false;
+    this._rest = null;
     this._held = [{ key, gap: Math.round(this.viewport.clientHeight * share) }];
     this._paint();
   }
@@ -111,12 +126,13 @@ export class VirtualList {
   }
 
   scrollToEnd() {
-    this.isAtEnd = true;
+    this._rest = 0;
     this._held = [];
     this._paint();
   }
 
   redraw() {
+    this._look();
     for (const drawn of this._drawn.values()) drawn.row = null;
     this._paint();
   }
@@ -157,8 +173,32 @@ export class VirtualList {
 
   // --- holding the position ---
 
-  _note() {
+  /** The largest scroll offset. */
+  _limit() {
+    return this.viewport.scrollHeight - this.viewport.clientHeight;
+  }
+
+  /** Whoever scrolled since the last drawing is somewhere else now. A view that got shorter by itself, so that the
+   *  browser had to move it, is nobody's scrolling. */
+  _look() {
+    if (this._top === null || this.viewport.clientHeight === 0) return;
+    const still = Math.min(this._top, this._limit());
+    if (Math.abs(this.viewport.scrollTop - still) <= STILL_PX) return;
+    this._rest = null;
+    this._keep();
+  }
+
+  /** Remembers the place as it is. */
+  _keep() {
     if (!this.rows.length || this.viewport.clientHeight === 0) return;
+    this._top = this.viewport.scrollTop;
+    const rest = Math.max(0, this._limit() - this._top); // a touch may pull a view beyond its end
+    const isEnd = this.options.sticksToEnd && !this._hasMore && rest <= END_PX;
+    if (this._rest === null && isEnd) this._rest = rest;
+    if (this.options.holds === 'row') this._note();
+  }
+
+  _note() {
     const inset = this._inset();
     const top = this.viewport.scrollTop - inset;
     const first = this._rowAt(Math.max(0, top));
@@ -166,20 +206,33 @@ export class VirtualList {
     this._held = [];
     for (let place = first; place <= last; place += 1) {
       const row = this.rows[place];
-      if (!row.isLoose) this._held.push({ key: row.key, gap: this._offsets[place] - top });
+      if (row.isLoose) continue;
+      const gap = this._offsets[place] - top;
+      this._held.push({ key: row.key, gap, value: row.value, mark: this.options.markOf(row) });
     }
   }
 
+  /** Where the held rows would have the view: by the first that still looks as it did, as one that changes may change
+   *  its height and would push away what is below it. Null when nothing is held. */
+  _heldTop() {
+    const kept = this._held.filter((one) => this._places.has(one.key));
+    const held = kept.find((one) => this._isSame(one)) ?? kept[0];
+    return held ? this._offsets[this._places.get(held.key)] - held.gap : null;
+  }
+
+  _isSame({ key, value, mark }) {
+    const row = this.rows[this._places.get(key)];
+    return row.value === value && this.options.markOf(row) === mark;
+  }
+
   _restore() {
-    const limit = this.viewport.scrollHeight - this.viewport.clientHeight;
+    const limit = this._limit();
     let wanted = this.viewport.scrollTop;
-    if (this.isAtEnd && this.options.sticksToEnd) wanted = limit;
-    else if (this.options.holds === 'row') {
-      const held = this._held.find((one) => this._places.has(one.key));
-      if (held) wanted = this._offsets[this._places.get(held.key)] - held.gap + this._inset();
-    }
+    const held = this._heldTop();
+    if (this.isAtEnd) wanted = limit - this._rest;
+    else if (held !== null) wanted = held + this._inset();
     const clean = Math.max(0, Math.min(limit, wanted));
-    if (Math.abs(clean - this.viewport.scrollTop) > 0.5) this.viewport.scrollTop = clean;
+    if (Math.abs(clean - this.viewport.scrollTop) > STILL_PX) this.viewport.scrollTop = clean;
   }
 
   _schedule() {
@@ -192,15 +245,17 @@ export class VirtualList {
 
   _scrolled() {
     if (this.viewport.clientHeight === 0) return;
-    const rest = this.viewport.scrollHeight - this.viewport.clientHeight - this.viewport.scrollTop;
-    this.isAtEnd = rest <= END_PX;
-    this._note();
+    this._look();
     this._paint();
     this.options.onScroll();
   }
 
   _resized() {
-    if (this.viewport.clientHeight === 0) return;
+    if (this.viewport.clientHeight === 0) {
+      this._top = null; // browsers differ in where a view is that comes back
+      return;
+    }
+    this._look();
     if (this.viewport.clientWidth !== this._width) {
       this._width = this.viewport.clientWidth;
       this._heights.clear();
@@ -220,8 +275,9 @@ export class VirtualList {
       if (!isSettled) this._pad(first, last);
       this._restore();
       const [nextFirst, nextLast] = this._range();
-      if (isSettled && nextFirst >= first && nextLast <= last) return;
+      if (isSettled && nextFirst >= first && nextLast <= last) break;
     }
+    this._keep();
   }
 
   _range() {
@@ -234,9 +290,9 @@ export class VirtualList {
   /** Where the view will be once the position is restored. */
   _wantedTop(height) {
     const total = this._offsets[this.rows.length];
-    if (this.isAtEnd && this.options.sticksToEnd) return Math.max(0, total - height);
-    const held = this.options.holds === 'row' && this._held.find((one) => this._places.has(one.key));
-    if (held) return this._offsets[this._places.get(held.key)] - held.gap;
+    if (this.isAtEnd) return Math.max(0, total - height - this._rest);
+    const held = this._heldTop();
+    if (held !== null) return held;
     return Math.max(0, Math.min(this.viewport.scrollTop - this._inset(), total - height));
   }
 

@@ -290,6 +290,7 @@ class Link {
   }
 
   _write(frame) {
+    if (this._socket.readyState > 1) return; // closing: its close follows, and rejects whoever waits for an answer
     try {
       this._socket.send(JSON.stringify(frame));
     } catch (error) {
