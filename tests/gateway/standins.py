@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -309,6 +310,7 @@ class Recorder:
         self.user_id = user_id
         self.connection_id = "r1"
         self.device = device
+        self.opened_s = time.monotonic()
         self.resumed: dict[str, int] = {}
         self.events: list[Event] = []
         self.closed: Close | None = None

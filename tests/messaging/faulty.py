@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -118,6 +119,9 @@ class FaultyKeyspace:
 
     def fail(self, name: str, *faults: Fault) -> None:
         self._faults.setdefault(name, deque()).extend(faults)
+
+    def begin(self, calls: Sequence[Call[Any]]) -> asyncio.Task[list[Any]]:
+        return asyncio.get_running_loop().create_task(self.run(calls))
 
     async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
         names = [_name(call) for call in calls]
@@ -256,6 +260,7 @@ class Device:
         self.user_id = user_id
         self.connection_id = connection_id
         self.device = device
+        self.opened_s = time.monotonic()
         self.resumed: dict[str, int] = {}
         self.events: list[Event] = []
         self.closed: list[Close] = []

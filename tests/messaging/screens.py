@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -43,6 +44,7 @@ class Screen:
         self.user_id = user_id
         self.connection_id = f"connection-{next(_numbers)}"
         self.device = device
+        self.opened_s = time.monotonic()
         self.resumed: dict[str, int] = {}
         self.events: list[Event] = []
 

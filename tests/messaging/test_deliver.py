@@ -388,6 +388,18 @@ async def test_a_refresh_of_a_conversation_never_seen_begins_where_trouble_began
     await came(bob, 4)
 
 
+async def test_what_passed_by_while_a_lease_was_lost_comes_before_the_next_but_nothing_from_before_the_connection(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    await write(a, group, 1, 2, age_ms=90_000)
+    await write(a, group, 3, 2, age_ms=30_000)  # of these nobody told us
+    bob = await connect(b, "bob")
+    bob.opened_s -= 40
+    (last,) = await write(a, group, 5, 1)
+    b.core.deliver.accept(await roster_of(b, group), [last], {}, NOBODY)
+    await came(bob, 3, 4, 5)
+
+
 async def test_edits_that_passed_by_are_found_though_they_move_no_inbox(
     a: FaultyNode, b: FaultyNode, two: None, group: str
 ) -> None:

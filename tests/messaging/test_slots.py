@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.messaging.faulty import FaultyNode, Gate, code_of, told
 from tests.valkey import eventually
 from tidings.bounds import OPEN_SLOT_S
+from tidings.messaging import slots
 from tidings.messaging.slots import NEWEST, Slots, first_open
 from tidings.model import Entry, Sent
 from tidings.stores.ports import Group, Refused
@@ -230,3 +232,19 @@ async def test_whoever_closes_numbers_makes_the_same_times(a: FaultyNode, direct
         await a.core.slots.close(direct, first, last)
     times = [entry.sent_ms for entry in await a.log(direct)]
     assert times == sorted(set(times)) and len(times) == 5
+
+
+async def test_down_from_a_place_for_as_long_as_entries_are_wanted(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "PAGE_MAX", 2)
+    log = Written(a, direct)
+    await log.put(2, 3, 4, 5, 6, 7)
+
+    async def down(before: int, lowest: int, most: int = 100) -> tuple[list[int], bool]:
+        found, is_end = await log.slots.down(log.id, before, lambda entry: entry.seq_no >= lowest, most)
+        return [one.seq_no for one in found], is_end
+
+    assert await down(7, 4) == ([6, 5, 4], False)
+    assert await down(7, 1) == ([6, 5, 4, 3, 2], True)  # an open slot
+    assert await down(7, 1, most=3) == ([6, 5, 4, 3], False)

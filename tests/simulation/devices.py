@@ -41,6 +41,7 @@ class Connection:
         self.user_id = device.user_id
         self.connection_id = f"{device.name}-{number}"
         self.device: str | None = device.name
+        self.opened_s = node.clock.monotonic_s()
         self.resumed: dict[str, int] = {}
         self.held: list[Event] | None = []
         self.is_open = True

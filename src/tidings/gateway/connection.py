@@ -60,14 +60,14 @@ class Connection:
         "_held",
         "_in_flight",
         "_marks",
-        "_opened_s",
-        "_owner",
+                "_owner",
         "_waiting",
         "connection_id",
         "device",
         "expires_ms",
         "is_attached",
         "is_welcome",
+        "opened_s",
         "pinged_s",
         "quiet_since_s",
         "resumed",
@@ -87,7 +87,7 @@ class Connection:
         self.expires_ms = 0
         self.is_attached = False  # the hub knows it
         self.is_welcome = False  # hello was said
-        self._opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
+        self.opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
         self._in_flight = 0
         self._waiting: deque[protocol.ClientFrame] | None = None  # frames read while no more may be taken
         self._held: list[Event] | None = None  # events since attach, until what was missed has been said
@@ -393,5 +393,5 @@ class Connection:
         if self.is_welcome:
             if now_ms >= self.expires_ms:
                 self.close(Close.TOKEN_EXPIRED)
-        elif now_s - self._opened_s >= CONNECT_S and not self._is_holding():
+        elif now_s - self.opened_s >= CONNECT_S and not self._is_holding():
             self.close(Close.NO_CONNECT)

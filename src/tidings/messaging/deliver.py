@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
 from tidings.bounds import (
@@ -40,7 +39,7 @@ from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.deliver")
 Id = tuple[str, str | None, str | None]  # of a message: conversation, sender, message_id
-_YOUNG_MS = 5_000  # at first sight of a conversation, entries this young may still be on their way to us
+_YOUNG_S = 5.0  # at first sight of a conversation, entries this young may still be on their way to us
 _UNKNOWN: Counts = (None, False, None)
 _NO_COUNTS: Mapping[str, Counts] = {}
 _TOGETHER = 50  # streams, or members, that are looked after at the same time
@@ -235,23 +234,30 @@ class Deliver:
     async def _begin(self, stream: Stream, conversation_id: str) -> None:
         """At first sight: what is little older than the entry that came may still be on its way to us."""
         before, lowest = stream.last, min(stream.held)
-        since_ms = stream.held[lowest].entry.sent_ms - _YOUNG_MS
-        below = await self._slots.before(conversation_id, lowest, PAGE_MAX)
-        # The time of a void says nothing: it was made up when somebody closed the slot.
+        since_ms = stream.held[lowest].entry.sent_ms - int(1000 * await self._reach_s(conversation_id))
         doubted = stream.doubted or lowest
-        young = list(
-            takewhile(
-                lambda entry: entry.kind == "void" or entry.sent_ms > since_ms or entry.seq_no >= doubted,
-                below,
-            )
-        )
-        if len(young) == len(below) < PAGE_MAX and lowest - len(young) - 1 > (before or 0):
+
+        def is_young(entry: Entry) -> bool:
+            """The time of a void says nothing: it was made up when somebody closed the slot."""
+            is_late = entry.kind == "void" or entry.sent_ms > since_ms or entry.seq_no >= doubted
+            return is_late and entry.seq_no > (before or 0)
+
+        young, is_end = await self._slots.down(conversation_id, lowest, is_young, RESUME_ENTRIES_MAX)
+        if is_end and lowest - len(young) - 1 > (before or 0):
             return  # it ends above an open slot, which may yet be filled: what is above it waits too
         if stream.last == before and stream.held:  # else somebody else has begun
-            young = [entry for entry in young if entry.seq_no > (before or 0)]
             stream.doubted = None
             stream.last = min([*stream.held, *(entry.seq_no for entry in young)]) - 1
             stream.hold((entry for entry in young if not self._is_expected(entry)), None, {})
+
+    async def _reach_s(self, conversation_id: str) -> float:
+        """How far back entries may have passed this node by: while its members are connected, their leases may have
+        been lost. What came before a connection, its client reads."""
+        roster = await self._access.fresh(conversation_id)
+        here = self._hub.present(roster.members) if roster is not None else ()
+        now_s = self._clock.monotonic_s()
+        opened_s = min((one.opened_s for user_id in here for one in self._hub.of_user(user_id)), default=now_s)
+        return _YOUNG_S + min(now_s - opened_s, STREAM_IDLE_S)
 
     def _is_expected(self, entry: Entry) -> bool:
         return (entry.conversation_id, entry.sender_id, entry.message_id) in self._expected
@@ -280,14 +286,11 @@ class Deliver:
 
     async def _since(self, conversation_id: str, after: int, since_ms: int) -> list[Entry]:
         """Ascending: entries above `after` that are not older."""
-        found: list[Entry] = []
-        while len(found) < RESUME_ENTRIES_MAX:
-            before = found[-1].seq_no if found else NEWEST
-            page = await self._slots.before(conversation_id, before, PAGE_MAX)
-            young = [entry for entry in page if entry.seq_no > after and entry.sent_ms >= since_ms]
-            found += young
-            if len(young) < PAGE_MAX:
-                break
+
+        def is_young(entry: Entry) -> bool:
+            return entry.seq_no > after and (entry.sent_ms >= since_ms or entry.kind == "void")
+
+        found, _ = await self._slots.down(conversation_id, NEWEST, is_young, RESUME_ENTRIES_MAX)
         return found[::-1]
 
     # --- out ----------------------------------------------------------------------------------------

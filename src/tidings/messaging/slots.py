@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
-from tidings.bounds import OPEN_SLOT_S
+from tidings.bounds import OPEN_SLOT_S, PAGE_MAX
 from tidings.clock import Clock
 from tidings.model import Entry
 from tidings.stores.ports import Group, Messages
@@ -77,6 +78,19 @@ class Slots:
                 return next_ones
             else:
                 await asyncio.sleep(_WAIT_S)
+
+    async def down(
+        self, conversation_id: str, before: int, is_wanted: Callable[[Entry], bool], most: int
+    ) -> tuple[list[Entry], bool]:
+        """Newest first and gapless, for as long as they are wanted; and whether that went down to 1 or an open slot."""
+        found: list[Entry] = []
+        while len(found) < most:
+            page = await self.before(conversation_id, found[-1].seq_no if found else before, PAGE_MAX)
+            wanted = list(takewhile(is_wanted, page))
+            found += wanted
+            if len(wanted) < PAGE_MAX:
+                return found, len(wanted) == len(page)
+        return found, False
 
     async def top(self, conversation_id: str) -> int:
         """The highest number in the log itself."""

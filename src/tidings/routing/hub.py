@@ -19,6 +19,7 @@ class Outbound(Protocol):
     user_id: str
     connection_id: str
     device: str | None
+    opened_s: float  # when it came, by the node's monotonic clock
     resumed: dict[str, int]  # conversation -> up to where a resume has brought it: live entries begin above
 
     def push(self, event: Event) -> None:
