@@ -51,7 +51,7 @@ class MemberChange(msgspec.Struct, frozen=True, gc=False):
     role: Role | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     conversation_id: str
     seq_no: int
     kind: EntryKind

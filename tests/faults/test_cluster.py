@@ -46,6 +46,9 @@ class Spy:
         self._keyspace = keyspace
         self.ran: set[str] = set()
 
+    def begin(self, calls: Sequence[Call[Any]]) -> asyncio.Task[list[Any]]:
+        return asyncio.get_running_loop().create_task(self.run(calls))
+
     async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
         for call in calls:
             self._note(call)

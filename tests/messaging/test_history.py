@@ -278,6 +278,35 @@ async def test_a_newest_page_needs_two_keyspace_trips_and_one_table_read(a: Faul
     assert a.core.metrics.rows_read["conversation_heads"].value == heads
 
 
+async def test_a_page_reads_the_head_row_once_where_the_keyspace_knows_nothing(a: FaultyNode, direct: str) -> None:
+    await fill(a, direct, 30)
+    await a.core.history.page("bob", direct)
+    await a.command("DEL", a.core.keys.conv(direct))
+    await a.core.history.page("bob", direct)  # which builds the ticks
+    heads = a.core.metrics.rows_read["conversation_heads"].value
+    page = await a.core.history.page("bob", direct, before_seq=11, limit=10)
+    assert (seqs(page)[0], page.next_after_seq, page.head) == (10, 10, 30)
+    assert a.core.metrics.rows_read["conversation_heads"].value == heads + 1
+
+
+async def test_what_is_sent_between_the_head_and_the_entries_is_in_both(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(a, direct, 5)
+    await a.core.history.page("bob", direct)
+    await a.command("DEL", a.core.keys.conv(direct))
+    after = a.core.slots.after
+
+    async def sent_meanwhile(*args: Any) -> list[Entry]:
+        monkeypatch.setattr(a.core.slots, "after", after)
+        await fill(a, direct, 5, "bob")
+        return await after(*args)
+
+    monkeypatch.setattr(a.core.slots, "after", sent_meanwhile)
+    page = await a.core.history.page("bob", direct, after_seq=5, limit=2)
+    assert (seqs(page), page.next_after_seq, page.head) == ([7, 6], 7, 10)
+
+
 async def test_who_is_removed_while_the_page_is_read_is_not_shown_it(
     a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

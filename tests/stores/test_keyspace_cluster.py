@@ -105,6 +105,11 @@ async def test_answers_are_rejoined_in_order_for_everyone_at_once(keyspace: Clus
     assert await keyspace.one(get_key("none")) is None
 
 
+async def test_what_is_begun_is_answered_like_any_run(keyspace: ClusterKeyspace) -> None:
+    begun = keyspace.begin([set_key(f"k{n}", "v") for n in range(20)])
+    assert await begun == [b"OK"] * 20
+
+
 async def test_keys_really_are_on_all_servers(cluster: Cluster, keyspace: ClusterKeyspace) -> None:
     await keyspace.run([set_key(f"k{n}", "v") for n in range(300)])
     sizes = [int(server.say("DBSIZE")[1:]) for server in cluster.servers]

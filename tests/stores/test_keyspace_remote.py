@@ -57,6 +57,19 @@ async def test_one_call_and_no_call(keyspace: Keyspace) -> None:
     assert await keyspace.run([]) == []
 
 
+async def test_what_is_begun_is_sent_before_it_is_awaited(keyspace: Keyspace) -> None:
+    begun = keyspace.begin([set_key("k", "v")])
+    assert await keyspace.one(get_key("k")) == "v"
+    assert await begun == [b"OK"]
+
+
+async def test_a_link_that_is_down_is_met_by_whoever_awaits(keyspace: SingleKeyspace) -> None:
+    await keyspace.close()
+    begun = keyspace.begin([set_key("k", "v")])
+    with pytest.raises(Unavailable):
+        await begun
+
+
 async def test_the_epoch_names_the_life_of_the_server(valkey: ValkeyProcess, keyspace: SingleKeyspace) -> None:
     info = valkey.command("INFO", "server").decode()
     run_id = info.partition("run_id:")[2][:12]

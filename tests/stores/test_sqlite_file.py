@@ -35,6 +35,24 @@ def test_the_epoch_is_made_once_and_differs_between_files(path: Path) -> None:
     assert sqlite_file.prepare(path.with_name("other.db"), Clock()) != epoch
 
 
+def test_a_statement_is_planned_once_whatever_is_bound_to_it(path: Path) -> None:
+    sqlite_file.prepare(path, Clock())
+    connection = sqlite_file.connect(path)
+    page = "SELECT rev FROM messages WHERE conversation_id = ? AND seq_no < ? LIMIT ?"
+    asked: list[int] = []
+
+    def authorize(operation: int, *names: str | None) -> int:  # SQLite asks while it plans
+        asked.append(operation)
+        return apsw.SQLITE_OK
+
+    connection.set_authorizer(authorize)
+    connection.execute(page, ("c", 1, 1)).fetchall()
+    planned = len(asked)
+    connection.execute(page, ("c", 2, 2)).fetchall()
+    connection.close()
+    assert len(asked) == planned > 0
+
+
 def test_a_newer_schema_is_refused_in_one_line_naming_both_versions(path: Path) -> None:
     sqlite_file.prepare(path, Clock())
     execute(path, "UPDATE meta SET value = '99' WHERE key = 'schema_version'")

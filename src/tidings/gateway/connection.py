@@ -60,7 +60,7 @@ class Connection:
         "_held",
         "_in_flight",
         "_marks",
-                "_owner",
+        "_owner",
         "_waiting",
         "connection_id",
         "device",

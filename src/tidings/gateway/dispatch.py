@@ -29,6 +29,7 @@ from tidings.routing.hub import Outbound
 
 Body = msgspec.Struct | None
 Answer = Callable[[bytes | None], None]
+_PAGES = (protocol.Inbox, protocol.History)
 
 log = structlog.get_logger("tidings.gateway")
 
@@ -95,7 +96,7 @@ class Dispatch:
         """The answer's bytes; None when none is wanted."""
         class_name, run = self._rows[type(frame)]
         try:
-            if isinstance(frame, protocol.Inbox | protocol.History):
+            if isinstance(frame, _PAGES):
                 read = run(outbound, frame)
                 return _ok(frame.id, await self._cases.limiter.admit_beside(class_name, outbound.user_id, read))
             await self._cases.limiter.admit(class_name, outbound.user_id)

@@ -162,11 +162,11 @@ def check_text(text: str) -> None:
 
 def check_one_mark(*ways: object) -> None:
     """message.read says exactly one of: up to a seq, up to a time, these seqs."""
-    if sum(way is not None for way in ways) != 1:
+    if ways.count(None) != len(ways) - 1:
         raise BadRequest("exactly one of up_to_seq, up_to_ts, seqs")
 
 
 def check_one_place(*ways: object) -> None:
     """A page of history starts at one place; without any it is the newest."""
-    if sum(way is not None for way in ways) > 1:
+    if ways.count(None) < len(ways) - 1:
         raise BadRequest("at most one of before_seq, after_seq, around_seq, anchor")

@@ -53,9 +53,9 @@ class Roster(msgspec.Struct, frozen=True):
 
 
 class Admitted(NamedTuple):
-    """A member, with what the same round trip answered. `top`: the last number handed out, 0 = not known.
+    """A member, with what the same round trip answered. `beside` None: the keyspace did not answer.
 
-    `beside` None: the keyspace did not answer.
+    `top`: the last number handed out, 0 = not known; then the roster's head row was read just now.
     """
 
     roster: Roster
@@ -113,7 +113,8 @@ class Access:
         """Of entries that were read after the roster, those that the user may see, and the roster as of them.
 
         Somebody may have left between the two: a change among the entries tells. Raises NotFound."""
-        if any(entry.kind == "member" and entry.seq_no > roster.members_seq for entry in entries):
+        changes = [entry for entry in entries if entry.kind == "member" and entry.seq_no > roster.members_seq]
+        if changes:
             newer = await self.load(roster.head.conversation_id)
             check(newer, user_id, "read")
             assert newer is not None
@@ -157,11 +158,13 @@ class Access:
         cached = self._rosters.get(conversation_id)
         if cached is None:
             return await self.load(conversation_id)
-        members_seq = newest.members_seq
-        if members_seq is None:  # the head row knows
-            heads = await self._conversations.heads([conversation_id])
-            members_seq = heads[conversation_id].members_seq if conversation_id in heads else 1 << 62
-        return cached if cached.members_seq >= members_seq else await self.load(conversation_id)
+        if newest.members_seq is not None:
+            return cached if cached.members_seq >= newest.members_seq else await self.load(conversation_id)
+        heads = await self._conversations.heads([conversation_id])
+        head = heads.get(conversation_id)
+        if head is None or cached.members_seq < head.members_seq:
+            return await self.load(conversation_id)
+        return Roster(head, cached.members, cached.members_seq)
 
     def _keep(self, conversation_id: str, roster: Roster) -> None:
         if conversation_id not in self._rosters and len(self._rosters) >= CONVERSATIONS_CACHED_MAX:

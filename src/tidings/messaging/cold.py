@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -110,11 +111,9 @@ class ReadThrough:
     async def page(
         self, conversation_id: str, *, after: int, before: int, limit: int, newest_first: bool
     ) -> list[Entry]:
-        async def read() -> list[Entry]:
-            return await self._messages.page(
-                conversation_id, after=after, before=before, limit=limit, newest_first=newest_first
-            )
-
+        read = partial(
+            self._messages.page, conversation_id, after=after, before=before, limit=limit, newest_first=newest_first
+        )
         entries = await read()
         missing: set[str] = set()
         for _ in range(bounds.COLD_TRIES_MAX):

@@ -133,12 +133,14 @@ class History:
         return await self._receipts.lowest(admitted.roster, but=user_id)
 
     async def _head(self, admitted: Admitted, entries: list[Entry]) -> int:
-        """A page that reaches the last number handed out has the head in it; else the head row knows."""
-        if entries and entries[0].seq_no >= admitted.top > 0:
-            return entries[0].seq_no
-        conversation_id = admitted.roster.head.conversation_id
-        heads = await self._conversations.heads([conversation_id])
-        return heads[conversation_id].head if conversation_id in heads else 0
+        """The highest number that we know of, unless there may be a higher one; then the head row knows."""
+        row, newest = admitted.roster.head, entries[0].seq_no if entries else 0
+        if admitted.top > 0 and max(row.head, newest) >= admitted.top:
+            return max(row.head, newest)
+        if admitted.top == 0 and row.head >= newest:
+            return row.head
+        heads = await self._conversations.heads([row.conversation_id])
+        return heads[row.conversation_id].head if row.conversation_id in heads else 0
 
     # --- reads --------------------------------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class History:
 
 
 def _check_places(before_seq: int | None, after_seq: int | None, around_seq: int | None, anchor: str | None) -> None:
-    if sum(place is not None for place in (before_seq, after_seq, around_seq, anchor)) > 1:
+    if (before_seq, after_seq, around_seq, anchor).count(None) < 3:
         raise BadRequest("give one of before_seq, after_seq, around_seq and anchor")
     if anchor not in (None, "first_unread"):
         raise BadRequest("anchor is first_unread")

@@ -8,16 +8,15 @@ rest.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from tidings.clock import Clock
 from tidings.errors import RateLimited, Unavailable
-from tidings.messaging.limits import Limits
+from tidings.messaging.limits import Limit, Limits
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.scripts import Admitted, Scripts
 
@@ -69,41 +68,37 @@ class Limiter:
 
     async def admit(self, class_name: str, user_id: str) -> Budget:
         """One request. Raises RateLimited."""
-        try:
-            (answer,) = await self.admit_many(class_name, [(user_id, 1)])
-        except Unavailable:
-            answer = self._admit_locally(class_name, user_id)
-        limit = self.count_max(class_name, user_id)
-        if not answer.admitted:
-            raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=limit, class_name=class_name)
-        return Budget(limit, answer.remaining, _ms(answer.reset_us))
+        question = self.ask(class_name, [(user_id, 1)])
+        return await self._admit(question, self._replies(question))
 
     async def admit_beside(self, class_name: str, user_id: str, read: Coroutine[Any, Any, T]) -> T:
         """One request that changes nothing: it is read while the keyspace is asked, unless a refusal is to be expected.
         Raises RateLimited, whatever the reading came to."""
-        if self._is_tight(class_name, user_id, 1):
+        question = self.ask(class_name, [(user_id, 1)])
+        if question.is_tight:
             try:
-                await self.admit(class_name, user_id)
+                await self._admit(question, self._replies(question))
             except BaseException:
                 read.close()
                 raise
             return await read
-        asked = asyncio.get_running_loop().create_task(self.admit(class_name, user_id), name="admit")
+        replies = self._keyspace.begin(question.calls) if question.calls else self._replies(question)
         try:
             return await read
         finally:
-            await asked
+            await self._admit(question, replies)
 
     async def admit_many(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[Admission]:
         """(user_id, how many) each, in one round trip. Raises Unavailable."""
         question = self.ask(class_name, wanted)
-        return self.answered(question, await self._keyspace.run(question.calls) if question.calls else ())
+        return self.answered(question, await self._replies(question))
 
     def ask(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> Question:
         """The calls to make, by whoever has more to ask in the same round trip; `answered` takes their replies."""
         question = Question(class_name, wanted, self._changes)
         for user_id, count in wanted:
             limit = self.limits.of(class_name, user_id)
+            question.limits.append(limit)
             if limit is None:
                 question.answers.append(Admission(count, count, 0, 0, ""))
                 continue
@@ -121,7 +116,7 @@ class Limiter:
                         token=question.tokens[-1],
                     )
                 )
-            question.is_tight |= refused is not None or self._is_tight(class_name, user_id, count)
+            question.is_tight |= refused is not None or self._is_tight(class_name, user_id, count, limit)
         return question
 
     def bet(self, question: Question, sign: int) -> None:
@@ -135,11 +130,13 @@ class Limiter:
     def answered(self, question: Question, replies: Sequence[Admitted]) -> list[Admission]:
         complete: list[Admission] = []
         fresh = zip(question.tokens, replies, strict=True)
-        for (user_id, count), answer in zip(question.wanted, question.answers, strict=True):
+        asked = zip(question.wanted, question.limits, question.answers, strict=True)
+        for (user_id, count), limit, answer in asked:
             if answer is None:
+                assert limit is not None
                 token, reply = next(fresh)
                 if question.changes == self._changes:
-                    self._remember(question.class_name, user_id, count, reply)
+                    self._remember((question.class_name, user_id), count, limit, reply)
                 answer = Admission(reply.admitted, reply.remaining, reply.retry_after_us, reply.reset_us, token)
             complete.append(answer)
         return complete
@@ -171,15 +168,27 @@ class Limiter:
             for (name, limit), reply in zip(named, replies, strict=True)
         }
 
+    async def _replies(self, question: Question) -> Sequence[Admitted]:
+        return await self._keyspace.run(question.calls) if question.calls else ()
+
+    async def _admit(self, question: Question, replies: Awaitable[Sequence[Admitted]]) -> Budget:
+        """A question about one request. Raises RateLimited."""
+        class_name, ((user_id, _),), (limit,) = question.class_name, question.wanted, question.limits
+        try:
+            (answer,) = self.answered(question, await replies)
+        except Unavailable:
+            answer = self._admit_locally(class_name, user_id)
+        count = limit.count if limit else 0
+        if not answer.admitted:
+            raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=count, class_name=class_name)
+        return Budget(count, answer.remaining, _ms(answer.reset_us))
+
     def _next_token(self) -> str:
         self._calls += 1
         return f"{self._token}{self._calls:x}"
 
-    def _is_tight(self, class_name: str, user_id: str, count: int) -> bool:
+    def _is_tight(self, class_name: str, user_id: str, count: int, limit: Limit) -> bool:
         """Whether a refusal is to be expected: more is wanted than a part, or no more than a part was left lately."""
-        limit = self.limits.of(class_name, user_id)
-        if limit is None:
-            return False
         if (count + self._bets.get((class_name, user_id), 0)) * _ROOMY > limit.count:
             return True
         until_s = self._tight_until_s.get((class_name, user_id))
@@ -195,17 +204,15 @@ class Limiter:
             return None
         return Admission(0, 0, int(left_s * 1e6) + 1, 0, "", is_local=True)
 
-    def _remember(self, class_name: str, user_id: str, wanted: int, reply: Admitted) -> None:
-        limit = self.limits.of(class_name, user_id)
-        if limit is not None and reply.remaining * _ROOMY < limit.count:
+    def _remember(self, key: tuple[str, str], wanted: int, limit: Limit, reply: Admitted) -> None:
+        if reply.remaining * _ROOMY < limit.count:
             if len(self._tight_until_s) >= _LOCAL_USERS_MAX:
                 self._tight_until_s.clear()  # only costs numbers that are given up
-            self._tight_until_s[class_name, user_id] = self._clock.monotonic_s() + limit.window_s
+            self._tight_until_s[key] = self._clock.monotonic_s() + limit.window_s
         if reply.admitted < wanted and reply.retry_after_us > 0:
             if len(self._refused_until_s) >= _LOCAL_USERS_MAX:
                 self._refused_until_s.clear()  # only costs a question to the keyspace
-            until_s = self._clock.monotonic_s() + reply.retry_after_us / 1e6
-            self._refused_until_s[class_name, user_id] = until_s
+            self._refused_until_s[key] = self._clock.monotonic_s() + reply.retry_after_us / 1e6
 
     def _admit_locally(self, class_name: str, user_id: str) -> Admission:
         limit = self.limits.of(class_name, user_id)
@@ -227,12 +234,13 @@ class Limiter:
 class Question:
     """How many of each user's requests may pass? What is known at once, and the calls that ask for the rest."""
 
-    __slots__ = ("answers", "calls", "changes", "class_name", "is_tight", "tokens", "wanted")
+    __slots__ = ("answers", "calls", "changes", "class_name", "is_tight", "limits", "tokens", "wanted")
 
     def __init__(self, class_name: str, wanted: Sequence[tuple[str, int]], changes: int) -> None:
         self.class_name = class_name
         self.wanted = wanted
         self.changes = changes  # of limits, when it was asked
+        self.limits: list[Limit | None] = []  # of each one
         self.answers: list[Admission | None] = []  # None: asked for
         self.calls: list[Call[Admitted]] = []
         self.tokens: list[str] = []

@@ -8,7 +8,7 @@ server with the old one's epoch in it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from tidings.errors import Unavailable
@@ -40,6 +40,10 @@ class Keyspace(Protocol):
         Raises errors.Unavailable(is_ambiguous=True) when the answers are lost; a script that is not loaded is loaded
         and the call repeated. An error reply raises too: it is a mistake of ours.
         """
+        ...
+
+    def begin(self, calls: Sequence[Call[R]]) -> Awaitable[list[R]]:
+        """`run`, under way when this returns; whoever begins awaits it. Raises nothing before that."""
         ...
 
     async def one(self, call: Call[R]) -> R: ...

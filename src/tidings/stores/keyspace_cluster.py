@@ -61,6 +61,9 @@ class ClusterKeyspace:
         self._feeds: WeakSet[Feed] = WeakSet()
         topology.on_change(self._follow)
 
+    def begin(self, calls: Sequence[Call[R]]) -> asyncio.Task[list[R]]:
+        return asyncio.get_running_loop().create_task(self.run(calls), name="keyspace-run")
+
     async def run(self, calls: Sequence[Call[R]]) -> list[R]:
         parts = self._split(calls)
         if len(parts) == 1:

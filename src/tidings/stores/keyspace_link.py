@@ -125,10 +125,11 @@ class Link:
         if wire is not None:
             wire.cut(self._down_reason)
 
-    async def exchange(self, calls: Sequence[Call[Any]]) -> Run:
+    async def exchange(self, calls: Sequence[Call[Any]], begun: asyncio.Future[Run] | None = None) -> Run:
         """All calls in one round trip. Error replies are answers here; only scripts that were missing are mended."""
-        wire = self._wire or await self._wait_up()
-        run = await wire.send(calls)
+        if begun is None:
+            begun = (self._wire or await self._wait_up()).send(calls)
+        run = await begun
         if run.is_faulty:
             await self.mend(calls, run)
         return run

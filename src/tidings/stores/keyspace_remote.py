@@ -7,7 +7,8 @@ the embedded server as for a remote one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tidings.clock import Clock
@@ -15,7 +16,7 @@ from tidings.errors import Unavailable
 from tidings.stores.calls import Call
 from tidings.stores.keyspace_feed import Feed
 from tidings.stores.keyspace_link import EpochListener, Link
-from tidings.stores.keyspace_wire import ErrorReply, parse_address
+from tidings.stores.keyspace_wire import ErrorReply, Run, parse_address
 
 R = TypeVar("R")
 
@@ -35,8 +36,15 @@ class SingleKeyspace:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def run(self, calls: Sequence[Call[R]]) -> list[R]:
-        run = await self._link.exchange(calls)
+    def begin(self, calls: Sequence[Call[R]]) -> Awaitable[list[R]]:
+        """Without a task: what is sent needs nobody until the answers are wanted."""
+        try:
+            return self.run(calls, self._link.begin(calls))
+        except Unavailable:
+            return self.run(calls)
+
+    async def run(self, calls: Sequence[Call[R]], begun: Future[Run] | None = None) -> list[R]:
+        run = await self._link.exchange(calls, begun)
         if run.is_faulty:
             raise verdict(calls, run.answers)
         return [call.parse(answer) for call, answer in zip(calls, run.answers, strict=True)]

@@ -27,8 +27,11 @@ _CACHE_KIB = 32 * 1024  # pages of one connection kept in memory
 
 
 def connect(path: Path, *, is_reader: bool = False, busy_s: float = bounds.SQLITE_BUSY_S) -> apsw.Connection:
-    """A connection to a file that `prepare` has seen."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=256)
+    """A connection to a file that `prepare` has seen, for one thread at a time: SQLite takes no locks around it."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+    connection = apsw.Connection(str(path), flags=flags, statementcachesize=256)
+    # Else a statement with a range or a LIMIT is planned anew whenever other values are bound to it.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_handler(_wait_up_to(busy_s))
     for pragma in (
         "trusted_schema=OFF",
