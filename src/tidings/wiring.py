@@ -249,6 +249,7 @@ class Core:
             keys=self.keys,
             access=self.access,
             slots=self.slots,
+            messages=self.tables,
             indexing=self.indexing,
             deliver=self.deliver,
             rows=self.rows,

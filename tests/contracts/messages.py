@@ -63,6 +63,14 @@ class MessagesContract:
         assert await tables.append([group(*entries)]) == [None]
         assert await log(tables, c) == entries
 
+    async def test_catching_up_with_what_the_head_has_changes_nothing(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        await tables.append([group(message(c, 1, "one"), message(c, 2, "two"))])
+        before = await head_of(tables, c)
+        await tables.catch_up(c, await log(tables, c))
+        await tables.catch_up(c, (await log(tables, c))[:1])
+        assert await head_of(tables, c) == before and before.head == 2
+
     async def test_a_taken_slot_keeps_its_entry_and_is_named(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
         first = message(c, 1)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.messaging.faulty import FaultyNode, Gate, code_of
+from tests.messaging.faulty import FaultyNode, Gate, code_of, down
 from tidings.errors import Unavailable
 from tidings.model import Entry
 from tidings.stores.scripts import Indexed
@@ -130,3 +130,17 @@ async def test_a_message_that_another_node_deleted_before_it_was_indexed_is_not_
     gate.opened.set()
     assert code_of(await sent) == "stored"
     assert await a.unread("bob") == 0 and await a.wrong() == []
+
+
+async def test_a_message_that_was_counted_after_its_delete_is_taken_out_by_a_resend(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m0")
+    assert await a.unread("bob") == 1
+    a.keyspace.fail("inbox_index", down)
+    assert await a.code("alice", direct, "m1") == "unavailable"
+    before = await a.log(direct)
+    await a.core.sends.delete("alice", direct, 2)
+    late = a.core.indexing._calls(await a.core.access.load(direct), before)  # type: ignore[arg-type]
+    await a.keyspace.run([call for _, call in late])  # by a node that died before it looked again
+    assert await a.wrong()
+    assert await a.code("alice", direct, "m1") == "duplicate"
+    assert await a.unread("bob") == 1 and await a.wrong() == []

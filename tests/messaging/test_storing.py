@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -37,6 +38,20 @@ async def test_a_resend_to_another_node_answers_with_the_first_number(
     again = await b.send("alice", direct, "m1")
     assert (again.entry, again.is_duplicate) == (first.entry, True)
     assert await b.unread("bob") == 1 and await b.wrong() == []
+
+
+async def test_before_a_resend_is_answered_the_head_is_raised_for_whoever_died_before_it(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await a.send("alice", direct, "m1")
+    raised: list[Entry] = []
+
+    async def catch_up(conversation_id: str, entries: Sequence[Entry]) -> None:
+        raised.extend(entries)
+
+    monkeypatch.setattr(a.tables, "catch_up", catch_up, raising=False)
+    assert await a.code("alice", direct, "m1") == "duplicate"
+    assert raised == [first.entry]
 
 
 async def test_the_same_id_at_once_on_two_nodes_is_stored_once(a: FaultyNode, b: FaultyNode, direct: str) -> None:

@@ -72,6 +72,18 @@ async def test_a_head_that_cannot_be_raised_is_no_acknowledgement(dynamodb: Dyna
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_a_head_that_was_left_behind_catches_up(dynamodb: DynamoLocal, dynamo: DynamoTables) -> None:
+    c = await conversation(dynamo, "alice")
+    with faults(dynamodb, Once("throttled", "UpdateItem", times=1000)), pytest.raises(Unavailable):
+        await dynamo.append([group(message(c, 1, "one"), message(c, 2, "two"))])
+    assert (await head_of(dynamo, c)).head == 0
+    await dynamo.catch_up(c, await log(dynamo, c))
+    head = await head_of(dynamo, c)
+    assert (head.head, head.last_seq, head.preview) == (2, 2, "two")
+    await dynamo.catch_up("c-nowhere", await log(dynamo, c))
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_one_group_in_trouble_makes_the_whole_call_ambiguous(dynamodb: DynamoLocal, dynamo: DynamoTables) -> None:
     good, bad = await conversation(dynamo, "alice"), await conversation(dynamo, "alice")
 

@@ -104,6 +104,7 @@ class ReadThrough:
         self._count = count
         self._damaged: dict[Key, float] = {}  # until when it is not looked at again
         self.append = messages.append
+        self.catch_up = messages.catch_up
         self.top = messages.top
         self.unread = messages.unread
         self.seq_at = messages.seq_at

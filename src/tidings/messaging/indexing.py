@@ -127,6 +127,8 @@ class Indexing:
         messages = [entry.sent_ms for entry in entries if entry.kind == "message"]
         score_ms = max(messages, default=0)
         removed = [entry.target_seq or 0 for entry in entries if entry.kind == "delete"]
+        # Whoever counted it before it was deleted may have died before it took that back.
+        removed += [entry.seq_no for entry in entries if entry.kind == "message" and entry.is_deleted]
         senders = {entry.sender_id for entry in counted}
         now_ms = self._lease_time_ms()
 

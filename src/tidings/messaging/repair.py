@@ -25,6 +25,7 @@ from tidings.messaging.rows import Rows
 from tidings.messaging.slots import Slots
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
+from tidings.stores.ports import Messages
 
 log = logging.getLogger("tidings.repair")
 
@@ -45,6 +46,7 @@ class Repair:
         keys: Keys,
         access: Access,
         slots: Slots,
+        messages: Messages,
         indexing: Indexing,
         deliver: Deliver,
         rows: Rows,
@@ -57,6 +59,7 @@ class Repair:
         self._keys = keys
         self._access = access
         self._slots = slots
+        self._messages = messages
         self._indexing = indexing
         self._deliver = deliver
         self._rows = rows
@@ -183,6 +186,7 @@ class Repair:
             roster = await self._access.load(conversation_id)
             if roster is None:
                 break
+            await self._messages.catch_up(conversation_id, entries)
             (counts,) = await self._indexing.index([(roster, entries)], since=self.epoch_changes())
             if roster.head.last_seq in {entry.target_seq for entry in entries}:
                 await self._rows.write_now(roster, roster.head)  # a rewritten text must not stay in the inbox

@@ -70,6 +70,8 @@ class Storing:
             elif draft.sent_ms < old_ms:
                 lost.append(draft)  # streams that begin now take what is so old for told: it must not come late
             # No row: whoever had the number did not get to store it. We do, under that number.
+        if stored := [draft.entry for draft in group.done if draft.entry is not None]:
+            await self._messages.catch_up(group.conversation_id, stored)
         if lost:
             # What came after the first of them must get a higher number than it will.
             late = group.drafts[group.drafts.index(lost[0]) :]

@@ -94,6 +94,12 @@ async def _rows(store: Store, conversation_id: str, seq_nos: set[int]) -> dict[i
     return rows
 
 
+async def catch_up(store: Store, conversation_id: str, entries: Sequence[Entry]) -> None:
+    head = head_of(await store.get("conversation_heads", head_key(conversation_id)))
+    if head is not None:
+        await _catch_up(store, head, sorted(entries, key=lambda entry: entry.seq_no))
+
+
 async def _catch_up(store: Store, head: Head, rows: list[Entry]) -> None:
     raised = raised_by(rows) if rows else Raised(0)
     if head.head < raised.seq_no or head.last_seq < raised.last_seq:

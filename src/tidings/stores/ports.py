@@ -103,6 +103,10 @@ class Messages(Protocol):
         """
         ...
 
+    async def catch_up(self, conversation_id: str, entries: Sequence[Entry]) -> None:
+        """The head is not below these entries of the log: whoever stored them may have died before it was raised."""
+        ...
+
     async def page(
         self, conversation_id: str, *, after: int, before: int, limit: int, newest_first: bool
     ) -> list[Entry]:

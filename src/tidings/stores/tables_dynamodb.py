@@ -17,6 +17,7 @@ from tidings.stores import (
     dynamodb_append,
     dynamodb_conversations,
     dynamodb_inboxes,
+    dynamodb_known,
     dynamodb_log,
     dynamodb_schema,
     dynamodb_statuses,
@@ -80,6 +81,9 @@ class DynamoTables:
     # --- messages ---------------------------------------------------------------------------------
     async def append(self, groups: Sequence[Group]) -> list[Refused | None]:
         return await dynamodb_append.append(self._store, groups, is_cheap=self._is_cheap)
+
+    async def catch_up(self, conversation_id: str, entries: Sequence[Entry]) -> None:
+        await dynamodb_known.catch_up(self._store, conversation_id, entries)
 
     async def page(
         self, conversation_id: str, *, after: int, before: int, limit: int, newest_first: bool

@@ -61,6 +61,9 @@ class SqliteTables:
     async def append(self, groups: Sequence[Group]) -> list[Refused | None]:
         return await self._write(partial(sqlite_log.append, groups))
 
+    async def catch_up(self, conversation_id: str, entries: Sequence[Entry]) -> None:
+        """The head is raised in the commit of its entries."""
+
     async def page(
         self, conversation_id: str, *, after: int, before: int, limit: int, newest_first: bool
     ) -> list[Entry]:
