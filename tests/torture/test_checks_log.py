@@ -83,6 +83,15 @@ def test_a_head_that_is_not_the_end_and_time_that_stands_still_are_noticed(story
     assert story.judged(checks.Gapless).broken == 2
 
 
+def test_the_time_of_a_void_says_nothing_and_that_of_the_next_message_does(story: Story) -> None:
+    story.stored("u0", "", None, kind="void", sent_ms=5)
+    story.stored("u0", "c", sent_ms=1_010)
+    assert story.judged(checks.Gapless).is_kept
+    story.stored("u0", "", None, kind="void", sent_ms=1_011)
+    story.stored("u0", "d", sent_ms=1_009)
+    assert story.judged(checks.Gapless).broken == 1
+
+
 # --- I7 to I9, I17 --------------------------------------------------------------------------------
 
 
