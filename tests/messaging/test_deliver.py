@@ -400,6 +400,21 @@ async def test_what_passed_by_while_a_lease_was_lost_comes_before_the_next_but_n
     await came(bob, 3, 4, 5)
 
 
+async def test_what_is_new_to_a_member_begins_with_joining_also_where_all_of_history_is_open(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    view, _ = await a.core.directory.create("alice", kind="channel", members=["carol"], name="news")
+    channel = view.head.conversation_id
+    bob, carol = await connect(b, "bob"), await connect(b, "carol")
+    a.keyspace.fail("SPUBLISH", unheard, unheard)
+    await a.send("alice", channel, "m1")
+    await a.core.directory.add("alice", channel, ["bob"])
+    await a.send("alice", channel, "m3")
+    await came(carol, 1, 2, 3)
+    assert bob.seqs() == [2, 3]
+    assert [entry.seq_no for entry in (await b.core.history.page("bob", channel)).entries] == [3, 2, 1]
+
+
 async def test_edits_that_passed_by_are_found_though_they_move_no_inbox(
     a: FaultyNode, b: FaultyNode, two: None, group: str
 ) -> None:

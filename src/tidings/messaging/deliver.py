@@ -296,13 +296,14 @@ class Deliver:
     # --- out ----------------------------------------------------------------------------------------
 
     def _push(self, roster: Roster, ready: Sequence[Held]) -> None:
-        """Members without a connection here cost nothing: a channel may have a thousand of them."""
+        """Members without a connection here cost nothing: a channel may have a thousand of them. What is new to a
+        member begins with joining; what they may see of the time before is history."""
         pushed = 0
         is_limited = roster.head.history == "joined"
         last_counts = ready[-1][1]
         for user_id in self._hub.present(roster.members):
             outbounds = self._hub.of_user(user_id)
-            start = roster.members[user_id].joined_seq if is_limited else 0
+            start = roster.members[user_id].joined_seq - (not is_limited)
             for entry, counts, origin in ready:
                 if entry.seq_no <= start:
                     continue
