@@ -15,6 +15,7 @@ from tests.messaging.faulty import (
     Device,
     FaultyNode,
     Gate,
+    Late,
     answer_lost,
     code_of,
     down,
@@ -380,3 +381,17 @@ async def test_what_a_lost_connection_had_queued_is_not_sent(a: FaultyNode, dire
     gate.opened.set()
     assert [code_of(await answer) for answer in (first, second, third)] == ["stored", "unavailable", "stored"]
     assert told(await a.log(direct)) == [(1, "message", "m1"), (2, "message", "m3")]
+
+
+async def test_what_a_lost_connection_had_under_way_holds_nothing_when_it_is_refused(
+    a: FaultyNode, direct: str
+) -> None:
+    late = Late()
+    a.tables.faults.append(late)
+    answers = [a.submit("alice", direct, "m1", origin=origin) for origin in ("phone", "laptop")]  # the same, twice
+    await late.reached.wait()
+    a.core.sends.forget("phone")
+    a.core.sends.forget("laptop")
+    late.opened.set()
+    assert [code_of(await answer) for answer in answers] == ["unavailable", "unavailable"]
+    assert not a.core.sends._holds._held

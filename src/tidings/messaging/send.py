@@ -44,10 +44,11 @@ log = logging.getLogger("tidings.send")
 class Lane:
     """Drafts that wait, and the batch that is under way."""
 
-    __slots__ = ("task", "waiting")
+    __slots__ = ("task", "under_way", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[Draft] = deque()
+        self.under_way: list[Draft] = []
         self.task: asyncio.Task[None] | None = None
 
 
@@ -147,6 +148,9 @@ class Sends:
             for draft in queued:
                 lane.waiting.remove(draft)
                 draft.reply(StoreUnavailable("the connection is gone"))
+            for draft in [one for first in lane.under_way for one in (first, *(first.followers or ()))]:
+                if draft.origin == origin:
+                    draft.origin = None  # nobody will end a hold that its refusal would begin
         self._holds.forget(origin)
 
     def drop_queued(self) -> int:
@@ -177,9 +181,10 @@ class Sends:
     async def _run(self, lane: Lane) -> None:
         try:
             while lane.waiting:
-                await self._batch(gather(lane.waiting, self._access))
+                lane.under_way = gather(lane.waiting, self._access)
+                await self._batch(lane.under_way)
         finally:
-            lane.task = None
+            lane.task, lane.under_way = None, []
 
     async def _batch(self, drafts: list[Draft]) -> None:
         """One batch, from admit to route. Whatever happens, each draft is answered once."""
