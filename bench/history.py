@@ -25,7 +25,7 @@ CLAIM = "pages of 20 out of 2,000 messages, newest first"
 COLUMNS = ("transport", "pages/s", "CPU us", "node us", "Valkey us", "p50 ms", "p99 ms", "generator core")
 ID = "talk"
 LIMIT_ITEMS = 20
-WARM_UP_S = 1.0
+WARM_UP_S = 3.0
 
 Transport = Literal["ws", "http"]
 
