@@ -61,8 +61,8 @@ async def open_node(
         gateway = _gateway(core, admin)
         admin.is_draining = lambda: gateway.is_draining
         await _bury_predecessor(core)
-        await core.limiting.start()
         await core.tending.start()
+        await core.limiting.start()
         core.due.start()
         core.notify.start()
         core.cold.archiving.start()

@@ -20,7 +20,8 @@ Named = Callable[[str], str]
 # What draws before the event of a scroll: the whole conversation at once, or the list when its view has another size.
 DRAWS = {
     "a redraw": "document.dispatchEvent(new Event('visibilitychange'))",
-    "a composer that grows": "document.querySelector('.composer').style.paddingBlockEnd = '60px'",
+    "a composer that grows": "const { style } = document.querySelector('.composer');"
+    " style.paddingBlockEnd = `${(parseInt(style.paddingBlockEnd) || 0) + 60}px`",
 }
 
 SCROLL_AND_DRAW = """async () => {

@@ -117,7 +117,7 @@ READ_UP = """async () => {
   const topOf = (row) => row.isConnected ? row.querySelector('.text').getBoundingClientRect().top : Infinity;
   const seen = new Set();
   let worst = 0;
-  while (view.scrollTop > 0 || !document.querySelector('.start-line')) {
+  for (let steps = 0; steps < 600 && (view.scrollTop > 0 || !document.querySelector('.start-line')); steps += 1) {
     const row = [...document.querySelectorAll('.message')].find((el) => topOf(el) > 150);
     const before = topOf(row);
     const step = Math.min(300, view.scrollTop);

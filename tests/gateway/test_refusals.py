@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ async def test_who_is_refused_too_often_waits_for_the_next_turn_and_then_is_free
         assert not refusals.is_over("alice")
         refusals.note("alice", RateLimited(retry_after_ms=1))
     assert refusals.is_over("alice") and refusals.is_hot("alice") and not refusals.is_hot("bob")
-    refusals.at_next_turn(went_on.set)
+    refusals.at_next_turn("alice", went_on.set)
     async with asyncio.timeout(5):
         await went_on.wait()
     assert not refusals.is_over("alice") and refusals.is_hot("alice")
@@ -104,6 +105,24 @@ async def test_who_is_refused_too_often_waits_for_the_next_turn_and_then_is_free
         while refusals.is_hot("alice"):
             await asyncio.sleep(0.01)
     assert refusals._turning is None  # nothing runs while nobody is refused
+
+
+async def test_a_turn_has_room_for_as_many_however_many_connections_a_user_has() -> None:
+    refusals, went_on = Refusals(), list[str]()
+    for user_id in ("mallory", "bob"):
+        for _ in range(REFUSALS_PER_TURN_MAX):
+            refusals.note(user_id, RateLimited(retry_after_ms=1))
+    for n in range(3 * REFUSALS_PER_TURN_MAX):
+        refusals.at_next_turn("mallory", partial(went_on.append, f"mallory {n}"))
+    refusals.at_next_turn("bob", partial(went_on.append, "bob"))
+    refusals._turn()
+    await asyncio.sleep(0)
+    assert went_on == [*(f"mallory {n}" for n in range(REFUSALS_PER_TURN_MAX)), "bob"]
+    assert refusals.is_hot("mallory") and not refusals.is_over("mallory")
+    async with asyncio.timeout(5):
+        while refusals._turning is not None:
+            await asyncio.sleep(0.01)
+    assert [one for one in went_on if one != "bob"] == [f"mallory {n}" for n in range(3 * REFUSALS_PER_TURN_MAX)]
 
 
 async def test_a_slow_answer_comes_in_the_next_turn_and_at_once_when_too_many_wait(

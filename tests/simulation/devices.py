@@ -131,9 +131,9 @@ class Device:
 
     def _take_entry(self, connection: Connection, entry: Entry) -> None:
         id_, seq_no = entry.conversation_id, entry.seq_no
-        if entry.member is not None and entry.member.action == "added" and self.user_id in entry.member.user_ids:
-            connection.last.pop(id_, None)  # what was before is history
         last = connection.last.get(id_)
+        if entry.member is not None and entry.member.action == "added" and self.user_id in entry.member.user_ids:
+            last = max(last, seq_no - 1) if last is not None else None  # what was before is history
         if last is not None:
             if seq_no <= last:
                 self.world.note(f"{connection.connection_id} got {id_} {seq_no} after {last}")

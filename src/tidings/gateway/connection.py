@@ -300,7 +300,7 @@ class Connection:
         refusals = self._dispatch.refusals
         if refusals.is_over(self.user_id) and self._is_open():
             self._hold_input()
-            refusals.at_next_turn(self._go_on)
+            refusals.at_next_turn(self.user_id, self._go_on)
             return
         most = 0 if refusals.is_hot(self.user_id) else IN_FLIGHT_PER_SOCKET_MAX // 2
         if self._waiting is not None and self._in_flight <= most:

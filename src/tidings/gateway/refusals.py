@@ -8,6 +8,7 @@ comes. dispatch.py and http.py note here what they answer; connection.py asks wh
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from tidings.bounds import REFUSALS_PER_TURN_MAX, REFUSALS_TURN_S, REFUSED_WAITING_MAX
@@ -21,7 +22,8 @@ class Refusals:
         self._counts: dict[str, int] = {}  # user -> refusals in this turn
         self._over: set[str] = set()  # who has had the share of this turn
         self._hot: set[str] = set()  # the same in this turn or the one before
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}  # by user, the first first
+        self._slow = 0  # answers that wait
         self._turning: asyncio.TimerHandle | None = None
 
     def note(self, user_id: str, problem: object) -> None:
@@ -54,28 +56,35 @@ class Refusals:
         """Whether the user was refused too often a moment ago: one request at a time is enough."""
         return user_id in self._hot
 
-    def at_next_turn(self, go_on: Callable[[], None]) -> None:
-        self._waiting.append(go_on)
+    def at_next_turn(self, user_id: str, go_on: Callable[[], None]) -> None:
+        """Or at a later one: however many connections a user has, a turn has room for as many."""
+        self._waiting.setdefault(user_id, deque()).append(go_on)
 
     async def answer_slowly(self, user_id: str, problem: Problem) -> None:
         """Notes it; returns when it is time to answer."""
         self.note(user_id, problem)
-        if self.is_over(user_id) and len(self._waiting) < REFUSED_WAITING_MAX:
+        if self.is_over(user_id) and self._slow < REFUSED_WAITING_MAX:
             turn = asyncio.Event()
-            self.at_next_turn(turn.set)
-            await turn.wait()
+            self.at_next_turn(user_id, turn.set)
+            self._slow += 1
+            try:
+                await turn.wait()
+            finally:
+                self._slow -= 1
 
     def _turn_later(self) -> None:
         self._turning = asyncio.get_running_loop().call_later(REFUSALS_TURN_S, self._turn)
 
     def _turn(self) -> None:
         """Goes on while somebody is refused, then rests."""
-        self._hot, self._over = self._over, set()
+        self._hot, self._over = self._over | self._waiting.keys(), set()
         self._counts.clear()
-        waiting, self._waiting = self._waiting, []
         self._turning = None
         if self._hot:
             self._turn_later()
         loop = asyncio.get_running_loop()
-        for go_on in waiting:
-            loop.call_soon(go_on)  # not called here: one that fails must not take the others with it
+        for user_id, waiting in list(self._waiting.items()):
+            for _ in range(min(len(waiting), REFUSALS_PER_TURN_MAX)):
+                loop.call_soon(waiting.popleft())  # not called here: one that fails must not take the others with it
+            if not waiting:
+                del self._waiting[user_id]

@@ -252,7 +252,7 @@ class Deliver:
 
     async def _reach_s(self, conversation_id: str) -> float:
         """How far back entries may have passed this node by: while its members are connected, their leases may have
-        been lost. What came before a connection, its client reads."""
+        been lost. What came before the longest connection here, clients read."""
         roster = await self._access.fresh(conversation_id)
         here = self._hub.present(roster.members) if roster is not None else ()
         now_s = self._clock.monotonic_s()

@@ -7,6 +7,7 @@ the same commit as the rest of the group. send.py gathers drafts into batches he
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -71,6 +72,27 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
             return IdConflict()
         answer = self.answer()
         return Sent(answer.entry, True) if isinstance(answer, Sent) else answer
+
+
+class Lane:
+    """Drafts that wait, and the batch that is under way."""
+
+    __slots__ = ("task", "under_way", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Draft] = deque()
+        self.under_way: list[Draft] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def forget(self, origin: str) -> list[Draft]:
+        """The connection is gone: what it had queued is taken out, and what is under way begins no hold any more."""
+        queued = [draft for draft in self.waiting if draft.origin == origin]
+        for draft in queued:
+            self.waiting.remove(draft)
+        for draft in [one for first in self.under_way for one in (first, *(first.followers or ()))]:
+            if draft.origin == origin:
+                draft.origin = None
+        return queued
 
 
 class BatchGroup:

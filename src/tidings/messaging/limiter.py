@@ -95,7 +95,7 @@ class Limiter:
 
     def ask(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> Question:
         """The calls to make, by whoever has more to ask in the same round trip; `answered` takes their replies."""
-        question = Question(class_name, wanted, self._changes)
+        question = Question(class_name, wanted, self._changes, self._clock.monotonic_s())
         for user_id, count in wanted:
             limit = self.limits.of(class_name, user_id)
             question.limits.append(limit)
@@ -136,7 +136,7 @@ class Limiter:
                 assert limit is not None
                 token, reply = next(fresh)
                 if question.changes == self._changes:
-                    self._remember((question.class_name, user_id), count, limit, reply)
+                    self._remember(question, user_id, count, limit, reply)
                 answer = Admission(reply.admitted, reply.remaining, reply.retry_after_us, reply.reset_us, token)
             complete.append(answer)
         return complete
@@ -204,15 +204,17 @@ class Limiter:
             return None
         return Admission(0, 0, int(left_s * 1e6) + 1, 0, "", is_local=True)
 
-    def _remember(self, key: tuple[str, str], wanted: int, limit: Limit, reply: Admitted) -> None:
+    def _remember(self, question: Question, user_id: str, wanted: int, limit: Limit, reply: Admitted) -> None:
+        """From when it was asked: the answer may have been looked at late, and no slot frees earlier than it said."""
+        key, asked_s = (question.class_name, user_id), question.asked_s
         if reply.remaining * _ROOMY < limit.count:
             if len(self._tight_until_s) >= _LOCAL_USERS_MAX:
                 self._tight_until_s.clear()  # only costs numbers that are given up
-            self._tight_until_s[key] = self._clock.monotonic_s() + limit.window_s
+            self._tight_until_s[key] = asked_s + limit.window_s
         if reply.admitted < wanted and reply.retry_after_us > 0:
             if len(self._refused_until_s) >= _LOCAL_USERS_MAX:
                 self._refused_until_s.clear()  # only costs a question to the keyspace
-            self._refused_until_s[key] = self._clock.monotonic_s() + reply.retry_after_us / 1e6
+            self._refused_until_s[key] = asked_s + reply.retry_after_us / 1e6
 
     def _admit_locally(self, class_name: str, user_id: str) -> Admission:
         limit = self.limits.of(class_name, user_id)
@@ -234,12 +236,13 @@ class Limiter:
 class Question:
     """How many of each user's requests may pass? What is known at once, and the calls that ask for the rest."""
 
-    __slots__ = ("answers", "calls", "changes", "class_name", "is_tight", "limits", "tokens", "wanted")
+    __slots__ = ("answers", "asked_s", "calls", "changes", "class_name", "is_tight", "limits", "tokens", "wanted")
 
-    def __init__(self, class_name: str, wanted: Sequence[tuple[str, int]], changes: int) -> None:
+    def __init__(self, class_name: str, wanted: Sequence[tuple[str, int]], changes: int, asked_s: float) -> None:
         self.class_name = class_name
         self.wanted = wanted
         self.changes = changes  # of limits, when it was asked
+        self.asked_s = asked_s
         self.limits: list[Limit | None] = []  # of each one
         self.answers: list[Admission | None] = []  # None: asked for
         self.calls: list[Call[Admitted]] = []

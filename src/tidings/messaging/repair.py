@@ -183,10 +183,10 @@ class Repair:
         """Index and route again what is stored from seq_no on; the number up to which everything is decided."""
         after = seq_no - 1
         while entries := await self._slots.after(conversation_id, after, PAGE_MAX):
+            await self._messages.catch_up(conversation_id, entries)
             roster = await self._access.load(conversation_id)
             if roster is None:
                 break
-            await self._messages.catch_up(conversation_id, entries)
             (counts,) = await self._indexing.index([(roster, entries)], since=self.epoch_changes())
             if roster.head.last_seq in {entry.target_seq for entry in entries}:
                 await self._rows.write_now(roster, roster.head)  # a rewritten text must not stay in the inbox

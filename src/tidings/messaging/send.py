@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ from tidings.errors import Forbidden, IdConflict, Internal, NotFound, Problem, S
 from tidings.messaging.access import Access, Roster, check
 from tidings.messaging.admitting import Admitting, Asking
 from tidings.messaging.deliver import Deliver
-from tidings.messaging.drafts import BatchGroup, Draft, check_change, gather, grouped
+from tidings.messaging.drafts import BatchGroup, Draft, Lane, check_change, gather, grouped
 from tidings.messaging.holds import Holds
 from tidings.messaging.indexing import Indexing
 from tidings.messaging.numbering import Numbering
@@ -39,17 +38,6 @@ from tidings.stores.ports import Conversations, Messages, preview_of
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.send")
-
-
-class Lane:
-    """Drafts that wait, and the batch that is under way."""
-
-    __slots__ = ("task", "under_way", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[Draft] = deque()
-        self.under_way: list[Draft] = []
-        self.task: asyncio.Task[None] | None = None
 
 
 class Sends:
@@ -144,13 +132,8 @@ class Sends:
         """The connection is gone. What it had queued is not sent: its client sends all of that again over the next one,
         in order, and an earlier message that was refused meanwhile must not be overtaken."""
         for lane in self._lanes:
-            queued = [draft for draft in lane.waiting if draft.origin == origin]
-            for draft in queued:
-                lane.waiting.remove(draft)
+            for draft in lane.forget(origin):
                 draft.reply(StoreUnavailable("the connection is gone"))
-            for draft in [one for first in lane.under_way for one in (first, *(first.followers or ()))]:
-                if draft.origin == origin:
-                    draft.origin = None  # nobody will end a hold that its refusal would begin
         self._holds.forget(origin)
 
     def drop_queued(self) -> int:

@@ -229,8 +229,7 @@ class Unread:
         try:
             if (await self._access.authorize_beside(user_id, conversation_id, "read", call)).beside is None:
                 raise Unavailable("the keyspace is down, so nothing was marked")
-            with self._doubts.of([user_id]):
-                yield note
+            yield note
         except Problem:
             await self._keyspace.one(self._taken_back(note))
             raise
@@ -257,7 +256,8 @@ class Unread:
             delivered_seq=max(status.delivered_seq, tick),
         )
         try:
-            return await self._tables.put(newer)
+            with self._doubts.of([status.user_id]):
+                return await self._tables.put(newer)
         except Conflict:
             return None
 

@@ -60,14 +60,13 @@ class Registry:
 
     async def join(self) -> None:
         """Say that we live, and wait until the others know, before the first socket is taken. Raises Unavailable."""
-        was_gone = await self.renew_node()
-        if not was_gone:
-            await self._refuse_double()
+        await self.renew_node()
+        await self._refuse_double()
         await self.tell_others()
 
     async def _refuse_double(self) -> None:
-        """Our name was alive when we came. It is an earlier life of ours, unless somebody else listens under that name
-        and goes on renewing it: two nodes of one name would each take the other's sockets for its own."""
+        """Somebody else who listens under our name is an earlier life of ours, unless they go on renewing it: two nodes
+        of one name would each take the other's sockets for its own."""
         if await self._bus.tell(self._node_id, Joined(self._node_id)) <= 1:
             return
         await asyncio.sleep(2 * NODE_RENEW_S)

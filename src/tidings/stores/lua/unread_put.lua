@@ -24,7 +24,10 @@ if tonumber(ARGV[3]) == 0 then
 end
 local now = redis.call('TIME')
 local note = string.format('%.0f:%s', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3], token)
-redis.call('HSET', mark, ':put', notes and notes .. ' ' .. note or note)
+if notes then
+  note = tonumber(ARGV[3]) < 0 and note .. ' ' .. notes or notes .. ' ' .. note -- the oldest first
+end
+redis.call('HSET', mark, ':put', note)
 if redis.call('HLEN', mark) == 1 then
   redis.call('EXPIRE', mark, ARGV[4])
 end

@@ -196,6 +196,7 @@ export class VirtualList {
     const isEnd = this.options.sticksToEnd && !this._hasMore && rest <= END_PX;
     if (this._rest === null && isEnd) this._rest = rest;
     if (this.options.holds === 'row') this._note();
+    else this._held = [];
   }
 
   _note() {
