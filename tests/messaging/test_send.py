@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from tests.valkey import ValkeyProcess, eventually, start_valkey
 from tidings.bounds import LANE_QUEUE_MAX
 from tidings.config import Settings
 from tidings.errors import Forbidden, NotFound, Problem, StoreUnavailable
-from tidings.messaging.drafts import Draft
+from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.model import MessageNew, Sent
 
 # --- order ----------------------------------------------------------------------------------------
@@ -395,3 +395,24 @@ async def test_what_a_lost_connection_had_under_way_holds_nothing_when_it_is_ref
     late.opened.set()
     assert [code_of(await answer) for answer in answers] == ["unavailable", "unavailable"]
     assert not a.core.sends._holds._held
+
+
+async def test_what_a_lost_connection_had_under_way_does_not_overtake_what_was_refused_before(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a.tables.faults.append(down)
+    assert await a.code("alice", direct, "m1", origin="phone") == "unavailable"
+    reached, opened, rosters = asyncio.Event(), asyncio.Event(), a.core.sends._rosters
+
+    async def late(groups: Sequence[BatchGroup]) -> None:
+        reached.set()
+        await opened.wait()
+        await rosters(groups)
+
+    monkeypatch.setattr(a.core.sends, "_rosters", late)
+    second = a.submit("alice", direct, "m2", origin="phone")
+    await reached.wait()
+    a.core.sends.forget("phone")
+    opened.set()
+    assert code_of(await second) == "unavailable"
+    assert [kind for _, kind, _ in told(await a.log(direct)) if kind == "message"] == []

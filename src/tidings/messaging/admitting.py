@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
-from tidings.errors import Held, RateLimited
+from tidings.errors import Held, RateLimited, StoreUnavailable
 from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.messaging.holds import Holds
 from tidings.messaging.limiter import Admission, Limiter, Question
@@ -79,6 +79,9 @@ class Admitting:
         for group in groups:
             for draft in list(group.drafts):
                 if draft.kind == "member":
+                    continue
+                if draft.is_orphan:  # what was refused before it is not known any more, and must not be overtaken
+                    group.refuse(draft, StoreUnavailable("the connection is gone"))
                     continue
                 if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id):
                     group.refuse(draft, Held())

@@ -42,6 +42,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     digest: bytes = b""
     # filled in on the way
     arrived_s: float = 0.0
+    is_orphan: bool = False  # its connection is gone: nothing can be held behind it any more
     place: int = 0  # in its batch: the order in which drafts came
     seq_no: int = 0
     sent_ms: int = 0
@@ -85,13 +86,12 @@ class Lane:
         self.task: asyncio.Task[None] | None = None
 
     def forget(self, origin: str) -> list[Draft]:
-        """The connection is gone: what it had queued is taken out, and what is under way begins no hold any more."""
+        """The connection is gone, and its holds with it: what it had queued is taken out."""
         queued = [draft for draft in self.waiting if draft.origin == origin]
         for draft in queued:
             self.waiting.remove(draft)
         for draft in [one for first in self.under_way for one in (first, *(first.followers or ()))]:
-            if draft.origin == origin:
-                draft.origin = None
+            draft.is_orphan |= draft.origin == origin
         return queued
 
 

@@ -317,7 +317,7 @@ class Sends:
         for draft in sorted(group.refused, key=lambda draft: draft.place):
             is_held = draft.problem is not None and draft.problem.is_temporary and draft.kind == "message"
             for one in (draft, *(draft.followers or ())) if is_held else ():
-                if one.origin is not None:
+                if one.origin is not None and not one.is_orphan:
                     by_origin.setdefault(one.origin, []).append(one.message_id)
         for origin, message_ids in by_origin.items():
             self._holds.refuse(origin, group.conversation_id, message_ids)
