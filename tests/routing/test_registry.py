@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.messaging.delivering import connect, disconnect, telling, unheard
-from tests.messaging.faulty import After, Device, FaultyNode, Gate, down
+from tests.messaging.faulty import After, Device, Fault, FaultyNode, Gate, answer_lost, down
 from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import DEVICES_REMEMBERED_MAX, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
-from tidings.errors import Close, Unavailable
+from tidings.errors import Close, StoreError, Unavailable
 from tidings.routing import registry
 
 
@@ -190,6 +190,22 @@ async def test_a_renewal_after_everything_was_forgotten_announces_again_and_coun
     assert await leases(a, "bob") == ["a:bob-a"] and await session(a, "bob", "phone") == "a:bob-a"
     await a.core.registry.renew(lost.append)
     assert len(lost) == 2
+
+
+@pytest.mark.parametrize(("command", "fault"), [("EXPIRE", answer_lost), ("HGET", down)])
+async def test_a_lease_that_was_gone_counts_as_lost_also_when_its_renewal_failed_half_way(
+    a: FaultyNode, command: str, fault: Fault
+) -> None:
+    lost: list[str] = []
+    await connect(a, "bob")
+    await a.command("DEL", a.core.keys.ws("bob"))
+    a.keyspace.fail(command, fault)
+    with pytest.raises(StoreError):
+        await a.core.registry.renew(lost.append)
+    assert lost == [] and await leases(a, "bob")  # it is there again, and nobody has heard that it was not
+    await a.core.registry.renew(lost.append)
+    await a.core.registry.renew(lost.append)
+    assert lost == ["bob"]
 
 
 async def test_leases_that_ran_out_before_they_were_renewed_count_as_lost_though_they_are_listed(a: FaultyNode) -> None:

@@ -37,6 +37,7 @@ class Registry:
         self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
         self._renewed_s = clock.monotonic_s()  # all leases of our connections
         self._claimed_ms: dict[str, int] = {}  # by connection_id
+        self._in_doubt: set[str] = set()  # connections whose renewal failed half-way: their leases may have been gone
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -138,6 +139,7 @@ class Registry:
         """The connection is gone: take down its own lease, and only that."""
         ws, lease = self._keys.ws(outbound.user_id), self._lease(outbound)
         self._claimed_ms.pop(outbound.connection_id, None)
+        self._in_doubt.discard(outbound.connection_id)
         calls: list[Call[Any]] = [plain(ws, b"ZREM", ws, lease)]
         if outbound.device is not None:
             now_ms = self._clock.now_ms()
@@ -163,10 +165,14 @@ class Registry:
         keys = [self._keys.ws(one.user_id) for one in chunk]
         adds = [plain(key, b"ZADD", key, until_ms, self._lease(one)) for key, one in zip(keys, chunk, strict=True)]
         expires = [plain(key, b"EXPIRE", key, int(2 * LEASE_S)) for key in keys]
+        doubted, ids = set(self._in_doubt), {one.connection_id for one in chunk}
+        self._in_doubt |= ids
         replies = await self._keyspace.run([*adds, *expires])
-        lost = [one for one, was_gone in zip(chunk, replies, strict=False) if was_gone or is_late]
+        gone = zip(chunk, replies, strict=False)
+        lost = [one for one, was_gone in gone if was_gone or is_late or one.connection_id in doubted]
         if lost:
             await self._announce_again(lost)
+        self._in_doubt -= ids
         return lost
 
     async def _announce_again(self, lost: list[Outbound]) -> None:
