@@ -415,6 +415,23 @@ async def test_what_is_new_to_a_member_begins_with_joining_also_where_all_of_his
     assert [entry.seq_no for entry in (await b.core.history.page("bob", channel)).entries] == [3, 2, 1]
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+async def test_what_passed_by_above_an_open_slot_comes_when_the_slot_is_closed(
+    a: FaultyNode, b: FaultyNode, two: None, group: str, is_seen: bool
+) -> None:
+    bob = await connect(b, "bob")
+    if is_seen:
+        await a.send("alice", group, "m1")
+        await came(bob, 1)
+    else:
+        await write(a, group, 1, 1)
+    await write(a, group, 3, 2)  # 2 is somebody's who has not stored it yet
+    await b.core.deliver.refresh("bob", b.clock.now_ms()) if not is_seen else await b.core.deliver.reread(0)
+    await came(bob, 1)
+    await write(a, group, 2, 1)
+    await came(bob, 1, 2, 3, 4)
+
+
 async def test_edits_that_passed_by_are_found_though_they_move_no_inbox(
     a: FaultyNode, b: FaultyNode, two: None, group: str
 ) -> None:

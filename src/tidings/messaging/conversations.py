@@ -138,12 +138,12 @@ class Directory:
         """Everything of it goes, for everybody."""
         roster = await self._access.authorize(user_id, conversation_id, "delete")
         note = await self._note(roster.members)
-        with self._doubts.of(roster.members):
-            await self._conversations.delete(conversation_id)
-        self._access.forget([conversation_id])
         conv = self._scripts.keys.conv(conversation_id)
         leaves = [self._scripts.inbox_leave(member_id, conversation_id) for member_id in roster.members]
-        await self._keyspace.run([plain(conv, b"UNLINK", conv), *leaves, *note])
+        with self._doubts.of(roster.members):
+            await self._conversations.delete(conversation_id)
+            self._access.forget([conversation_id])
+            await self._keyspace.run([plain(conv, b"UNLINK", conv), *leaves, *note])
         for member_id in roster.members:
             self._router.push(member_id, ConversationRemoved(conversation_id))
 
@@ -259,7 +259,8 @@ class Directory:
         join = self._scripts.inbox_join
         joins = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
         try:
-            await self._keyspace.run([*joins, *note])
+            with self._doubts.of(row.user_id for row in rows):
+                await self._keyspace.run([*joins, *note])
         except StoreError:
             return  # the rows are committed, and the note stays
         for row in rows:

@@ -274,11 +274,12 @@ class Deliver:
         stream = self._stream(conversation_id)
         if stream.last is None or self._is_idle(stream):
             missed = await self._since(conversation_id, stream.last or 0, since_ms - int(SEAM_S * 1000))
-            if missed:
-                stream.last = max(stream.last or 0, missed[0].seq_no - 1)
-                self.accept(roster, [entry for entry in missed if not self._is_expected(entry)], None, {})
-            return
-        while page := await self._slots.after(conversation_id, stream.last, PAGE_MAX):
+            if not missed:
+                return
+            stream.last = max(stream.last or 0, missed[0].seq_no - 1)
+            self.accept(roster, [entry for entry in missed if not self._is_expected(entry)], None, {})
+        # What is above an open slot is held, or it would be forgotten again until the next entry.
+        while page := await self._slots.above(conversation_id, stream.last, PAGE_MAX):
             before = stream.last
             self.accept(roster, [entry for entry in page if not self._is_expected(entry)], None, {})
             if stream.last == before or self._streams.get(conversation_id) is not stream:

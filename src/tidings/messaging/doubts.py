@@ -1,4 +1,4 @@
-"""Whose change may or may not be in the tables: a store did not answer, and may still carry it out.
+"""Whose change may or may not be in the tables, or may be in the tables alone: a store did not answer.
 
 The note in the keyspace (unread_put) makes such a user COLD, but a keyspace that is lost takes its notes along. So the
 node that asked remembers too, and notes it once more when a commit can no longer be late. What is left to `tidings
@@ -33,7 +33,7 @@ class Doubts:
 
     @contextmanager
     def of(self, user_ids: Iterable[str]) -> Iterator[None]:
-        """Around a change of theirs that is committed to the tables."""
+        """Around a change of theirs that is committed to the tables and followed by the keyspace."""
         try:
             yield
         except Unavailable:

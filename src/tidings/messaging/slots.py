@@ -51,6 +51,10 @@ class Slots:
             if not await self._close_old(conversation_id, entries, after, due=self._due(conversation_id, gap)):
                 return [entry for entry in entries if entry.seq_no < gap]
 
+    async def above(self, conversation_id: str, after: int, limit: int) -> list[Entry]:
+        """Oldest first, open slots or not: for who holds back by itself what is not the next."""
+        return await self._messages.page(conversation_id, after=after, before=NEWEST, limit=limit, newest_first=False)
+
     async def before(self, conversation_id: str, before: int, limit: int) -> list[Entry]:
         """Newest first, gapless. The newest page begins below an open slot: what is above it is held back.
 

@@ -125,7 +125,8 @@ class Unread:
                 if (stored := await self._put(after, tick=up_to)) is not None:
                     if up_to > before.read_seq:
                         self.on_read(user_id, conversation_id, up_to)
-                    return await self._follow(note, stored, wanted, origin)
+                    with self._doubts.of([user_id]):
+                        return await self._follow(note, stored, wanted, origin)
         raise Unavailable("the read mark changes too fast")
 
     async def mark_unread(
@@ -141,7 +142,8 @@ class Unread:
                 if _is_same(before, after):
                     return await self._unchanged(note, before)
                 if (stored := await self._put(after, tick=0)) is not None:
-                    return await self._rebuilt(note, stored, origin)
+                    with self._doubts.of([user_id]):
+                        return await self._rebuilt(note, stored, origin)
         raise Unavailable("the read mark changes too fast")
 
     async def delivered(self, user_id: str, conversation_id: str, seq_no: int) -> None:
