@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import termios
 import tty
@@ -75,10 +76,21 @@ async def _draw(watch: Watch, view: View, interval_s: float) -> int:
 
 @contextmanager
 def _quit_key() -> Iterator[asyncio.Event]:
-    """Set when q is pressed. The terminal gives keys as they are pressed, and is put back as it was."""
-    quit = asyncio.Event()
+    """Set when q or Ctrl-C is pressed: a look that is under way ends by itself, nothing is cancelled in the middle."""
+    quit, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, quit.set)
+    try:
+        with _keys(loop, quit):
+            yield quit
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+@contextmanager
+def _keys(loop: asyncio.AbstractEventLoop, quit: asyncio.Event) -> Iterator[None]:
+    """The terminal gives keys as they are pressed, and is put back as it was."""
     if not sys.stdin.isatty():
-        yield quit  # Ctrl-C remains
+        yield  # Ctrl-C remains
         return
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
@@ -87,11 +99,10 @@ def _quit_key() -> Iterator[asyncio.Event]:
         if os.read(keyboard, 1) in (b"q", b"Q", b""):
             quit.set()
 
-    loop = asyncio.get_running_loop()
     tty.setcbreak(keyboard)
     loop.add_reader(keyboard, pressed)
     try:
-        yield quit
+        yield
     finally:
         loop.remove_reader(keyboard)
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
