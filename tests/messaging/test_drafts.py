@@ -107,7 +107,6 @@ def test_an_id_that_comes_twice_in_a_batch_follows_the_first() -> None:
     (group,) = grouped([first, again, other])
     assert group.drafts == [first, other]
     assert first.followers == [again] and other.followers is None
-    assert [one.place for one in (first, again, other)] == [0, 1, 2]
 
 
 def test_a_follower_is_a_duplicate_or_a_conflict_or_shares_the_problem() -> None:

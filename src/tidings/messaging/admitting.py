@@ -83,10 +83,11 @@ class Admitting:
                 if draft.is_orphan:  # what was refused before it is not known any more, and must not be overtaken
                     group.refuse(draft, StoreUnavailable("the connection is gone"))
                     continue
-                if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id):
+                if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):
                     group.refuse(draft, Held())
                     continue
-                self._holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
+                passing = self._holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
+                draft.place = passing or draft.place
                 drafts.setdefault(draft.sender_id, []).append((group, draft))
         return Asking(drafts, self._limiter.ask(_CLASS, [(user_id, len(asked)) for user_id, asked in drafts.items()]))
 

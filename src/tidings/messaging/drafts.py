@@ -43,7 +43,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     # filled in on the way
     arrived_s: float = 0.0
     is_orphan: bool = False  # its connection is gone: nothing can be held behind it any more
-    place: int = 0  # in its batch: the order in which drafts came
+    place: int = 0  # among all drafts of the node, in the order they came
     seq_no: int = 0
     sent_ms: int = 0
     is_known: bool = False  # the keyspace has noted a number for its id before
@@ -220,8 +220,7 @@ def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
     """By conversation; an id that comes twice in one batch follows its first draft."""
     groups: dict[str, BatchGroup] = {}
     first: dict[tuple[str, str, str], Draft] = {}
-    for place, draft in enumerate(drafts):
-        draft.place = place
+    for draft in drafts:
         key = (draft.conversation_id, draft.sender_id, draft.message_id)
         leader = first.setdefault(key, draft)
         if leader is not draft:

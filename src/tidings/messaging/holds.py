@@ -7,48 +7,50 @@ connection is gone. REST sends have no origin and are never held. admitting.py a
 
 from __future__ import annotations
 
-from itertools import takewhile
+from collections.abc import Mapping
+from operator import itemgetter
 
 from tidings.bounds import HOLD_MESSAGES_MAX
 
 
 class Holds:
     def __init__(self) -> None:
-        # origin -> conversation -> message_ids in the order they were first sent
-        self._held: dict[str, dict[str, dict[str, None]]] = {}
+        # origin -> conversation -> message_id -> its place among what was sent, ascending
+        self._held: dict[str, dict[str, dict[str, int]]] = {}
 
-    def is_held(self, origin: str | None, conversation_id: str, message_id: str) -> bool:
+    def is_held(self, origin: str | None, conversation_id: str, message_id: str, place: int) -> bool:
         """May this send not pass now? It joins the hold if it may not."""
         hold = self._of(origin, conversation_id)
         if not hold or next(iter(hold)) == message_id:
             return False
-        if len(hold) < HOLD_MESSAGES_MAX:
-            hold.setdefault(message_id)
+        self.join(origin, conversation_id, message_id, place)
         return True
 
-    def let_pass(self, origin: str | None, conversation_id: str, message_id: str) -> None:
-        """The first of a hold goes on its way; if it is refused again, `refuse` puts it back in front."""
+    def let_pass(self, origin: str | None, conversation_id: str, message_id: str) -> int | None:
+        """The first of a hold goes on its way; if it is refused again, `refuse` puts it back at the place it had."""
         hold = self._of(origin, conversation_id)
-        if hold and next(iter(hold)) == message_id:
-            del hold[message_id]
-            self._tidy(origin, conversation_id)
+        if not hold or next(iter(hold)) != message_id:
+            return None
+        place = hold.pop(message_id)
+        self._tidy(origin, conversation_id)
+        return place
 
-    def join(self, origin: str | None, conversation_id: str, message_id: str) -> None:
-        """Refused before it was looked at: it comes after everything that waits, and everything later after it."""
-        if origin is not None:
-            hold = self._held.setdefault(origin, {}).setdefault(conversation_id, {})
-            if len(hold) < HOLD_MESSAGES_MAX:
-                hold.setdefault(message_id)
+    def join(self, origin: str | None, conversation_id: str, message_id: str, place: int) -> None:
+        """Refused before it was looked at."""
+        if len(self._of(origin, conversation_id) or ()) < HOLD_MESSAGES_MAX:
+            self.refuse(origin, conversation_id, {message_id: place})
 
-    def refuse(self, origin: str | None, conversation_id: str, message_ids: list[str]) -> None:
-        """These were refused, in the order they came. What came before all that wait passed before them; what came
-        after one that waits was refused with it, before anything was looked at, and stays behind."""
-        if origin is None or not message_ids:
+    def refuse(self, origin: str | None, conversation_id: str, places: Mapping[str, int]) -> None:
+        """These were refused. What waits already keeps its place."""
+        if origin is None or not places:
             return
         conversations = self._held.setdefault(origin, {})
-        waiting = conversations.get(conversation_id, {})
-        passed = takewhile(lambda id_: id_ not in waiting, message_ids)
-        conversations[conversation_id] = dict.fromkeys(passed) | waiting | dict.fromkeys(message_ids)
+        hold = conversations.setdefault(conversation_id, {})
+        last = hold[next(reversed(hold))] if hold else 0
+        for message_id, place in places.items():
+            hold.setdefault(message_id, place)
+        if min(places.values()) < last or len(places) > 1:  # else it came last, as a rule
+            conversations[conversation_id] = dict(sorted(hold.items(), key=itemgetter(1)))
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
         hold = self._of(origin, conversation_id)
@@ -60,7 +62,7 @@ class Holds:
         """The connection is gone, and its holds with it."""
         self._held.pop(origin, None)
 
-    def _of(self, origin: str | None, conversation_id: str) -> dict[str, None] | None:
+    def _of(self, origin: str | None, conversation_id: str) -> dict[str, int] | None:
         if not self._held or origin is None:
             return None
         conversations = self._held.get(origin)

@@ -17,6 +17,7 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from tidings.bounds import LANE_QUEUE_MAX, LANES
@@ -74,12 +75,14 @@ class Sends:
         self._clock = clock
         self._measures = measures
         self._lanes = [Lane() for _ in range(LANES)]
+        self._places = count(1)
         self._is_draining = False
 
     # --- what callers see -------------------------------------------------------------------------
 
     def submit(self, draft: Draft) -> None:
         """Queue a draft in its lane. Never blocks; the draft's reply is called once."""
+        draft.place = draft.place or next(self._places)
         lane = self._lanes[zlib.crc32(draft.conversation_id.encode()) % LANES]
         if self._is_draining or len(lane.waiting) >= LANE_QUEUE_MAX:
             why = "the node is draining" if self._is_draining else "too much is waiting"
@@ -156,7 +159,7 @@ class Sends:
         """Before anything was done. What the same device sends later must not overtake it."""
         for draft in drafts:
             if draft.kind == "message":
-                self._holds.join(draft.origin, draft.conversation_id, draft.message_id)
+                self._holds.join(draft.origin, draft.conversation_id, draft.message_id, draft.place)
             draft.reply(problem)
 
     # --- the pipeline -----------------------------------------------------------------------------
@@ -312,15 +315,15 @@ class Sends:
             log.exception("an answer was not taken")  # the other drafts of the batch must have theirs
 
     def _hold_refused(self, group: BatchGroup) -> None:
-        """In the order they came; with each, the same id that came again over another connection."""
-        by_origin: dict[str, list[str]] = {}
-        for draft in sorted(group.refused, key=lambda draft: draft.place):
+        """With each, the same id that came again over another connection."""
+        by_origin: dict[str, dict[str, int]] = {}
+        for draft in group.refused:
             is_held = draft.problem is not None and draft.problem.is_temporary and draft.kind == "message"
             for one in (draft, *(draft.followers or ())) if is_held else ():
                 if one.origin is not None and not one.is_orphan:
-                    by_origin.setdefault(one.origin, []).append(one.message_id)
-        for origin, message_ids in by_origin.items():
-            self._holds.refuse(origin, group.conversation_id, message_ids)
+                    by_origin.setdefault(one.origin, {})[one.message_id] = one.place
+        for origin, places in by_origin.items():
+            self._holds.refuse(origin, group.conversation_id, places)
 
     def _abandon(self, groups: Sequence[BatchGroup], problem: Problem) -> None:
         """The batch cannot go on: who was not answered is told to try again."""
