@@ -70,6 +70,17 @@ class InboxesContract:
         row = await row_of(tables, alice, c)
         assert (row.last_message_preview, row.unread_count) == (None, 0)
 
+    async def test_the_text_of_a_deleted_message_does_not_come_back_with_a_late_touch(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.touch([touch(alice, c, 3, preview=None)])
+        await tables.touch([touch(alice, c, 3, preview="deleted since", unread_count=9)])
+        row = (await tables.rows(alice, [c]))[c]
+        assert (row.last_message_preview, row.unread_count) == (None, 0)
+        await tables.touch([touch(alice, c, 4, preview="next")])
+        await tables.touch([touch(alice, c, 4, preview="edited")])
+        assert (await tables.rows(alice, [c]))[c].last_message_preview == "edited"
+
     async def test_a_touch_without_a_count_leaves_the_snapshot(self, tables: Tables) -> None:
         alice = fresh("alice")
         c = await conversation(tables, alice)

@@ -20,6 +20,7 @@ from tidings.stores.dynamodb_wire import ConditionFailed
 from tidings.stores.ports import Touch
 
 _THERE = "attribute_exists(#user_id)"
+_HAS_TEXT = "attribute_type(#last_message_preview, :text)"
 _USERS_PAGE = 50  # rows of the index looked at in one query
 
 
@@ -62,9 +63,12 @@ async def _touch(store: Store, one: Touch) -> None:
     if one.last_seq > 0:
         fields["is_hidden"] = False  # a message makes a hidden row visible
     change, held = assign(fields)
-    key = row_key(one.user_id, one.conversation_id)
+    key, condition = row_key(one.user_id, one.conversation_id), f"{_THERE} AND #last_seq <= :last_seq"
+    if one.preview is not None:
+        condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_HAS_TEXT})"
+        held |= values(text="S")
     try:
-        await store.write(update("conversations", key, change, held, f"{_THERE} AND #last_seq <= :last_seq"))
+        await store.write(update("conversations", key, change, held, condition))
     except ConditionFailed:
         return  # it is later, or gone
 

@@ -74,7 +74,8 @@ class Top(msgspec.Struct, frozen=True, gc=False):
 
 
 class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A later state of a conversation row: applied if the row exists and last_seq is not below the row's."""
+    """A later state of a conversation row: applied if the row exists and last_seq is not below the row's. At the same
+    last_seq a text does not come back over none: that message was deleted, and the touch is late."""
 
     user_id: str
     conversation_id: str

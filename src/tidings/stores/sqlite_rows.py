@@ -155,7 +155,9 @@ _TOUCH = Bulk(
       unread_count = coalesce(v.column6, unread_count),
       is_hidden = is_hidden AND v.column3 = 0
     FROM (VALUES {values}) AS v
-    WHERE conversations.user_id = v.column1 AND conversations.conversation_id = v.column2 AND last_seq <= v.column3
+    WHERE conversations.user_id = v.column1 AND conversations.conversation_id = v.column2 AND (
+      last_seq < v.column3
+      OR last_seq = v.column3 AND (v.column5 IS NULL OR last_message_preview IS NOT NULL))
     """,
     columns=6,
 )
