@@ -71,6 +71,14 @@ def test_who_never_reads_sees_at_least_the_acknowledged_and_at_most_the_sent(
     assert story.judged(checks.Counts).broken == broken
 
 
+def test_of_more_unread_than_are_kept_the_cap_is_shown(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "UNREAD_CAP", 1)
+    op = story.invoke("inbox", user_id="u2", conversation_id="")
+    value = {"rows": [[C, 2, 1, 0, 0]], "stale": False, "total": 1}
+    story.note("ok", "inbox", op=op, user_id="u2", conversation_id="", value=value)
+    assert story.judged(checks.Counts).is_kept
+
+
 def read(story: Story, up_to: int, reached: int, user_id: str = "u1") -> None:
     op = story.invoke("read", user_id=user_id, value={"up_to_seq": up_to})
     story.note("ok", "read", op=op, user_id=user_id, value={"read_seq": reached})

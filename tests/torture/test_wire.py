@@ -81,7 +81,9 @@ def test_an_answer_is_taken_as_it_is(raw: bytes, answer: tuple[int, Any]) -> Non
     assert _parsed(raw) == answer
 
 
-@pytest.mark.parametrize("raw", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"])
+@pytest.mark.parametrize(
+    "raw", [b"", b"HTTP/1.1 200 OK\r\nDate: now\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"]
+)
 def test_half_an_answer_is_none(raw: bytes) -> None:
     with pytest.raises(ConnectionError):
         _parsed(raw)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidings.config import Unread
 from tidings.model import Entry, Row, Status
 from tidings.torture.checker import Check, Truth
 from tidings.torture.dump import Log, Shown
 from tidings.torture.history import Record
 
+UNREAD_CAP = Unread().cap  # what is shown of more than that
 RSS_BYTES_MAX = 500 * 1024 * 1024  # a node under torture stays far below it
 FILES_MAX = 600  # descriptors of a node: connections, stores, and room
 RECOVERED_S = 10.0  # after the last fault, until sends are answered as before
@@ -70,7 +72,7 @@ class Counts(Check):
         for id_, _, unread, *_ in record.value["rows"]:
             if self.truth.is_static(id_) and unread is not None:
                 self.looked += 1
-                least = acked.get(id_, 0) - self._deletes.get(id_, 0)
+                least = min(acked.get(id_, 0) - self._deletes.get(id_, 0), UNREAD_CAP)
                 most = self._sent.counts.get(id_, 0)
                 if not least <= unread <= most:
                     self.blame(f"{record.user_id} saw {unread} unread in {id_}: not {least} to {most}", record.at_s)

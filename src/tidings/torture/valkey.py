@@ -57,7 +57,10 @@ class Speaker:
         """Every key, a step at a time: the server goes on with its work."""
         cursor = "0"
         while True:
-            cursor, keys = self.ask("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)
+            answer = self.ask("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)
+            if not isinstance(answer, list):
+                raise ConnectionError(f"no keys to be had: {answer}")  # it is just loading its file
+            cursor, keys = answer
             yield from keys
             if cursor == "0":
                 return

@@ -127,9 +127,9 @@ async def rest(port: int, token: str, method: str, path: str, body: Any = None) 
 
 
 def _parsed(answer: bytes) -> tuple[int, Any]:
-    head, _, content = answer.partition(b"\r\n\r\n")
+    head, end, content = answer.partition(b"\r\n\r\n")
     words = head.split(maxsplit=2)
-    if len(words) < 2:
+    if not end or len(words) < 2:
         raise ConnectionError("the answer was cut off")
     length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), None)
     if length is not None and length != len(content):
