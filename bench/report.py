@@ -51,7 +51,7 @@ def sources(results: Iterable[Result]) -> list[str]:
 
 def _source(one: Result) -> str:
     machine = f"{one.machine['cores']} cores of {one.machine['cpu']}, {one.machine['memory_gib']:g} GiB"
-    return f"Commit {one.commit}, {one.python}, {machine}, kernel {one.machine['kernel']}"
+    return f"Commit {one.commit}, {one.python}, {machine}, kernel {one.machine['kernel'].partition('-')[0]}"
 
 
 def table(results: Sequence[Result], most: dict[str, int] | None = None) -> list[str]:
