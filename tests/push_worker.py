@@ -22,7 +22,7 @@ async def run(node_id: str, keyspace: str, tables: str, url: str, key: str) -> N
     settings = dataclasses.replace(Settings(), keyspace=keyspace, tables=tables)
     async with open_office(settings) as office:
         apns = Apns(url=url, key=key, key_id=KEY_ID, team_id=TEAM_ID, topic=TOPIC, clock=Clock())
-        worker = office.worker(node_id, providers={"apns": apns}, idle_s=1.0)
+        worker = office.worker(node_id, providers={"apns": apns}, idle_s=4.0)
         worker.start()
         await stopped.wait()
         await worker.stop()
