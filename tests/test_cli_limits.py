@@ -67,6 +67,13 @@ def test_an_override_set_beside_a_running_node_holds_within_seconds(node: NodePr
     assert details == ["user alice send 5/60s", "user alice send"]
 
 
+def test_a_key_that_is_made_is_in_the_audit_without_the_key_itself(node: NodeProcess, verbs: Verbs) -> None:
+    key = verbs.run("key", "create", "--name", "night shift", "--role", "readonly").strip()
+    made = [one["event"] for one in verbs.entries() if one["event"]["class"] == "key.created"]
+    assert [(one["by"], one["detail"]) for one in made] == [("command line", "readonly night shift")]
+    assert key.startswith("tk_") and all(key not in str(one) for one in verbs.entries())
+
+
 def test_the_audit_is_shown_followed_from_an_id_and_replayed(node: NodeProcess, verbs: Verbs) -> None:
     c = node.create_group(["carol", "bob"])
     assert sends(node, c, "carol", 6, "c").count(429) == 3

@@ -208,17 +208,16 @@ def _spare_the_collector() -> None:
 
 
 def create_key(settings: Settings, name: str, role: Literal["admin", "readonly"]) -> str:
-    """Makes a server key. Only its hash is kept."""
+    """Makes a server key. Only its hash is kept; that it was made is in the audit stream."""
 
     async def run() -> str:
-        key = f"tk_{Clock().random_id(32)}"
-        tables, _ = await open_tables(settings, Clock(), Metrics())
-        try:
+        async with open_core(settings, is_guest=True) as core:
+            key, now_ms = f"tk_{core.clock.random_id(32)}", core.clock.now_ms()
             key_hash = hashlib.sha256(key.encode()).hexdigest()
-            await tables.put_api_key(ApiKey(key_hash=key_hash, name=name, role=role, created_ms=Clock().now_ms()))
-        finally:
-            await tables.close()
-        return key
+            await core.tables.put_api_key(ApiKey(key_hash=key_hash, name=name, role=role, created_ms=now_ms))
+            core.limiting.audit.acted("key.created", "command line", detail=f"{role} {name}")
+            await core.limiting.audit.stop()
+            return key
 
     return _run(run())
 
