@@ -38,14 +38,15 @@ async def run(plan: Plan, tell: Tell = lambda progress: None) -> Measured:
     load = load_of(plan.load, tally)
     tell(Progress("opening"))
     await load.open(plan.url)
-    if not plan.is_once:
+    is_warmed = plan.warm_up_s > 0 and not plan.is_once
+    if is_warmed:
         load.start()
         tell(Progress("warm-up", share=0.0))
         await passed(tally, asyncio.sleep(plan.warm_up_s))
         tally.clear()
     window = Window(plan, tally, tell)
     watching = asyncio.create_task(window.watch(), name="watch")
-    if plan.is_once:
+    if not is_warmed:  # then everything counts, from the first on
         load.start()
     await passed(tally, load.finished() if plan.is_once else asyncio.sleep(plan.seconds))
     measured = window.close()
