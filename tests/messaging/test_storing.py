@@ -260,6 +260,37 @@ async def test_edits_of_one_message_at_once_are_all_numbered_and_the_last_text_s
     assert [entry.text for entry in await a.log(direct) if entry.kind == "edit"][:-1] == [None] * 3
 
 
+@pytest.mark.parametrize("kind", ["edit", "delete"])
+async def test_a_rewriting_that_another_nodes_edit_overtook_stands_after_it(
+    a: FaultyNode, b: FaultyNode, direct: str, kind: str
+) -> None:
+    """Who reads the log in its order ends with what the row says."""
+    await a.send("alice", direct, "m1", "first")
+    gate = Gate()
+    a.tables.faults.append(gate)
+    sends = a.core.sends
+    late = sends.edit("alice", direct, 1, "last") if kind == "edit" else sends.delete("alice", direct, 1)
+    slow = asyncio.create_task(late)
+    await gate.reached.wait()
+    assert (await b.core.sends.edit("alice", direct, 1, "between")).entry.seq_no == 3
+    gate.opened.set()
+    assert (await slow).entry.seq_no == 4
+    text = "last" if kind == "edit" else None
+    log = [(entry.kind, entry.text) for entry in await b.log(direct)]
+    assert log == [("message", text), ("void", None), ("edit", None), (kind, text)]
+    assert await b.wrong() == []
+
+
+async def test_a_resent_edit_whose_number_was_overtaken_gets_another(a: FaultyNode, b: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1", "first")
+    a.tables.faults.append(down)
+    with pytest.raises(StoreUnavailable):
+        await a.core.sends.edit("alice", direct, 1, "last", "e1")
+    assert (await b.core.sends.edit("alice", direct, 1, "between")).entry.seq_no == 3
+    assert (await b.core.sends.edit("alice", direct, 1, "last", "e1")).entry.seq_no == 4
+    assert (await b.log(direct))[0].text == "last" and await b.wrong() == []
+
+
 async def test_a_resent_edit_or_delete_is_a_duplicate_and_its_id_is_of_one_message(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1")
     await a.send("alice", direct, "m2")

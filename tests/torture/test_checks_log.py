@@ -179,12 +179,3 @@ def test_a_deleted_text_that_is_still_there_is_noticed(story: Story) -> None:
     assert story.judged(checks.Kept).is_kept
     story.entries[0] = msgspec.structs.replace(story.entries[0], text="hi", is_deleted=True)
     assert f"the row of {C} 1 is deleted and still has its text" in whats(story.judged(checks.Kept))
-
-
-def test_a_delete_counts_also_below_an_edit_that_was_committed_before_it(story: Story) -> None:
-    story.stored("u0", "d1", None, kind="delete", target_seq=1)
-    edited(story, 1, "e1", "one")
-    assert story.judged(checks.Kept).broken == 3 + 3  # everybody still sees the message and its edit
-    story.entries[0] = msgspec.structs.replace(story.entries[0], text=None, is_deleted=True)
-    story.entries[3] = msgspec.structs.replace(story.entries[3], text=None)
-    assert story.judged(checks.Kept).is_kept

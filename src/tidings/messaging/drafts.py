@@ -54,6 +54,11 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     followers: list[Draft] | None = None  # the same id again in the same batch: answered alike
 
     @property
+    def is_overtaken(self) -> bool:
+        """It rewrites a message that an entry with a higher number has rewritten already."""
+        return self.target is not None and (self.target.edit_seq or 0) > self.seq_no
+
+    @property
     def id_(self) -> tuple[str, str, str]:
         return self.conversation_id, self.sender_id, self.message_id
 

@@ -2,7 +2,8 @@
 
 What can come back, and what it means: the id was stored before (a duplicate: answer with the first number); a slot is
 taken by somebody else's entry (the counter was wrong: seed it from the log, number the whole group again in its order,
-close what was given up); no answer (ask again with the same numbers: what is ours already is recognised, so nothing is
+close what was given up); an edit with a higher number was stored first (number again: the log is the order in which a
+message was rewritten); no answer (ask again with the same numbers: what is ours already is recognised, so nothing is
 stored twice). An id that the keyspace knows is never acknowledged before its row is seen.
 """
 
@@ -33,6 +34,7 @@ class Storing:
         for group in groups:
             if any(draft.is_known for draft in group.drafts):
                 await self._settle_known(group, open_from)
+                await self._renumber_overtaken(group, open_from)
         deadline_s = self._clock.monotonic_s() + STORE_DEADLINE_S
         waiting = [group for group in groups if group.drafts or group.voids]
         while waiting:
@@ -73,14 +75,21 @@ class Storing:
         if stored := [draft.entry for draft in group.done if draft.entry is not None]:
             await self._messages.catch_up(group.conversation_id, stored)
         if lost:
-            # What came after the first of them must get a higher number than it will.
-            late = group.drafts[group.drafts.index(lost[0]) :]
-            await self._renumber(group, late, frozenset(taken), open_from)
+            await self._renumber(group, lost[0], frozenset(taken), open_from)
+
+    async def _renumber_overtaken(self, group: BatchGroup, open_from: Callable[[str], int]) -> None:
+        """Edits and deletes whose target has an edit with a higher number: whoever reads the log in its order must end
+        with what the row says."""
+        overtaken = next((draft for draft in group.drafts if draft.is_overtaken), None)
+        if overtaken is not None:
+            await self._renumber(group, overtaken, frozenset(), open_from)
 
     async def _renumber(
-        self, group: BatchGroup, drafts: Sequence[Draft], taken: frozenset[int], open_from: Callable[[str], int]
+        self, group: BatchGroup, first: Draft, taken: frozenset[int], open_from: Callable[[str], int]
     ) -> None:
-        """Other numbers for these, in their order. The old ones are closed in the next commit, where they are free."""
+        """Other numbers for it and what came after it, in their order. The old ones are closed in the next commit,
+        where they are free."""
+        drafts = group.drafts[group.drafts.index(first) :]
         await self._numbering.forget(group, drafts)
         for draft in drafts:
             if draft.seq_no not in taken:
@@ -108,9 +117,10 @@ class Storing:
             await self._take_known(group, positions, refused)
         elif refused.taken:
             await self._numbering.seed(group.conversation_id)
-            await self._renumber(group, list(group.drafts), refused.taken, open_from)
+            await self._renumber(group, group.drafts[0], refused.taken, open_from)
         elif refused.is_stale:
             await self._read_targets(group)
+            await self._renumber_overtaken(group, open_from)
         return bool(group.drafts or group.voids)
 
     async def _take_known(self, group: BatchGroup, positions: Sequence[Draft | None], refused: Refused) -> None:

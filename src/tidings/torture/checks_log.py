@@ -278,12 +278,10 @@ class Kept(Check):
             self.blame(f"{user_id} sees {entry.text!r:.60} at {id_} {entry.seq}, not {expected[entry.seq]!r:.60}")
 
     def _expected(self, id_: str) -> dict[int, str | None]:
-        """seq -> the text that a message or an edit must show now. A delete counts wherever it stands: one whose number
-        was handed out before an edit's may have been committed after it."""
+        """seq -> the text that a message or an edit must show now."""
         texts: dict[int, str | None] = {}
         newest: dict[int, int] = {}  # message -> its last edit
-        log = self.truth.dump.logs[id_].entries
-        for entry in [*(one for one in log if one.kind != "delete"), *(one for one in log if one.kind == "delete")]:
+        for entry in self.truth.dump.logs[id_].entries:
             written = self._texts.get((id_, entry.sender_id or "", entry.message_id or ""))
             if entry.kind == "message":
                 texts[entry.seq_no] = written
