@@ -184,6 +184,16 @@ async def test_a_send_that_is_refused_for_good_holds_nothing(a: FaultyNode, dire
     assert await a.code("alice", direct, "m2", origin="socket") == "stored"
 
 
+async def test_a_held_send_that_is_refused_for_good_waits_no_longer(a: FaultyNode, group: str) -> None:
+    """Else nothing of this connection would ever pass again in a conversation that its user comes back to."""
+    a.tables.faults.append(down)
+    assert await a.code("bob", group, "m1", origin="socket") == "unavailable"
+    await a.core.directory.remove("alice", group, "bob")
+    assert await a.code("bob", group, "m1", origin="socket") == "not_found"
+    await a.core.directory.add("alice", group, ["bob"])
+    assert await a.code("bob", group, "m2", origin="socket") == "stored"
+
+
 @pytest.mark.parametrize("stage", ["limiter_admit", "conversation_number", "inbox_index"])
 @pytest.mark.parametrize("fault", [down, request_lost, answer_lost], ids=lambda fault: fault.__name__)
 async def test_a_batch_that_fails_at_any_stage_is_refused_held_and_resent_in_order(

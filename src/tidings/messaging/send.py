@@ -315,13 +315,16 @@ class Sends:
             log.exception("an answer was not taken")  # the other drafts of the batch must have theirs
 
     def _hold_refused(self, group: BatchGroup) -> None:
-        """With each, the same id that came again over another connection."""
+        """With each, the same id that came again over another connection. What is refused for good waits no longer."""
         by_origin: dict[str, dict[str, int]] = {}
         for draft in group.refused:
-            is_held = draft.problem is not None and draft.problem.is_temporary and draft.kind == "message"
-            for one in (draft, *(draft.followers or ())) if is_held else ():
-                if one.origin is not None and not one.is_orphan:
+            for one in (draft, *(draft.followers or ())) if draft.kind == "message" else ():
+                if one.origin is None or one.is_orphan:
+                    continue
+                if draft.problem is not None and draft.problem.is_temporary:
                     by_origin.setdefault(one.origin, {})[one.message_id] = one.place
+                else:
+                    self._holds.abandon(one.origin, group.conversation_id, one.message_id)
         for origin, places in by_origin.items():
             self._holds.refuse(origin, group.conversation_id, places)
 
