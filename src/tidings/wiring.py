@@ -291,6 +291,7 @@ class Core:
             accounts=self.tables,
             sends=self.sends,
             inbox=self.inbox,
+            inboxes=self.tables,
             router=self.router,
             keyspace=self.keyspace,
             scripts=self.scripts,

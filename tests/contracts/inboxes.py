@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contracts import START_MS, conversation, fresh, group, message
@@ -95,6 +96,20 @@ class InboxesContract:
         await tables.touch([touch(bob, c, 1), touch(alice, fresh("c"), 1), touch(alice, c, 1)])
         assert await tables.rows(bob, [c]) == {}
         assert [row.last_seq for row in await tables.scan(alice, after_id="", limit=10)] == [1]
+
+    async def test_a_label_changes_name_and_picture_of_the_rows_named_alone(self, tables: Tables) -> None:
+        alice, bob = fresh("alice"), fresh("bob")
+        c, d = await conversation(tables, alice, bob), await conversation(tables, alice)
+        before = await row_of(tables, alice, c)
+        others = [await row_of(tables, bob, c), await row_of(tables, alice, d)]
+        await tables.label([(alice, c), (bob, d), (alice, fresh("c"))], name="Bo", avatar_url="https://x.test/bo.png")
+        labelled = msgspec.structs.replace(before, name="Bo", avatar_url="https://x.test/bo.png")
+        assert await row_of(tables, alice, c) == labelled
+        assert [await row_of(tables, bob, c), await row_of(tables, alice, d)] == others
+        assert await tables.rows(bob, [d]) == {} and len(await tables.scan(alice, after_id="", limit=10)) == 2
+        await tables.label([(alice, c)], name="bob", avatar_url=None)
+        assert await row_of(tables, alice, c) == msgspec.structs.replace(before, name="bob", avatar_url=None)
+        await tables.label([], name="nobody", avatar_url=None)
 
     async def test_many_touches_at_once_each_reach_their_row(self, tables: Tables) -> None:
         user_ids = [fresh("user") for _ in range(150)]

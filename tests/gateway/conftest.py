@@ -47,7 +47,7 @@ class Gateway:
         self.limiter = Limiter()
         self.marks = Marks()
         self.inbox = InboxOf()
-        self.directory = Directory()
+        self.directory = Directory(self.accounts)
         self.resume = Resume()
         self.stores = {"tables": "up", "keyspace": "up"}
         self.counts: list[int] = []

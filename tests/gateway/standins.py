@@ -253,7 +253,8 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    def __init__(self) -> None:
+    def __init__(self, accounts: Accounts | None = None) -> None:
+        self.accounts = accounts
         self.calls: list[Any] = []
         self.is_new = True
 
@@ -288,6 +289,10 @@ class Directory:
     async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: str) -> View:
         self.calls.append(("role", conversation_id, other_id, role))
         return self._view(user_id, conversation_id)
+
+    async def introduce(self, user: User) -> None:
+        assert self.accounts is not None
+        await self.accounts.put_user(user)
 
 
 class Resume:

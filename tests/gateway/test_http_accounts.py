@@ -85,7 +85,7 @@ async def test_a_page_of_another_site_gets_no_dev_token(headers: dict[str, str])
 )
 async def test_a_dev_token_is_for_this_machine(peer: str | None, host: bytes, may: bool) -> None:
     nobody: Any = None
-    routes = AccountRoutes(nobody, nobody, Clock(), nobody, SECRET)
+    routes = AccountRoutes(nobody, nobody, nobody, Clock(), nobody, SECRET)
     request = Request("POST", (), Caller(None, None, ""), None, TokenRequest("alice"), peer, [(b"host", host)])
     if may:
         assert (await routes.dev_token(request)).status == 200

@@ -14,6 +14,7 @@ from tests.messaging.warmth import check_warm
 from tidings.bounds import MEMBER_CHANGE_USERS_MAX
 from tidings.config import Settings
 from tidings.errors import BadRequest, Forbidden, NotFound, Problem, TooLarge, Unavailable
+from tidings.messaging import conversations
 from tidings.messaging.conversations import Directory
 from tidings.model import (
     ConversationAdded,
@@ -214,6 +215,42 @@ async def test_nobody_changes_a_direct_conversation(a: FaultyNode, direct: str, 
         await (await deeds(a.core.directory, "alice", direct))[deed]()
     with pytest.raises(Forbidden):
         await a.core.directory.remove("alice", direct, "alice")
+
+
+async def test_a_new_profile_is_seen_in_every_direct_conversation_and_told(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversations, "_TOGETHER", 2)
+    others = [f"friend{i}" for i in range(5)]
+    made = {other: (await a.core.directory.create("bob", kind="direct", members=[other]))[0] for other in others}
+    seen, unseen = made["friend0"].head.conversation_id, made["friend1"].head.conversation_id
+    await a.send("bob", seen, "m1")
+    devices = [Device(other, other) for other in others]
+    for device in devices:
+        a.core.hub.attach(device)
+    await a.core.directory.introduce(User(user_id="bob", name="Bo", avatar_url="https://example.com/bo.png"))
+    for other, view in made.items():
+        row = (await line(a, other, view.head.conversation_id)).row
+        assert (row.name, row.avatar_url) == ("Bo", "https://example.com/bo.png")
+    assert (await line(a, "bob", seen)).row.name == "friend0" and (await line(a, "alice", group)).row.name == "three"
+    told = {device.user_id: of_kind(device, ConversationUpdated) for device in devices}
+    assert [event.item.row.name for event in told["friend0"]] == ["Bo"]
+    assert told["friend1"] == [] and (await line(a, "friend1", unseen)).row.is_hidden  # nothing was said there yet
+    await a.core.directory.introduce(User(user_id="bob"))
+    assert (await line(a, "friend0", seen)).row.name == "bob"
+
+
+async def test_a_profile_that_was_put_half_is_finished_by_putting_it_again(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(rows: object, **label: object) -> None:
+        raise Unavailable("down")
+
+    with monkeypatch.context() as broken, pytest.raises(Unavailable):
+        broken.setattr(a.tables, "label", fail, raising=False)
+        await a.core.directory.introduce(User(user_id="bob", name="Bo"))
+    await a.core.directory.introduce(User(user_id="bob", name="Bo"))
+    assert (await line(a, "alice", direct)).row.name == "Bo"
 
 
 # --- changes --------------------------------------------------------------------------------------------

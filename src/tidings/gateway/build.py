@@ -48,7 +48,7 @@ def build_gateway(
     connections = Connections(auth, cases, accounts, clock, on_connections)
     dev_secret = settings.auth.secret if settings.is_dev else None
     pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page)
-    account_routes = AccountRoutes(accounts, auth, clock, connections.revoke, dev_secret, cases.audit)
+    account_routes = AccountRoutes(accounts, cases.directory, auth, clock, connections.revoke, dev_secret, cases.audit)
     routes = [*pages.routes(), *WebRoutes().routes(), *account_routes.routes(), *_use_case_routes(cases), *more_routes]
     pages.publish(openapi_of(routes), asyncapi_of())
     allowed = frozenset(settings.allowed_origins)

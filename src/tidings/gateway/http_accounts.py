@@ -11,7 +11,7 @@ from tidings.gateway.auth import Auth, mint_token
 from tidings.gateway.bodies import ProfileBody, ProfilePut, RevokedBody, TokenBody, TokenRequest
 from tidings.gateway.routes import Reply, Request, Route
 from tidings.gateway.upgrade import is_origin_allowed
-from tidings.gateway.usecases import Audit
+from tidings.gateway.usecases import Audit, Directory
 from tidings.model import User
 from tidings.stores.ports import Accounts
 
@@ -26,6 +26,7 @@ class AccountRoutes:
     def __init__(
         self,
         accounts: Accounts,
+        directory: Directory,
         auth: Auth,
         clock: Clock,
         revoke: Callable[[str], None],
@@ -34,6 +35,7 @@ class AccountRoutes:
     ) -> None:
         self._audit = audit
         self._accounts = accounts
+        self._directory = directory
         self._auth = auth
         self._clock = clock
         self._revoke = revoke
@@ -94,7 +96,7 @@ class AccountRoutes:
     async def put_profile(self, request: Request) -> Reply:
         user_id = self._whose(request)
         asked: ProfilePut = request.body
-        await self._accounts.put_user(User(user_id=user_id, name=asked.name, avatar_url=asked.avatar_url))
+        await self._directory.introduce(User(user_id=user_id, name=asked.name, avatar_url=asked.avatar_url))
         self._auth.forget_user(user_id)
         return Reply(200, ProfileBody(user_id, asked.name, asked.avatar_url))
 

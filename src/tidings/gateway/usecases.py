@@ -26,6 +26,7 @@ from tidings.model import (
     Role,
     Sent,
     Totals,
+    User,
 )
 from tidings.routing.hub import Outbound
 
@@ -98,6 +99,7 @@ class Directory(Protocol):
     async def add(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> View: ...
     async def remove(self, user_id: str, conversation_id: str, other_id: str) -> None: ...
     async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: Role) -> View: ...
+    async def introduce(self, user: User) -> None: ...
 
 
 class Unread(Protocol):

@@ -1,4 +1,5 @@
-"""Conversations and their members: create, look, rename, delete, add, remove, roles.
+"""Conversations and their members: create, look, rename, delete, add, remove, roles; and what people show of
+themselves in direct ones.
 
 A conversation exists when its head row does; the head, the members and their inbox rows are made in one commit. Member
 changes are numbered entries and go through the lane (send.py), so everybody agrees where in the log they happened.
@@ -40,8 +41,10 @@ from tidings.model import (
 )
 from tidings.routing.router import Router
 from tidings.stores.calls import Call, Keyspace, plain
-from tidings.stores.ports import Accounts, Conversations
+from tidings.stores.ports import Accounts, Conversations, Inboxes
 from tidings.stores.scripts import Scripts
+
+_TOGETHER = 100  # rows of a user looked at in one go
 
 
 class View(msgspec.Struct, frozen=True):
@@ -58,6 +61,7 @@ class Directory:
         accounts: Accounts,
         sends: Sends,
         inbox: Inbox,
+        inboxes: Inboxes,
         router: Router,
         keyspace: Keyspace,
         scripts: Scripts,
@@ -70,6 +74,7 @@ class Directory:
         self._accounts = accounts
         self._sends = sends
         self._inbox = inbox
+        self._inboxes = inboxes
         self._router = router
         self._keyspace = keyspace
         self._scripts = scripts
@@ -188,6 +193,32 @@ class Directory:
             await self._sends.change_members(user_id, conversation_id, MemberChange("role", (other_id,), role))
         return await self.view(user_id, conversation_id)
 
+    async def introduce(self, user: User) -> None:
+        """Put a profile: who has a direct conversation with the user sees it there.
+
+        The rows are written first. Should that be interrupted, the profile is still another one than asked for, and
+        putting it again finishes the work."""
+        before = await self._accounts.user(user.user_id) or User(user_id=user.user_id)
+        if (before.name, before.avatar_url) != (user.name, user.avatar_url):
+            await self._relabel(user)
+        await self._accounts.put_user(user)
+
+    async def _relabel(self, user: User) -> None:
+        after_id = ""
+        while page := await self._inboxes.scan(user.user_id, after_id=after_id, limit=_TOGETHER):
+            direct = [row.conversation_id for row in page if row.kind == "direct"]
+            rosters = await asyncio.gather(*(self._access.load(id_) for id_ in direct))
+            rows = [
+                (other_id, id_)
+                for id_, roster in zip(direct, rosters, strict=True)
+                for other_id in (roster.members if roster is not None else ())
+                if other_id != user.user_id
+            ]
+            await self._inboxes.label(rows, name=user.name or user.user_id, avatar_url=user.avatar_url)
+            for other_id, id_ in rows:
+                await self._tell(other_id, id_, ConversationUpdated)
+            after_id = page[-1].conversation_id
+
     async def _change(self, user_id: str, conversation_id: str, change: MemberChange) -> None:
         # The new rows are made from the head that this node has in memory: it must be today's.
         await self._access.load(conversation_id)
@@ -275,7 +306,8 @@ class Directory:
                 item = await self._inbox.item(user_id, conversation_id)
             except (StoreError, Problem):
                 return  # seen with the next inbox page, or left meanwhile
-            self._router.push(user_id, event(item))
+            if not item.row.is_hidden or item.row.last_seq > 0:
+                self._router.push(user_id, event(item))
 
 
 def _heir(roster: Roster, leaving: Member) -> str | None:

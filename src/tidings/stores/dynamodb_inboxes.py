@@ -97,6 +97,18 @@ async def flag(
         raise Missing(conversation_id) from None
 
 
+async def label(store: Store, labelled: Sequence[tuple[str, str]], *, name: str, avatar_url: str | None) -> None:
+    change, held = assign({"name": name, "avatar_url": avatar_url})
+
+    async def label_row(row: tuple[str, str]) -> None:
+        try:
+            await store.write(update("conversations", row_key(*row), change, held, _THERE))
+        except ConditionFailed:
+            return  # it is gone
+
+    await store.each(labelled, label_row)
+
+
 # --- who has rows ---------------------------------------------------------------------------------
 
 

@@ -170,6 +170,10 @@ class Inboxes(Protocol):
         """Sets what is not None and answers the row. Raises Missing."""
         ...
 
+    async def label(self, rows: Sequence[tuple[str, str]], *, name: str, avatar_url: str | None) -> None:
+        """(user_id, conversation_id): these rows show this name and picture from now on. Never creates a row."""
+        ...
+
     async def users(self, *, after_id: str, limit: int) -> list[str]:
         """Distinct user_ids that have rows, ascending: for verify."""
         ...

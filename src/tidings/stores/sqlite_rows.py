@@ -166,6 +166,7 @@ _FLAG = """
       muted = coalesce(?, muted), pinned = coalesce(?, pinned), archived = coalesce(?, archived)
     WHERE user_id = ? AND conversation_id = ?
 """
+_LABEL = "UPDATE conversations SET name = ?, avatar_url = ? WHERE user_id = ? AND conversation_id = ?"
 _USERS = """
     WITH RECURSIVE found (user_id) AS (
       SELECT min(user_id) FROM conversations WHERE user_id > ?
@@ -213,6 +214,11 @@ def flag(
     if not hop.write("conversations", _FLAG, (muted, pinned, archived, user_id, conversation_id)):
         raise Missing(conversation_id)
     return rows(user_id, (conversation_id,), hop)[conversation_id]
+
+
+def label(labelled: Sequence[tuple[str, str]], name: str, avatar_url: str | None, hop: Hop) -> None:
+    for user_id, conversation_id in labelled:
+        hop.write("conversations", _LABEL, (name, avatar_url, user_id, conversation_id))
 
 
 def users(after_id: str, limit: int, hop: Hop) -> list[str]:

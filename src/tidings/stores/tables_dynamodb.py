@@ -134,6 +134,9 @@ class DynamoTables:
             self._store, user_id, conversation_id, muted=muted, pinned=pinned, archived=archived
         )
 
+    async def label(self, rows: Sequence[tuple[str, str]], *, name: str, avatar_url: str | None) -> None:
+        await dynamodb_inboxes.label(self._store, rows, name=name, avatar_url=avatar_url)
+
     async def users(self, *, after_id: str, limit: int) -> list[str]:
         return await dynamodb_inboxes.users(self._store, after_id=after_id, limit=limit)
 

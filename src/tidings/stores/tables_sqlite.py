@@ -110,6 +110,9 @@ class SqliteTables:
     ) -> Row:
         return await self._write(partial(sqlite_rows.flag, user_id, conversation_id, muted, pinned, archived))
 
+    async def label(self, rows: Sequence[tuple[str, str]], *, name: str, avatar_url: str | None) -> None:
+        await self._write(partial(sqlite_rows.label, rows, name, avatar_url))
+
     async def users(self, *, after_id: str, limit: int) -> list[str]:
         return await self._read(partial(sqlite_rows.users, after_id, limit))
 
