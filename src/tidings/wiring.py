@@ -266,7 +266,8 @@ class Core:
     @cached_property
     def sends(self) -> Sends:
         holds = Holds()
-        numbering = Numbering(self.keyspace, self.scripts, self.tables, self.access, self.clock, self.node_id)
+        stores = (self.keyspace, self.scripts, self.tables)
+        numbering = Numbering(*stores, self.access, self.clock, self.node_id, self.deliver.doubt)
         return Sends(
             access=self.access,
             holds=holds,

@@ -26,7 +26,14 @@ _MEMBERS_POLL_S = 0.05  # how often a member change under way on another node is
 
 class Numbering:
     def __init__(
-        self, keyspace: Keyspace, scripts: Scripts, messages: Messages, access: Access, clock: Clock, node_id: str
+        self,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        messages: Messages,
+        access: Access,
+        clock: Clock,
+        node_id: str,
+        doubt: Callable[[str, int], None],
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
@@ -34,6 +41,7 @@ class Numbering:
         self._access = access
         self._clock = clock
         self._node_id = node_id
+        self._doubt = doubt  # from this number on the log may have entries that no lane has routed
         self._vain: dict[str, int] = {}  # conversation -> a members_seq that was handed out and never used
 
     async def number(
@@ -147,6 +155,7 @@ class Numbering:
             if len(self._vain) >= CONVERSATIONS_CACHED_MAX:
                 self._vain.clear()  # only costs reading the list again
             self._vain[conversation_id] = members_seq
+            self._doubt(conversation_id, members_seq)  # the void that stands there, and whatever came with it
         return roster
 
     async def _close(self, conversation_id: str, numbered: Numbered) -> None:
