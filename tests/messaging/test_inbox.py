@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -14,6 +14,7 @@ from tests.messaging.warmth import check_warm, say
 from tidings.errors import BadCursor, NotFound
 from tidings.messaging.inbox import decode_cursor, encode_cursor
 from tidings.model import InboxPage, Row, Totals
+from tidings.stores.ports import Touch
 from tidings.wiring import Core
 
 
@@ -179,6 +180,24 @@ async def test_a_row_that_is_behind_is_repaired_as_it_is_read_and_counted(a: Fau
     assert (kept.last_seq, kept.last_message_preview, kept.is_hidden) == (1, "hello", False)
     assert repairs(a.core, "row") == 1
     await a.core.inbox.page("bob", limit=20, cursor=None)
+    assert repairs(a.core, "row") == 1
+
+
+async def test_a_text_edited_while_its_row_is_repaired_is_the_one_that_stays(
+    a: FaultyNode, b: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a.send("alice", direct, "m1", "before")
+    touch = a.core.tables.touch
+
+    async def edit_first(touches: Sequence[Touch]) -> None:
+        monkeypatch.undo()
+        await b.core.sends.edit("alice", direct, 1, "after")
+        await touch(touches)
+
+    monkeypatch.setattr(a.tables, "touch", edit_first, raising=False)
+    (item,) = (await a.core.inbox.page("bob", limit=20, cursor=None)).items
+    assert item.row.last_message_preview == "after"
+    assert (await row_of(a.core, "bob", direct)).last_message_preview == "after"
     assert repairs(a.core, "row") == 1
 
 

@@ -17,6 +17,7 @@ from tidings.bounds import PAGE_MAX, REBUILD_CHUNK, RESUME_CONVERSATIONS_MAX
 from tidings.errors import BadCursor, Missing, NotFound, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.rebuild import ANY_VERSION, Rebuilds, Tables
+from tidings.messaging.rows import write_rows
 from tidings.messaging.unread import Unread
 from tidings.model import Head, InboxItem, InboxPage, Row, Totals, is_id
 from tidings.stores.calls import Keyspace, plain
@@ -141,21 +142,12 @@ class Inbox:
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
         """Bring rows up to their conversation's head, for this answer and in the table."""
         heads = await self._tables.heads(ids)
-        repaired = {id_: _up_to_date(rows[id_], heads.get(id_)) for id_ in ids}
-        touches = [
-            Touch(
-                user_id=row.user_id,
-                conversation_id=id_,
-                last_seq=row.last_seq,
-                last_ms=row.last_message_ts,
-                preview=row.last_message_preview,
-            )
-            for id_, row in repaired.items()
-            if row is not rows[id_]
-        ]
-        if touches:
-            await self._tables.touch(touches)
-            self._count_repair("row", len(touches))
+        repaired: dict[str, Row] = {}
+        while behind := {id_: head for id_, head in heads.items() if _is_older(rows[id_], head)}:
+            repaired |= {id_: _up_to_date(rows[id_], head) for id_, head in behind.items()}
+            heads = await write_rows(self._tables, behind, [_touch(repaired[id_]) for id_ in behind])
+        if repaired:
+            self._count_repair("row", len(repaired))
         return rows | repaired
 
     async def _drop_left(self, user_id: str, page: Page, rows: dict[str, Row]) -> None:
@@ -202,14 +194,25 @@ class Inbox:
         return items
 
 
-def _up_to_date(row: Row, head: Head | None) -> Row:
+def _is_older(row: Row, head: Head) -> bool:
     """What was last said before the member joined is not for a member who sees no more than what came after."""
-    if head is None or head.last_seq <= row.last_seq:
-        return row
-    if head.history == "joined" and head.last_seq <= row.joined_seq:
-        return row
+    is_seen = head.history != "joined" or head.last_seq > row.joined_seq
+    return head.last_seq > row.last_seq and is_seen
+
+
+def _up_to_date(row: Row, head: Head) -> Row:
     return msgspec.structs.replace(
         row, last_message_preview=head.preview, last_message_ts=head.last_ms, last_seq=head.last_seq
+    )
+
+
+def _touch(row: Row) -> Touch:
+    return Touch(
+        user_id=row.user_id,
+        conversation_id=row.conversation_id,
+        last_seq=row.last_seq,
+        last_ms=row.last_message_ts,
+        preview=row.last_message_preview,
     )
 
 

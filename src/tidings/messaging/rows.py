@@ -2,16 +2,16 @@
 a row per member and message.
 
 What a row gets is what the head says when it is written, and once more if that text changed while it was written: one
-that was deleted meanwhile, on whichever node, never comes back. What is lost with a crash is nothing: a row that is
-behind is repaired when it is read (inbox.py), and counts come from the keyspace. A changed or deleted last message is
-written at once, because nothing else would show it. send.py notes and flushes.
+that was edited or deleted meanwhile, on whichever node, never comes back. What is lost with a crash is nothing: a row
+that is behind is repaired when it is read (inbox.py), and counts come from the keyspace. A changed or deleted last
+message is written at once, because nothing else would show it. send.py notes and flushes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tidings.bounds import ROW_WRITE_BIG_MEMBERS, ROW_WRITE_BIG_S, ROW_WRITE_S
@@ -93,9 +93,8 @@ class Rows:
         heads = await self._tables.heads(late) if late else {}
         while heads:
             await self._know_members(heads, late)
-            await self._tables.touch([touch for id_, head in heads.items() for touch in _touches(head, late[id_])])
-            again = await self._tables.heads(heads)
-            heads = {id_: head for id_, head in again.items() if _is_other_text(head, heads[id_])}
+            touches = [touch for id_, head in heads.items() for touch in _touches(head, late[id_])]
+            heads = await write_rows(self._tables, heads, touches)
 
     async def _know_members(self, heads: dict[str, Head], late: dict[str, _Late]) -> None:
         """Whoever left and came back has a row again, but must not be shown what was said in between: a list older than
@@ -104,6 +103,13 @@ class Rows:
             if late[id_].members_seq < head.members_seq:
                 late[id_].members = {member.user_id: member for member in await self._tables.members(id_)}
                 late[id_].members_seq = head.members_seq
+
+
+async def write_rows(tables: Tables, heads: Mapping[str, Head], touches: Sequence[Touch]) -> dict[str, Head]:
+    """What the heads say. Answers those whose text changed meanwhile: their rows are to be written again."""
+    await tables.touch(touches)
+    again = await tables.heads(heads)
+    return {id_: head for id_, head in again.items() if _is_other_text(head, heads[id_])}
 
 
 def _touches(head: Head, late: _Late) -> list[Touch]:
