@@ -127,6 +127,7 @@ NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and it
 NODE_RENEW_S = 2.0  # how often a node says that it lives
 READY_S = 2.0  # a store that does not answer /readyz in this time counts as down
 DEVICES_REMEMBERED_MAX = 100  # device names kept per user; past it the longest unseen half is forgotten
+CLOCKS_APART_S = 1.0  # of two nodes: who came less than this after another may have come before it
 LEASE_S = 45.0  # a connection that was not renewed for this long is not live: three renewals may be missed
 LEASE_RENEW_S = 15.0  # how often a node renews the leases of its connections
 BUS_BYTES_MAX = 4 * 1024 * 1024  # one publish to another node; well below the 8 MB at which servers cut subscribers

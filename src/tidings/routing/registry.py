@@ -12,7 +12,15 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidings.bounds import DEVICES_REMEMBERED_MAX, INDEX_TTL_S, JOIN_WAIT_S, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
+from tidings.bounds import (
+    CLOCKS_APART_S,
+    DEVICES_REMEMBERED_MAX,
+    INDEX_TTL_S,
+    JOIN_WAIT_S,
+    LEASE_S,
+    NODE_LEASE_S,
+    NODE_RENEW_S,
+)
 from tidings.clock import Clock
 from tidings.errors import Close, StoreError, Unavailable
 from tidings.routing.bus import Bus, Closing, Joined
@@ -190,9 +198,11 @@ class Registry:
         await self._keyspace.run(calls)
 
     def _is_replaced(self, outbound: Outbound, noted: str) -> bool:
-        """By a later connection. An earlier one may be noted after a failover that lost its tail, and is no more."""
+        """By a connection that is later beyond doubt. An earlier one may be noted after a failover that lost its tail,
+        and is no more; and a client that is told to be replaced does not come back."""
         lease, _, at_ms = noted.partition(" ")
-        is_later = int(at_ms or 0) >= self._claimed_ms.get(outbound.connection_id, 0)
+        claimed_ms = self._claimed_ms.get(outbound.connection_id, 0)
+        is_later = int(at_ms or 0) > claimed_ms + int(CLOCKS_APART_S * 1000)
         return lease not in ("-", self._lease(outbound)) and is_later
 
     def _is_here(self, outbound: Outbound) -> bool:
