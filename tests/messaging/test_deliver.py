@@ -15,7 +15,7 @@ from tidings.bounds import PAGE_MAX, STREAM_IDLE_S
 from tidings.errors import Problem
 from tidings.messaging import deliver
 from tidings.messaging.access import Roster
-from tidings.model import ConversationAdded, ConversationRemoved, Entry, MessageNew
+from tidings.model import ConversationAdded, ConversationRemoved, Entry, MessageNew, ReadSynced
 from tidings.routing.bus import Delivery
 
 NOBODY: dict[int, str | None] = {}
@@ -220,7 +220,24 @@ async def test_a_removal_that_a_node_was_not_told_of_holds_for_what_comes_after_
     assert "carol" in (b.core.access.cached(group) or await roster_of(b, group)).members
     await a.send("alice", group, "m2")
     await came(bob, 1, 2, 3)
-    assert carol.seqs() == [1]
+    assert carol.seqs() == [1] and carol.events[-1] == ConversationRemoved(group)
+
+
+async def test_who_went_and_came_while_a_node_heard_nothing_is_told_before_what_follows(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    bob, carol = await connect(b, "bob"), await connect(b, "carol")
+    await a.send("alice", group, "m1")
+    await came(carol, 1)
+    a.keyspace.fail("SPUBLISH", *[unheard] * 20)  # the entries, and the words to carol
+    await a.core.directory.remove("alice", group, "carol")
+    await a.core.directory.add("alice", group, ["carol"])
+    await eventually(lambda: not a.core.bus._flushing and not a.core.router._sending)
+    a.keyspace._faults.clear()
+    await a.send("alice", group, "m2")
+    await came(bob, 1, 2, 3, 4)
+    kinds = [type(event) for event in carol.events if not isinstance(event, ReadSynced)]
+    assert kinds[:2] == [MessageNew, ConversationAdded] and carol.seqs() == [1, 4]
 
 
 async def test_who_joins_is_told_and_sees_what_follows(a: FaultyNode, b: FaultyNode, two: None) -> None:

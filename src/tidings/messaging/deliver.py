@@ -31,7 +31,7 @@ from tidings.messaging.inbox import Inbox
 from tidings.messaging.slots import NEWEST, Slots
 from tidings.messaging.streams import Held, Stream
 from tidings.messaging.unread import Unread
-from tidings.model import ConversationAdded, ConversationRemoved, Entry, MessageNew, ReadSynced
+from tidings.model import ConversationAdded, ConversationRemoved, Entry, Event, MessageNew, ReadSynced
 from tidings.routing.bus import Bus, Counts, Delivery
 from tidings.routing.hub import Hub
 from tidings.routing.router import Router
@@ -137,10 +137,10 @@ class Deliver:
         self,
         roster: Roster,
         entries: Iterable[Entry],
-        counts: Mapping[str, Counts] | None,
+        counts: Mapping[str, Counts],
         origins: Mapping[int, str | None],
     ) -> None:
-        """Push what is next; hold what is not. `counts` None: the entries were read from the log."""
+        """Push what is next; hold what is not."""
         conversation_id = roster.head.conversation_id
         stream = self._stream(conversation_id)
         stream.hold(entries, counts, origins)
@@ -221,6 +221,7 @@ class Deliver:
         except (StoreError, Problem) as error:
             log.info("a gap stays open for the moment: %s", error)
             return False
+        await self._tell_found(stream, roster)
         self._advance(stream, roster)
         return stream.last != before
 
@@ -277,13 +278,19 @@ class Deliver:
             if not missed:
                 return
             stream.last = max(stream.last or 0, missed[0].seq_no - 1)
-            self.accept(roster, [entry for entry in missed if not self._is_expected(entry)], None, {})
+            await self._accept_found(stream, roster, missed)
         # What is above an open slot is held, or it would be forgotten again until the next entry.
         while page := await self._slots.above(conversation_id, stream.last, PAGE_MAX):
             before = stream.last
-            self.accept(roster, [entry for entry in page if not self._is_expected(entry)], None, {})
+            await self._accept_found(stream, roster, page)
             if stream.last == before or self._streams.get(conversation_id) is not stream:
                 return  # the next is on its way through a lane; or the stream was forgotten for newer ones
+
+    async def _accept_found(self, stream: Stream, roster: Roster, entries: Iterable[Entry]) -> None:
+        stream.hold((entry for entry in entries if not self._is_expected(entry)), None, {})
+        await self._tell_found(stream, roster)
+        self._advance(stream, roster)
+        self._fill_later(stream, roster.head.conversation_id, GAP_WAIT_S)
 
     async def _since(self, conversation_id: str, after: int, since_ms: int) -> list[Entry]:
         """Ascending: entries above `after` that are not older."""
@@ -373,15 +380,26 @@ class Deliver:
             if user_id not in roster.members:
                 self._router.push(user_id, ConversationRemoved(conversation_id))
             elif entry.member.action == "added":
-                await self._tell_added(user_id, conversation_id)
+                await self._tell_added(user_id, conversation_id, self._router.push)
 
-    async def _tell_added(self, user_id: str, conversation_id: str) -> None:
+    async def _tell_found(self, stream: Stream, roster: Roster) -> None:
+        """Before what was found in the log goes out: the word of who came and went in it may have passed us by."""
+        conversation_id = roster.head.conversation_id
+        for entry in stream.found(roster.members_seq):
+            assert entry.member is not None
+            for user_id in filter(self._hub.of_user, entry.member.user_ids):
+                if user_id not in roster.members:
+                    self._hub.push(user_id, ConversationRemoved(conversation_id))
+                elif roster.members[user_id].joined_seq == entry.seq_no:
+                    await self._tell_added(user_id, conversation_id, self._hub.push)
+
+    async def _tell_added(self, user_id: str, conversation_id: str, push: Callable[[str, Event], object]) -> None:
         try:
             item = await self._inbox.item(user_id, conversation_id)
         except (Problem, StoreError) as error:
             log.info("a new conversation is seen with the next inbox page: %s", error)
             return
-        self._router.push(user_id, ConversationAdded(item))
+        push(user_id, ConversationAdded(item))
 
     def _spawn(self, key: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._tasks[key] = asyncio.get_running_loop().create_task(work, name="deliver")

@@ -87,6 +87,16 @@ class Stream:
             self.uncounted = {seq_no for seq_no in self.uncounted if seq_no > self.last - _UNCOUNTED_MAX // 2}
         return ready
 
+    def found(self, members_seq: int) -> list[Entry]:
+        """Member changes that go out next and were read from the log, as far as a list of this number knows them."""
+        changes: list[Entry] = []
+        seq_no = self.last
+        while seq_no is not None and (held := self.held.get(seq_no + 1)) is not None:
+            seq_no += 1
+            if held.counts is None and held.entry.member is not None and seq_no <= members_seq:
+                changes.append(held.entry)
+        return changes
+
     def is_known_to(self, members_seq: int) -> bool:
         """Whether a member list of this number has every change that is held or went out."""
         held = (held.entry.seq_no for held in self.held.values() if held.entry.kind == "member")
