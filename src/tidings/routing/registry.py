@@ -69,19 +69,23 @@ class Registry:
 
     async def join(self) -> None:
         """Say that we live, and wait until the others know, before the first socket is taken. Raises Unavailable."""
+        await self._refuse_double(await self._noted_ms())  # before we write: who comes later must not end who is there
         await self.renew_node()
-        await self._refuse_double()
+        await self._refuse_double(self._until_ms)  # of two who come at once, the last to write stays
         await self.tell_others()
 
-    async def _refuse_double(self) -> None:
+    async def _refuse_double(self, noted_ms: float) -> None:
         """Somebody else who listens under our name is an earlier life of ours, unless they go on renewing it: two nodes
         of one name would each take the other's sockets for its own."""
         if await self._bus.tell(self._node_id, Joined(self._node_id)) <= 1:
             return
         await asyncio.sleep(2 * NODE_RENEW_S)
-        until_ms = await self._keyspace.one(plain(self._keys.nodes, b"ZSCORE", self._keys.nodes, self._node_id))
-        if until_ms is not None and float(until_ms) != self._until_ms:
+        if await self._noted_ms() not in (0, noted_ms):
             raise Unavailable(f"another node runs as {self._node_id!r}: give each node its own node.id")
+
+    async def _noted_ms(self) -> float:
+        """When the lease of a node of our name ends; 0: there is none."""
+        return float(await self._keyspace.one(plain(self._keys.nodes, b"ZSCORE", self._keys.nodes, self._node_id)) or 0)
 
     async def tell_others(self) -> None:
         """From here on they route to us. Who does not listen now reads the list of nodes within NODE_RENEW_S."""
