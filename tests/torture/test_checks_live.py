@@ -148,6 +148,21 @@ def test_a_page_may_end_at_an_open_slot_for_a_while_and_not_for_long() -> None:
     assert story.judged(checks.AtOnce).broken == 1
 
 
+def test_a_slot_may_stay_open_for_longer_while_the_tables_take_no_writes() -> None:
+    story = Story()
+    story.said("u0", "m1")
+    story.send("u1", "slow", None)
+    story.stored("u1", "slow")
+    story.said("u0", "m3")
+    story.note("event", "fault", text="tables-locked", value={"lasts_s": 3.0})
+    story._now_s += checks.OPEN_S + 1
+    story.got("u2", 1, f="history")
+    assert story.judged(checks.AtOnce).is_kept
+    story._now_s += 3.0
+    story.got("u2", 1, f="history")
+    assert story.judged(checks.AtOnce).broken == 1
+
+
 def test_a_page_that_is_full_or_looks_back_need_not_reach_the_end(story: Story) -> None:
     story.got("u1", 1, 2, f="history", place={"after_seq": 0, "limit": 2})
     story.got("u1", 1, 2, f="history", place={"before_seq": 3, "limit": 20})

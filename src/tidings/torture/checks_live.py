@@ -9,6 +9,7 @@ from tidings.torture.dump import Log
 from tidings.torture.history import Record
 
 OPEN_S = 4.0  # an open slot is closed after 3 s; a reader who asks later than this must not meet it
+_UNWRITABLE = frozenset(("tables-locked", "tables-failing", "disk-full"))  # while they last nobody can close one
 Place = tuple[str, str]  # conversation, user
 
 
@@ -176,10 +177,11 @@ def _last(log: Log) -> int:
 class AtOnce(Check):
     id = "I10"
     about = "what was acknowledged is seen by whoever looks next, in history and inbox"
-    wants = frozenset(("send", "history", "inbox"))
+    wants = frozenset(("send", "history", "inbox", "fault"))
 
     def __init__(self, truth: Truth) -> None:
         super().__init__(truth)
+        self._writable_s = 0.0  # since when the tables take what is written
         self._acked_s: dict[str, dict[int, float]] = {}  # conversation -> seq -> when it was first acknowledged
         self._top: dict[str, deque[tuple[float, int]]] = {}  # conversation -> (since, highest acknowledged)
         self._asked: dict[int, tuple[float, dict[str, int]]] = {}  # op -> when, and what was acknowledged by then
@@ -188,6 +190,9 @@ class AtOnce(Check):
         if record.f == "send":
             if record.type == "ok":
                 self._acked(record)
+        elif record.f == "fault":
+            if record.text in _UNWRITABLE:
+                self._writable_s = max(self._writable_s, record.at_s + record.value["lasts_s"])
         elif record.type == "invoke":
             self._asked[record.op] = (record.at_s, {id_: top[-1][1] for id_, top in self._top.items()})
         else:
@@ -215,7 +220,7 @@ class AtOnce(Check):
         acked_s = self._acked_s.get(id_, {}).get(newest + 1)
         if acked_s is not None and acked_s < since_s:
             self.blame(f"{record.user_id} saw {id_} up to {newest}; {newest + 1} was acknowledged before", record.at_s)
-        elif self._highest(id_, since_s - OPEN_S) > newest:
+        elif since_s - OPEN_S > self._writable_s and self._highest(id_, since_s - OPEN_S) > newest:
             self.blame(
                 f"{record.user_id} saw {id_} up to {newest}; what came after it was acknowledged {OPEN_S} s before",
                 record.at_s,
