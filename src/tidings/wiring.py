@@ -27,6 +27,7 @@ from tidings.messaging.holds import Holds
 from tidings.messaging.inbox import Inbox
 from tidings.messaging.indexing import Indexing
 from tidings.messaging.limiter import Limiter
+from tidings.messaging.newcomers import Newcomers
 from tidings.messaging.notices import Notices
 from tidings.messaging.notify import Notify
 from tidings.messaging.numbering import Numbering
@@ -230,6 +231,7 @@ class Core:
             inbox=self.inbox,
             unread=self.unread,
             router=self.router,
+            newcomers=Newcomers(self.inbox, self.hub, self.router),
             bus=self.bus,
             crossings=self.crossings,
             clock=self.clock,

@@ -28,10 +28,11 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.crossings import Crossings
 from tidings.messaging.inbox import Inbox
+from tidings.messaging.newcomers import Newcomers
 from tidings.messaging.slots import NEWEST, Slots
 from tidings.messaging.streams import Held, Stream
 from tidings.messaging.unread import Unread
-from tidings.model import ConversationAdded, ConversationRemoved, Entry, Event, MessageNew, ReadSynced
+from tidings.model import Entry, MessageNew, ReadSynced
 from tidings.routing.bus import Bus, Counts, Delivery
 from tidings.routing.hub import Hub
 from tidings.routing.router import Router
@@ -59,6 +60,7 @@ class Deliver:
         inbox: Inbox,
         unread: Unread,
         router: Router,
+        newcomers: Newcomers,
         bus: Bus,
         crossings: Crossings,
         clock: Clock,
@@ -72,6 +74,7 @@ class Deliver:
         self._inbox = inbox
         self._unread = unread
         self._router = router
+        self._newcomers = newcomers
         self._bus = bus
         self._crossings = crossings
         self._clock = clock
@@ -100,7 +103,7 @@ class Deliver:
         self._warm_cold(roster, indexed)
         for entry in entries:
             if entry.member is not None:
-                self._spawn(object(), self._tell_members(roster, entry))  # it may rebuild: the lane does not wait
+                self._spawn(object(), self._newcomers.tell(roster, entry))  # it may rebuild: the lane does not wait
 
     def expect(self, ids: Iterable[Id]) -> None:
         """A lane is about to store these, and will route them: they are not to be taken from the log meanwhile, for
@@ -221,7 +224,7 @@ class Deliver:
         except (StoreError, Problem) as error:
             log.info("a gap stays open for the moment: %s", error)
             return False
-        await self._tell_found(stream, roster)
+        await self._newcomers.tell_found(stream.found(roster.members_seq), roster)
         self._advance(stream, roster)
         return stream.last != before
 
@@ -288,7 +291,7 @@ class Deliver:
 
     async def _accept_found(self, stream: Stream, roster: Roster, entries: Iterable[Entry]) -> None:
         stream.hold((entry for entry in entries if not self._is_expected(entry)), None, {})
-        await self._tell_found(stream, roster)
+        await self._newcomers.tell_found(stream.found(roster.members_seq), roster)
         self._advance(stream, roster)
         self._fill_later(stream, roster.head.conversation_id, GAP_WAIT_S)
 
@@ -335,7 +338,7 @@ class Deliver:
         for node_id, theirs in nodes.items():
             self._bus.post(node_id, Delivery(conversation_id, roster.members_seq, tuple(entries), theirs))
 
-    # --- counts that came late or are COLD, and members who come and go -----------------------------
+    # --- counts that came late or are COLD ----------------------------------------------------------
 
     async def _tell_counts(self, stream: Stream, conversation_id: str) -> None:
         """What was read from the log came without counts, and what came with it was perhaps counted without it."""
@@ -372,34 +375,6 @@ class Deliver:
             log.info("counts stay cold until somebody looks: %s", error)
             return
         self._router.push(user_id, ReadSynced(state))
-
-    async def _tell_members(self, roster: Roster, entry: Entry) -> None:
-        assert entry.member is not None
-        conversation_id = roster.head.conversation_id
-        for user_id in entry.member.user_ids:
-            if user_id not in roster.members:
-                self._router.push(user_id, ConversationRemoved(conversation_id))
-            elif entry.member.action == "added":
-                await self._tell_added(user_id, conversation_id, self._router.push)
-
-    async def _tell_found(self, stream: Stream, roster: Roster) -> None:
-        """Before what was found in the log goes out: the word of who came and went in it may have passed us by."""
-        conversation_id = roster.head.conversation_id
-        for entry in stream.found(roster.members_seq):
-            assert entry.member is not None
-            for user_id in filter(self._hub.of_user, entry.member.user_ids):
-                if user_id not in roster.members:
-                    self._hub.push(user_id, ConversationRemoved(conversation_id))
-                elif roster.members[user_id].joined_seq == entry.seq_no:
-                    await self._tell_added(user_id, conversation_id, self._hub.push)
-
-    async def _tell_added(self, user_id: str, conversation_id: str, push: Callable[[str, Event], object]) -> None:
-        try:
-            item = await self._inbox.item(user_id, conversation_id)
-        except (Problem, StoreError) as error:
-            log.info("a new conversation is seen with the next inbox page: %s", error)
-            return
-        push(user_id, ConversationAdded(item))
 
     def _spawn(self, key: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._tasks[key] = asyncio.get_running_loop().create_task(work, name="deliver")
