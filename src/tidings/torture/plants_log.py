@@ -129,7 +129,7 @@ def past_open_slots() -> None:
 
 def no_holds() -> None:
     seam: Any = Holds
-    seam.is_held = lambda self, origin, conversation_id, message_id: False
+    seam.is_held = lambda self, origin, conversation_id, message_id, place: False
 
 
 def delete_keeps_text() -> None:
