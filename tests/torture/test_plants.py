@@ -14,7 +14,7 @@ async def played(name: str, seed: int) -> Outcome:
     plant = PLANTS[name]
     options = Options(
         seed=seed,
-        seconds=plant.seconds if name not in SHORT else 3.0,
+        seconds=plant.seconds if name not in SHORT else 5.0,
         faults=plant.faults,
         plants=(name,),
         ways=plant.ways,
