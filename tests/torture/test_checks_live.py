@@ -135,12 +135,18 @@ def test_a_page_that_lacks_what_was_acknowledged_before_is_noticed(story: Story)
     assert "4 was acknowledged before" in "".join(whats(story.judged(checks.AtOnce)))
 
 
-def test_a_page_may_end_at_an_open_slot_for_a_while_and_not_for_long() -> None:
+def with_an_open_slot() -> Story:
+    """Two are acknowledged; what stands between them is not."""
     story = Story()
     story.said("u0", "m1")
     story.send("u1", "slow", None)
     story.stored("u1", "slow")
     story.said("u0", "m3")
+    return story
+
+
+def test_a_page_may_end_at_an_open_slot_for_a_while_and_not_for_long() -> None:
+    story = with_an_open_slot()
     story.got("u2", 1, f="history")
     assert story.judged(checks.AtOnce).is_kept
     story._now_s += checks.OPEN_S
@@ -149,11 +155,7 @@ def test_a_page_may_end_at_an_open_slot_for_a_while_and_not_for_long() -> None:
 
 
 def test_a_slot_may_stay_open_for_longer_while_the_tables_take_no_writes() -> None:
-    story = Story()
-    story.said("u0", "m1")
-    story.send("u1", "slow", None)
-    story.stored("u1", "slow")
-    story.said("u0", "m3")
+    story = with_an_open_slot()
     story.note("event", "fault", text="tables-locked", value={"lasts_s": 3.0})
     story._now_s += checks.OPEN_S + 1
     story.got("u2", 1, f="history")
