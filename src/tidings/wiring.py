@@ -269,7 +269,8 @@ class Core:
     def sends(self) -> Sends:
         holds = Holds()
         stores = (self.keyspace, self.scripts, self.tables)
-        numbering = Numbering(*stores, self.access, self.clock, self.node_id, self.deliver.doubt)
+        doubt, again = self.deliver.doubt, self.repair.announcement_again
+        numbering = Numbering(*stores, self.access, self.clock, self.node_id, doubt, again)
         return Sends(
             access=self.access,
             holds=holds,

@@ -17,6 +17,7 @@ from tests.messaging.faulty import (
     request_lost,
     told,
 )
+from tidings.bounds import NODE_LEASE_S
 from tidings.config import Settings
 from tidings.messaging.repair import Repair
 
@@ -140,6 +141,21 @@ async def test_after_another_life_of_the_keyspace_everything_is_announced_again(
     lives = 1
     await a.send("alice", direct, "m2")
     assert await opened(a, "a") == {direct.encode()}
+
+
+async def test_who_dies_right_after_the_keyspace_was_flushed_is_known_to_have_left_work(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await a.core.registry.renew_node()
+    await a.send("alice", group, "m1")
+    await a.command("FLUSHALL", "SYNC")
+    a.keyspace.fail("inbox_index", request_lost)
+    assert await a.code("alice", group, "m2") == "unavailable"
+    a.clock.ahead_ms += int(NODE_LEASE_S * 1000) + 1
+    b.clock.ahead_ms = a.clock.ahead_ms
+    assert await b.core.repair.finish_dead() == 1, "it has not said again that it lives, and never will"
+    assert await b.unread("bob") == 2 and await b.wrong() == []
+    assert await open_fields(b, group) == []
 
 
 async def test_a_node_that_comes_back_under_its_name_finishes_what_it_left(

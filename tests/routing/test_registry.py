@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.messaging.delivering import connect, disconnect, telling, unheard
-from tests.messaging.faulty import After, Device, Fault, FaultyNode, Gate, answer_lost, down
+from tests.messaging.faulty import After, Device, Fault, FaultyNode, Gate, answer_lost, down, request_lost
 from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import DEVICES_REMEMBERED_MAX, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
 from tidings.errors import Close, StoreError, Unavailable
@@ -107,8 +107,20 @@ async def test_a_node_whose_own_lease_was_gone_learns_of_it(a: FaultyNode) -> No
     assert not await a.core.registry.renew_node()
     await a.command("ZREM", a.core.keys.nodes, "a")  # buried by another
     assert await a.core.registry.renew_node()
+    await a.command("ZADD", a.core.keys.nodes, "2e12", "a")  # or lost, and listed again by somebody who knew of it
+    assert await a.core.registry.renew_node()
     a.clock.ahead_ms += int(NODE_LEASE_S * 1000) + 1  # or listed, but run out
     assert await a.core.registry.renew_node()
+
+
+async def test_a_renewal_without_an_answer_is_not_taken_for_a_lost_lease(a: FaultyNode) -> None:
+    await a.core.registry.renew_node()
+    for lost in (answer_lost, request_lost):
+        a.clock.ahead_ms += 1
+        a.keyspace.fail("ZADD", lost)
+        with pytest.raises(StoreError):
+            await a.core.registry.renew_node()
+        assert not await a.core.registry.renew_node()
 
 
 async def test_who_leaves_is_gone_at_once_with_all_its_connections(a: FaultyNode, b: FaultyNode, two: None) -> None:

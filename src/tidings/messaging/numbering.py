@@ -34,6 +34,7 @@ class Numbering:
         clock: Clock,
         node_id: str,
         doubt: Callable[[str, int], None],
+        again: Callable[[Sequence[BatchGroup]], Sequence[Call[Any]]],
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
@@ -42,13 +43,14 @@ class Numbering:
         self._clock = clock
         self._node_id = node_id
         self._doubt = doubt  # from this number on the log may have entries that no lane has routed
+        self._again = again  # what goes with the numbers of a counter that was missing: more may be lost than that
         self._vain: dict[str, int] = {}  # conversation -> a members_seq that was handed out and never used
 
     async def number(
         self, groups: Sequence[BatchGroup], open_from: Callable[[str], int], first: Sequence[Call[Any]] = ()
     ) -> list[Any]:
-        """Every draft without a number gets one; `first` goes ahead in the same round trip, and its replies are
-        answered. Raises Unavailable."""
+        """Every draft without a number gets one; `first` goes ahead in the same round trip, and its replies are the
+        first of those answered. Raises Unavailable."""
         waiting = list(groups)
         answers: list[Any] = []
         for _ in range(RENUMBER_MAX):
@@ -68,7 +70,7 @@ class Numbering:
             if not cold:
                 return answers
             await asyncio.gather(*(self.seed(group.conversation_id) for group in cold))
-            waiting, first = cold, ()
+            waiting, first = cold, self._again(cold)
         raise Unavailable("the counters cannot be seeded")
 
     async def seed(self, conversation_id: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.bounds import OPEN_SLOT_S, PAGE_MAX
+from tidings.bounds import NODE_LEASE_S, OPEN_SLOT_S, PAGE_MAX
 from tidings.clock import Clock
 from tidings.messaging.access import Access
 from tidings.messaging.deliver import Deliver
@@ -89,8 +89,18 @@ class Repair:
         for id_ in ids:
             self._idle.pop(id_, None)
         fresh = [id_ for id_ in ids if id_ not in self._announced]
+        return [self._opening(fresh)] if fresh else []
+
+    def announcement_again(self, groups: Sequence[BatchGroup]) -> list[Call[Any]]:
+        """Their counters were gone, and perhaps everything: nobody looks at the open set of a node that is not on the
+        list, and this one may die before its next renewal."""
+        nodes, until_ms = self._keys.nodes, self._clock.now_ms() + int(NODE_LEASE_S * 1000)
+        listed = plain(nodes, b"ZADD", nodes, b"NX", until_ms, self._node_id)
+        return [listed, self._opening([group.conversation_id for group in groups])]
+
+    def _opening(self, conversation_ids: Sequence[str]) -> Call[Any]:
         key = self._keys.open(self._node_id)
-        return [plain(key, b"SADD", key, *fresh)] if fresh else []
+        return plain(key, b"SADD", key, *conversation_ids)
 
     def announced(self, groups: Sequence[BatchGroup]) -> None:
         """The keyspace has it."""

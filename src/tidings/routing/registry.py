@@ -41,6 +41,7 @@ class Registry:
         self._clock = clock
         self._node_id = node_id
         self._until_ms = 0  # our own lease, as we wrote it last
+        self._written: set[float] = set()  # the ends of it that may be on record: who finds another did not write it
         self._others: frozenset[str] = frozenset()
         self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
         self._renewed_s = clock.monotonic_s()  # all leases of our connections
@@ -98,21 +99,25 @@ class Registry:
         await self._keyspace.one(plain(self._keys.nodes, b"ZADD", self._keys.nodes, b"XX", 0, node_id))
 
     async def renew_node(self) -> bool:
-        """Our own lease, and who else has one. True: ours was gone, so nobody may have routed to us for a while."""
+        """Our own lease, and who else has one. True: ours was gone, so nobody may have routed to us for a while. One
+        that we did not write was gone too: what was written with it (messaging/repair.py) stands for us meanwhile."""
         key, now_ms = self._keys.nodes, self._clock.now_ms()
         self._until_ms = now_ms + int(NODE_LEASE_S * 1000)
+        expected, self._written = self._written, self._written | {self._until_ms}
         calls: list[Call[Any]] = [
             plain(key, b"ZSCORE", key, self._node_id),
             plain(key, b"ZADD", key, self._until_ms, self._node_id),
             plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE"),
         ]
         until_ms, _, names = await self._keyspace.run(calls)
-        if until_ms is None and self._others:
+        self._written = {self._until_ms}
+        was_lost = until_ms is None or float(until_ms) not in expected
+        if was_lost and self._others:
             # The list was lost. Who lives is on it again in a moment; who died must not be forgotten with its work.
             known = [part for name in self._others for part in (self._until_ms, name)]
             await self._keyspace.one(plain(key, b"ZADD", key, b"NX", *known))
         self._others = (frozenset(name.decode() for name in names) | self._newcomers()) - {self._node_id}
-        return until_ms is None or float(until_ms) < now_ms
+        return was_lost or float(until_ms) < now_ms
 
     def _newcomers(self) -> set[str]:
         """Their word may overtake a list that was read before they were in it."""
