@@ -17,18 +17,25 @@ async def unheard(do: Do) -> Any:
 
 
 @asynccontextmanager
-async def telling(*nodes: FaultyNode) -> AsyncIterator[None]:
-    """Each listens, and all know each other; nothing is renewed or repaired by itself."""
+async def listening(*nodes: FaultyNode) -> AsyncIterator[None]:
+    """Each hears what others have for it; nothing is said, renewed or repaired by itself."""
     for node in nodes:
         await node.core.bus.open(node.core.tending._take, lambda: None)
-    for node in (*nodes, *nodes):
-        await node.core.registry.renew_node()
     try:
         yield
     finally:
         for node in nodes:
             await node.core.deliver.close()
             await node.core.bus.close()
+
+
+@asynccontextmanager
+async def telling(*nodes: FaultyNode) -> AsyncIterator[None]:
+    """They listen, and all know each other."""
+    async with listening(*nodes):
+        for node in (*nodes, *nodes):
+            await node.core.registry.renew_node()
+        yield
 
 
 async def connect(node: FaultyNode, user_id: str, connection_id: str = "", device: str | None = None) -> Device:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.delivering import connect, disconnect, telling, unheard
+from tests.messaging.delivering import connect, disconnect, listening, telling, unheard
 from tests.messaging.faulty import After, Device, Fault, FaultyNode, Gate, answer_lost, down, request_lost
 from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import DEVICES_REMEMBERED_MAX, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
@@ -47,21 +47,28 @@ async def test_nodes_know_each_other_until_one_says_nothing_for_the_time_of_its_
 
 
 async def test_a_newcomer_is_known_before_it_takes_its_first_socket(a: FaultyNode, b: FaultyNode) -> None:
-    async with telling(a):
+    async with telling(a), listening(b):
         assert not a.core.registry.has_others
+        began_s = b.clock.monotonic_s()
         await b.core.registry.join()
+        assert b.clock.monotonic_s() - began_s < NODE_RENEW_S, "a says at once that it knows"
         assert a.core.registry.others == {"b"} and a.core.registry.lease_time_ms() > 0
 
 
-async def test_a_newcomer_waits_longer_for_a_node_that_does_not_listen(
-    a: FaultyNode, b: FaultyNode, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_subscribed", [False, True])
+async def test_a_newcomer_waits_longer_for_a_node_that_does_not_hear(
+    a: FaultyNode, b: FaultyNode, monkeypatch: pytest.MonkeyPatch, is_subscribed: bool
 ) -> None:
     monkeypatch.setattr(registry, "JOIN_WAIT_S", 0)
     monkeypatch.setattr(registry, "NODE_RENEW_S", 0.2)
     await a.core.registry.renew_node()  # alive, and deaf
+    if is_subscribed:  # half-open: the keyspace counts it among those who listen
+        await a.core.bus.open(lambda item, node_id: None, lambda: None)
     began_s = b.clock.monotonic_s()
-    await b.core.registry.join()
+    async with listening(b):
+        await b.core.registry.join()
     assert b.clock.monotonic_s() - began_s >= 0.2
+    await a.core.bus.close()
 
 
 async def test_a_second_node_of_the_same_name_is_refused_and_a_restarted_one_is_not(
@@ -87,7 +94,7 @@ async def _renew_often(node: FaultyNode) -> None:
 
 
 async def test_the_word_of_a_newcomer_is_not_undone_by_a_list_that_is_older(a: FaultyNode, b: FaultyNode) -> None:
-    async with telling(a):
+    async with telling(a), listening(b):
         late = After()
         a.keyspace.fail("ZRANGE", late)
         renewal = asyncio.create_task(a.core.registry.renew_node())

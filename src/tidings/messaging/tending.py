@@ -29,7 +29,7 @@ from tidings.messaging.doubts import Doubts
 from tidings.messaging.repair import Repair
 from tidings.messaging.send import Sends
 from tidings.messaging.signals import Signals
-from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Leave, Pushed, Signal
+from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Known, Leave, Pushed, Signal
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
@@ -110,9 +110,11 @@ class Tending:
             self._signals.take(item)
         elif isinstance(item, Leave):
             self.on_leave()
-        else:
-            assert isinstance(item, Joined)
+        elif isinstance(item, Joined):
             self._registry.heard_of(item.node_id)
+        else:
+            assert isinstance(item, Known)
+            self._registry.known_to(item.node_id)
 
     # --- that it lives ------------------------------------------------------------------------------
 

@@ -55,6 +55,12 @@ class Joined(msgspec.Struct, frozen=True, tag=True, gc=False):
     node_id: str
 
 
+class Known(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The answer to that: from here on this node routes to who joined."""
+
+    node_id: str
+
+
 class Signal(msgspec.Struct, frozen=True, tag=True, gc=False):
     """True for a moment: for whoever watches one of these conversations there."""
 
@@ -66,7 +72,7 @@ class Leave(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An operator wants the node to go, as on SIGTERM."""
 
 
-Item = Delivery | Pushed | Closing | Joined | Signal | Leave
+Item = Delivery | Pushed | Closing | Joined | Known | Signal | Leave
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[str, list[Item]])  # the node that tells, and what
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from tidings.bounds import (
@@ -23,7 +24,7 @@ from tidings.bounds import (
 )
 from tidings.clock import Clock
 from tidings.errors import Close, StoreError, Unavailable
-from tidings.routing.bus import Bus, Closing, Joined
+from tidings.routing.bus import Bus, Closing, Joined, Known
 from tidings.routing.hub import Hub, Outbound
 from tidings.stores.calls import Call, Keyspace, plain
 from tidings.stores.keys import Keys
@@ -44,6 +45,8 @@ class Registry:
         self._written: set[float] = set()  # the ends of it that may be on record: who finds another did not write it
         self._others: frozenset[str] = frozenset()
         self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
+        self._unaware: set[str] = set()  # nodes that we told of us, and who have not said that they route to us
+        self._all_know = asyncio.Event()
         self._renewed_s = clock.monotonic_s()  # all leases of our connections
         self._claimed_ms: dict[str, int] = {}  # by connection_id
         self._in_doubt: set[str] = set()  # connections whose renewal failed half-way: their leases may have been gone
@@ -67,6 +70,12 @@ class Registry:
         if node_id != self._node_id:
             self._heard[node_id] = self._clock.monotonic_s()
             self._others |= {node_id}
+            self._bus.post(node_id, Known(self._node_id))
+
+    def known_to(self, node_id: str) -> None:
+        self._unaware.discard(node_id)
+        if not self._unaware:
+            self._all_know.set()
 
     async def join(self) -> None:
         """Say that we live, and wait until the others know, before the first socket is taken. Raises Unavailable."""
@@ -89,10 +98,16 @@ class Registry:
         return float(await self._keyspace.one(plain(self._keys.nodes, b"ZSCORE", self._keys.nodes, self._node_id)) or 0)
 
     async def tell_others(self) -> None:
-        """From here on they route to us. Who does not listen now reads the list of nodes within NODE_RENEW_S."""
-        told = [await self._bus.tell(node_id, Joined(self._node_id)) for node_id in self._others]
-        if told:
-            await asyncio.sleep(JOIN_WAIT_S if all(told) else NODE_RENEW_S + JOIN_WAIT_S)
+        """Returns when they route to us: each says so. Who hears nothing now reads the list of nodes in its turn."""
+        if not self._others:
+            return
+        self._unaware = set(self._others)
+        self._all_know.clear()
+        for node_id in self._others:
+            await self._bus.tell(node_id, Joined(self._node_id))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NODE_RENEW_S + JOIN_WAIT_S):
+                await self._all_know.wait()
 
     async def bury(self, node_id: str) -> None:
         """That node is known to be dead: its lease ends now, so that its work is finished at once."""
