@@ -153,7 +153,7 @@ export async function showProfile(client) {
   };
   const form = el('form.dialog-body', { onsubmit: submit },
     el('div.field', null, el('label', { for: 'profile-name' }, 'Name'), name,
-      el('p.hint', null, 'Shown to others in new direct conversations.')),
+      el('p.hint', null, 'Shown to others in direct conversations.')),
     el('div.field', null, el('label', { for: 'profile-url' }, 'Picture (address)'), picture), fault.line,
     el('div.dialog-foot', null, el('button.primary', { type: 'submit' }, 'Save')));
   const dialog = openDialog('Your profile');
