@@ -136,7 +136,23 @@ def test_a_mistake_names_itself_and_the_nearest_valid_one(
         {"TIDINGS_KEYSPACE": "unix://relative.sock"},
         {"TIDINGS_KEYSPACE": "redis://"},
         {"TIDINGS_KEYSPACE": "redis://h:1?prefix={x}"},
+        {"TIDINGS_KEYSPACE": "redis://h:1/xyz"},
+        {"TIDINGS_KEYSPACE": "redis://h:1?db=abc"},
+        {"TIDINGS_KEYSPACE": "redis+cluster://h1:x,h2"},
+        {"TIDINGS_KEYSPACE": "redis+cluster://h1:1,,h2"},
+        {"TIDINGS_KEYSPACE": "redis+cluster://h1:1?tls=maybe"},
+        {"TIDINGS_KEYSPACE": "redis+cluster://h1:99999"},
+        {"TIDINGS_KEYSPACE": "redis+cluster://h1:1/2"},
+        {"TIDINGS_TABLES": "dynamodb://eu west"},
+        {"TIDINGS_TABLES": "dynamodb://eu-west-1?prefix=a:b"},
+        {"TIDINGS_TABLES": "dynamodb://eu-west-1/table"},
+        {"TIDINGS_TABLES": "dynamodb://eu-west-1?dedupe=foo"},
+        {"TIDINGS_TABLES": "dynamodb://eu-west-1?links=x"},
+        {"TIDINGS_TABLES": "dynamodb://eu-west-1?endpoint=zz"},
+        {"TIDINGS_BLOBS": "s3://bucket/prefix?endpoint=zzz"},
+        {"TIDINGS_BLOBS": "s3://bucket/prefix?endpoint=http://h:port"},
         {"TIDINGS_AUTH_JWKS_URL": "ftp://id.example/jwks"},
+        {"TIDINGS_AUTH_JWKS_URL": "https://[id.example/jwks"},
         {"TIDINGS_DEV": "true"},
     ],
 )
@@ -148,7 +164,7 @@ def test_a_bad_value_is_refused_by_name(tmp_path: Path, env: dict[str, str]) -> 
 
 def test_urls_of_later_stores_are_understood(tmp_path: Path) -> None:
     env = {
-        "TIDINGS_KEYSPACE": "redis+cluster://a:1,b:2?prefix=t1:",
+        "TIDINGS_KEYSPACE": "redis+cluster://me:pass%2Fword@a:1,[::1]:2,b?prefix=t1:&tls=true",
         "TIDINGS_TABLES": "dynamodb://eu-west-1?prefix=tidings_&endpoint=http://127.0.0.1:8001",
         "TIDINGS_BLOBS": "s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1",
     }
@@ -191,6 +207,8 @@ def test_a_bad_secret_or_url_is_not_repeated(tmp_path: Path) -> None:
     assert "sesame" not in complaint(tmp_path, env={"TIDINGS_KEYSPACE": "redis://u:sesame@h:1?x=1"})
     assert "sesame" not in complaint(tmp_path, env={"TIDINGS_KEYSPACE": "redis://u:sesame@h:port"})
     assert "sesame" not in complaint(tmp_path, env={"TIDINGS_KEYSPACE": "rediss//u:sesame@h"})
+    assert "sesame" not in complaint(tmp_path, env={"TIDINGS_KEYSPACE": "redis://u:1/sesame@h"})
+    assert "sesame" not in complaint(tmp_path, env={"TIDINGS_KEYSPACE": "redis+cluster://u:open/sesame,h"})
     assert "sesame" not in complaint(tmp_path, env={"TIDINGS_AUTH_JWKS_URL": "ftp://u:sesame@h"})
 
 
@@ -218,6 +236,8 @@ def test_dev_makes_a_secret_and_keeps_it_private(tmp_path: Path) -> None:
     kept = tmp_path / "tidings-data" / "auth.secret"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
     assert [file.name for file in kept.parent.iterdir()] == ["auth.secret"]
+    beside = loaded(tmp_path, flags={"dev": "true", "auth.jwks_url": "https://id.example/jwks"}).settings
+    assert to_serve(beside).auth.secret == to_sign(beside).auth.secret == first.auth.secret
 
 
 def test_dev_is_refused_off_loopback(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ when the server runs on this machine and may be looked at. The trials are in ben
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -75,8 +76,8 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
 
     given = {name: value for name, value in vars(arguments).items() if name in _OPTIONS and value is not None}
     for name, value in {**given, "seconds": arguments.seconds, "clients": arguments.clients}.items():
-        if not isinstance(value, str) and value <= 0:
-            raise SettingsError(f"bad value for --{name.replace('_', '-')}: it must be above 0")
+        if not isinstance(value, str) and not 0 < value < math.inf:
+            raise SettingsError(f"bad value for --{name.replace('_', '-')}: it must be a number above 0")
     for name in ("conversation_id", "user_id"):
         if name in given:
             checked(_OPTIONS[name][0], safe_id, given[name])

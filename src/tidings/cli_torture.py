@@ -7,6 +7,7 @@ to stderr, a moving line on a terminal; the verdict to stdout. Exit code 0: kept
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,8 +120,8 @@ def _number(flag: str, text: str) -> float:
         number = float(text)
     except ValueError:
         raise SettingsError(f"bad value for {flag}: {text!r} is not a number") from None
-    if number <= 0:
-        raise SettingsError(f"bad value for {flag}: it must be above 0")
+    if not 0 < number < math.inf:
+        raise SettingsError(f"bad value for {flag}: it must be a number above 0")
     return number
 
 

@@ -23,7 +23,7 @@ def to_serve(settings: Settings) -> Settings:
         raise SettingsError(
             f"--dev opens sign-in to everyone who can connect, so host must be loopback, not {settings.host}"
         )
-    if settings.auth.secret or settings.auth.jwks_url:
+    if settings.auth.secret or (settings.auth.jwks_url and not settings.dev):
         return settings
     if not settings.dev:
         raise SettingsError(f"set {ENV}AUTH_SECRET (or _FILE) or {ENV}AUTH_JWKS_URL, or start with --dev to try it out")
@@ -34,11 +34,11 @@ def to_sign(settings: Settings) -> Settings:
     """The settings with which a token can be made: with the secret set, or else the one that --dev keeps."""
     if settings.auth.secret:
         return settings
+    if settings.dev:
+        return _with_secret(settings, make_secret(settings.data))
     if settings.auth.jwks_url:
         raise SettingsError("tokens are checked by auth.jwks_url, so only the owner of its keys can make one")
     kept = settings.data / SECRET_FILE
-    if settings.dev:
-        return _with_secret(settings, make_secret(settings.data))
     if not kept.is_file():
         raise SettingsError(
             f"no secret: set {ENV}AUTH_SECRET, or run `tidings serve --dev` first, which keeps one in {kept}"

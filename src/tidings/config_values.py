@@ -20,20 +20,6 @@ from tidings.model import is_id
 MASK = "********"
 SECRET_BYTES_MIN = 32  # RFC 7518: a key for HS256 is at least as long as the hash; shorter ones can be searched
 
-KEYSPACE_SCHEMES: dict[str, tuple[str, ...]] = {
-    "redis": ("prefix", "db"),
-    "rediss": ("prefix", "db"),
-    "unix": ("prefix", "db"),
-    "redis+cluster": ("prefix", "tls"),
-}
-TABLES_SCHEMES: dict[str, tuple[str, ...]] = {"sqlite": (), "dynamodb": ("prefix", "endpoint", "dedupe", "links")}
-BLOBS_SCHEMES: dict[str, tuple[str, ...]] = {
-    "file": (),
-    "s3": ("endpoint", "region"),
-    "gs": ("endpoint",),
-    "az": ("endpoint",),
-}
-
 _LIMIT = re.compile(r"(\d{1,7})/(\d{1,5})s\Z")
 _DURATION = re.compile(r"(\d{1,6})([smhd])\Z")
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -173,8 +159,12 @@ def is_loopback(name: str) -> bool:
 
 
 def web_url(value: str) -> str:
-    parts = urlsplit(text(value))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(text(value))
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its own message may quote a password
+        is_good = False
+    if not is_good:
         raise SettingsError(f"{mask_url(value)!r} is not an http:// or https:// address")
     return value.strip()
 
@@ -210,7 +200,42 @@ def _origin(item: str) -> str:
     return item.rstrip("/").lower()
 
 
-def store(word: str, schemes: dict[str, tuple[str, ...]]) -> Callable[[str], str]:
+def _prefix(letters: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if not re.fullmatch(rf"[A-Za-z0-9{letters}-]{{0,64}}", value):
+            raise SettingsError(f"{value!r} may hold only A-Z a-z 0-9 {' '.join(letters)} -, 64 at most")
+        return value
+
+    return parse
+
+
+Parameters = dict[str, Callable[[str], object]]
+_SERVER: Parameters = {"prefix": _prefix("_.:"), "db": whole(0, 999_999)}
+_ENDPOINT: Parameters = {"endpoint": web_url}
+KEYSPACE_SCHEMES: dict[str, Parameters] = {
+    "redis": _SERVER,
+    "rediss": _SERVER,
+    "unix": _SERVER,
+    "redis+cluster": {"prefix": _prefix("_.:"), "tls": flag},
+}
+TABLES_SCHEMES: dict[str, Parameters] = {
+    "sqlite": {},
+    "dynamodb": {
+        "prefix": _prefix("_."),
+        "dedupe": choice("transaction", "cheap"),
+        "links": whole(2, 999),
+        **_ENDPOINT,
+    },
+}
+BLOBS_SCHEMES: dict[str, Parameters] = {
+    "file": {},
+    "s3": {"region": host, **_ENDPOINT},
+    "gs": _ENDPOINT,
+    "az": _ENDPOINT,
+}
+
+
+def store(word: str, schemes: dict[str, Parameters]) -> Callable[[str], str]:
     """A store: the `word` for the embedded one, or a URL whose scheme picks the adapter."""
     forms = [word, *(f"{scheme}://" for scheme in schemes)]
 
@@ -233,6 +258,7 @@ def store(word: str, schemes: dict[str, tuple[str, ...]]) -> Callable[[str], str
 
 def _check_place(url: str) -> None:
     if url.startswith("redis+cluster:"):  # several hosts are not one place
+        _check_hosts(url)
         return
     try:
         parts = urlsplit(url)
@@ -245,12 +271,30 @@ def _check_place(url: str) -> None:
             _ = parts.port
         except ValueError:  # its own message may quote a password
             raise SettingsError("the URL's port is not a number; is its password percent-encoded?") from None
+        if not re.fullmatch(r"/?\d{0,6}/?", parts.path):
+            raise SettingsError("the URL's database is not a number; is its password percent-encoded?")
+    if parts.scheme == "dynamodb" and not re.fullmatch(r"[a-z0-9-]+/?", f"{parts.netloc}{parts.path}"):
+        raise SettingsError("the URL names no region; it is dynamodb://eu-west-1, and the rest are parameters")
 
 
-def _check_query(url: str, known: tuple[str, ...]) -> None:
+def _check_hosts(url: str) -> None:
+    """Nothing of it is quoted: what follows a bare / or @ may be a password."""
+    places, _, database = url.partition("://")[2].partition("?")[0].partition("/")
+    hosts = places.rpartition("@")[2].split(",")
+    if database.strip("/") not in ("", "0"):
+        raise SettingsError("a cluster has no databases but 0; is the URL's password percent-encoded?")
+    for one in hosts:
+        found = re.fullmatch(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?", one)
+        if found is None or int(found[2] or 1) not in range(1, 65_536):
+            raise SettingsError("the URL names no host:port,host:port after redis+cluster://")
+
+
+def _check_query(url: str, known: Parameters) -> None:
     for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
         if name not in known:
             valid = f"; valid: {', '.join(known)}" if known else ""
             raise SettingsError(f"the URL has an unknown parameter {name!r}{valid}{nearest(name, known)}")
-        if name == "prefix" and not re.fullmatch(r"[A-Za-z0-9_.:-]{0,64}", value):
-            raise SettingsError(f"the prefix {value!r} may hold only A-Z a-z 0-9 _ . : -")
+        try:
+            known[name](value)
+        except SettingsError as error:
+            raise SettingsError(f"the URL's {name}: {error}") from None

@@ -13,7 +13,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -96,7 +96,6 @@ async def _listen(gateway: GatewayServer, settings: Settings) -> int:
 
 def _gateway(core: Core, admin: Admin) -> GatewayServer:
     settings = core.settings
-    auth = settings.auth
     cases = UseCases(
         hub=core.hub,
         sends=core.sends,
@@ -118,7 +117,7 @@ def _gateway(core: Core, admin: Admin) -> GatewayServer:
     try:
         return build_gateway(
             GatewaySettings(
-                auth=AuthSettings(auth.secret, auth.jwks_url, auth.issuer, auth.audience, auth.role_claim),
+                auth=AuthSettings(**asdict(settings.auth)),
                 allowed_origins=settings.allowed_origins,
                 is_dev=settings.dev,
             ),

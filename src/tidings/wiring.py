@@ -267,9 +267,8 @@ class Core:
 
     @cached_property
     def sends(self) -> Sends:
-        holds = Holds()
+        holds, doubt, again = Holds(), self.deliver.doubt, self.repair.announcement_again
         stores = (self.keyspace, self.scripts, self.tables)
-        doubt, again = self.deliver.doubt, self.repair.announcement_again
         numbering = Numbering(*stores, self.access, self.clock, self.node_id, doubt, again)
         return Sends(
             access=self.access,

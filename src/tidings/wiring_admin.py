@@ -5,6 +5,7 @@ node.py makes one `Admin` for a node that listens, starts and stops it, and serv
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from prometheus_client import ProcessCollector
 
 from tidings import __version__, config
 from tidings.bounds import ADMIN_CENSUS_S, DOCTOR_CHECK_S
+from tidings.gateway.auth import AuthSettings
 from tidings.gateway.http_admin import AdminRoutes, Check, DoctorView, Setting
 from tidings.gateway.http_admin_actions import AdminActionRoutes
 from tidings.gateway.routes import Route
@@ -79,9 +81,9 @@ class Admin:
 
     def routes(self) -> list[Route]:
         core = self._core
-        dev_secret = core.settings.auth.secret if core.settings.dev else None
+        dev_auth = AuthSettings(**dataclasses.asdict(core.settings.auth)) if core.settings.dev else None
         looks = AdminRoutes(self.samples, self.lookup, self.condition, self, SECONDS)
-        actions = AdminActionRoutes(self, core.router, self.lookup, core.limiting.audit, core.clock, dev_secret)
+        actions = AdminActionRoutes(self, core.router, self.lookup, core.limiting.audit, core.clock, dev_auth)
         return [*looks.routes(), *actions.routes()]
 
     async def leave(self, node_id: str) -> bool:

@@ -128,6 +128,21 @@ async def test_twenty_bad_frames_within_ten_seconds_are_closed_4501(gateway: Gat
     assert await wire.closed() == 4501
 
 
+async def test_texts_too_long_and_bad_cursors_do_not_send_a_client_away_for_good(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for _ in range(BAD_FRAMES_MAX // 2):
+        assert (await wire.ask("history", conversation_id="c1", before_seq=-1))["code"] == "bad_cursor"
+    for _ in range(BAD_FRAMES_MAX - BAD_FRAMES_MAX // 2):
+        wire.say(id=9, type="message.send", conversation_id="c1", message_id="m1", text="x" * 20_000)
+    assert await wire.closed() == 4013
+
+
+async def test_a_ping_without_an_id_is_not_answered(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    wire.say(type="ping")
+    assert (await wire.ask("ping"))["id"] is not None
+
+
 async def test_bad_frames_far_apart_are_forgiven(gateway: Gateway) -> None:
     wire = await gateway.wire()
     for _ in range(BAD_FRAMES_MAX * 2):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.gateway.conftest import SECRET, Gateway, opened
-from tests.gateway.wire import http
+from tests.gateway.wire import Wire, http
 from tidings.bounds import HTTP_BODY_BYTES_MAX
 from tidings.errors import BadCursor, BadRequest, Unavailable
 from tidings.gateway.auth import AuthSettings
@@ -139,8 +139,18 @@ async def test_a_listed_origin_may_call_from_its_pages() -> None:
         )
         assert (status, headers["access-control-allow-origin"]) == (204, "https://app.example.com")
         assert "access-control-allow-credentials" not in headers
+        assert "x-ratelimit-reset" in headers["access-control-expose-headers"]
         _, headers, _ = await http(gateway.port, "OPTIONS", "/v1/inbox", None, {"Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in headers
+
+
+async def test_a_star_allows_pages_of_every_origin() -> None:
+    evil = {"Origin": "https://evil.example"}
+    async with opened(GatewaySettings(AuthSettings(secret=SECRET), allowed_origins=("*",))) as gateway:
+        _, headers, _ = await http(gateway.port, "OPTIONS", "/v1/inbox", None, evil)
+        assert headers["access-control-allow-origin"] == "https://evil.example"
+        assert "access-control-allow-origin" not in (await http(gateway.port, "OPTIONS", "/v1/inbox"))[1]
+        (await Wire.open(gateway.port, **evil)).drop()
 
 
 @pytest.mark.parametrize(

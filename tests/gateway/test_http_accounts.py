@@ -66,6 +66,13 @@ async def test_tokens_for_anyone_exist_only_in_dev(gateway: Gateway) -> None:
         assert (await http(dev.port, "POST", "/v1/dev/token", {"user_id": "a{b"}))[0] == 400
 
 
+async def test_a_dev_token_has_the_issuer_and_the_audience_that_are_wanted() -> None:
+    auth = AuthSettings(secret=SECRET, issuer="me", audience="chat")
+    async with opened(GatewaySettings(auth, is_dev=True)) as dev:
+        _, _, body = await http(dev.port, "POST", "/v1/dev/token", {"user_id": "alice"})
+        assert (await (await Wire.open(dev.port)).connect(body["token"]))["user_id"] == "alice"
+
+
 @pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}])
 async def test_a_page_of_another_site_gets_no_dev_token(headers: dict[str, str]) -> None:
     async with opened(DEV) as dev:
@@ -85,7 +92,7 @@ async def test_a_page_of_another_site_gets_no_dev_token(headers: dict[str, str])
 )
 async def test_a_dev_token_is_for_this_machine(peer: str | None, host: bytes, may: bool) -> None:
     nobody: Any = None
-    routes = AccountRoutes(nobody, nobody, nobody, Clock(), nobody, SECRET)
+    routes = AccountRoutes(nobody, nobody, nobody, Clock(), nobody, AuthSettings(secret=SECRET))
     request = Request("POST", (), Caller(None, None, ""), None, TokenRequest("alice"), peer, [(b"host", host)])
     if may:
         assert (await routes.dev_token(request)).status == 200

@@ -97,7 +97,7 @@ def route_table() -> list[Route]:
         for name, kind in vars(module).items():
             if inspect.isclass(kind) and name.endswith("Routes") and kind.__module__ == module.__name__:
                 blank = kind.__new__(kind)
-                blank._dev_secret = "so that /v1/dev/token is there"
+                blank._dev_auth = "so that /v1/dev/token is there"
                 found += blank.routes()
     return found
 

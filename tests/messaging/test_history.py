@@ -44,11 +44,12 @@ async def fill(node: FaultyNode, conversation_id: str, count: int, sender_id: st
         ({"after_seq": 0}, range(10, 0, -1), None, 10),
         ({"after_seq": 20}, range(30, 20, -1), 21, 30),
         ({"after_seq": 45}, range(50, 45, -1), 46, None),
-        ({"after_seq": 50}, [], None, None),
-        ({"after_seq": 99}, [], None, None),
+        ({"after_seq": 50}, [], 51, None),
+        ({"after_seq": 99}, [], 51, None),
         ({"around_seq": 20}, range(24, 14, -1), 15, 24),
         ({"around_seq": 2}, range(6, 0, -1), None, 6),
         ({"around_seq": 50}, range(50, 44, -1), 45, None),
+        ({"around_seq": 99, "limit": 1}, [], 51, None),
         ({"around_seq": 0}, range(5, 0, -1), None, 5),
     ],
 )
@@ -56,7 +57,7 @@ async def test_a_page_from_any_place_has_its_cursors(
     a: FaultyNode, direct: str, place: dict[str, int], expected: Any, before: int | None, after: int | None
 ) -> None:
     await fill(a, direct, 50)
-    page = await a.core.history.page("bob", direct, limit=10, **place)
+    page = await a.core.history.page("bob", direct, **{"limit": 10, **place})  # type: ignore[arg-type]
     assert seqs(page) == list(expected)
     assert cursors(page) == (before, after)
     assert page.head == 50

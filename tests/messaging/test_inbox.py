@@ -241,6 +241,8 @@ async def test_flags_are_the_members_own_and_only_what_is_given_changes(a: Fault
     assert (item.row.muted, item.row.pinned) == (True, True)
     assert not (await row_of(a.core, "alice", direct)).muted
     await a.send("alice", direct, "m1")
+    item = await a.core.inbox.flag("bob", direct, muted=None, pinned=None, archived=False)
+    assert (item.row.last_seq, item.row.last_message_preview) == (1, "hi"), "not older than its count"
     (item,) = (await a.core.inbox.page("bob", limit=20, cursor=None)).items
     assert (item.row.muted, item.row.pinned, item.state.unread_count) == (True, True, 1)
 

@@ -182,6 +182,21 @@ async def test_conversations_that_were_not_named_but_changed_are_announced(a: Fa
     assert (await resumed(a, "bob", {}, None)).events == []
 
 
+async def test_conversations_that_were_named_do_not_count_among_those_that_are_announced(
+    a: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RESUME_CONVERSATIONS_MAX", 2)
+    ids = [(await a.core.directory.create("alice", kind="group", members=["bob"]))[0] for _ in range(5)]
+    old, older, oldest, *named = [view.head.conversation_id for view in ids]
+    since = a.clock.now_ms()
+    for n, conversation_id in enumerate([oldest, older, old, *named]):
+        await a.send("alice", conversation_id, f"m{n}")
+        await asyncio.sleep(0.002)
+    reader = await resumed(a, "bob", dict.fromkeys(named, 1), since)
+    told = [event.item.row.conversation_id for event in reader.events if isinstance(event, ConversationUpdated)]
+    assert told == [old, older], "as many as may be, the newest"
+
+
 # --- the reader -----------------------------------------------------------------------------------
 
 

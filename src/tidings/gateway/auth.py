@@ -53,6 +53,12 @@ class AuthSettings:
         if self.secret is not None and len(self.secret.encode()) < SECRET_BYTES_MIN:
             raise ValueError(f"auth: TIDINGS_AUTH_SECRET has fewer than {SECRET_BYTES_MIN} bytes")
 
+    def mint(self, user_id: str, *, ttl_s: int, now_ms: int) -> str:
+        """A token that these settings accept."""
+        assert self.secret is not None
+        wanted = {"issuer": self.issuer, "audience": self.audience}
+        return mint_token(self.secret, user_id, ttl_s=ttl_s, now_ms=now_ms, **wanted)
+
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
     """A user whose token was verified."""
@@ -215,12 +221,15 @@ def hash_api_key(api_key: str) -> str:
     return hashlib.sha256(api_key.encode()).hexdigest()
 
 
-def mint_token(secret: str, user_id: str, *, ttl_s: int, now_ms: int) -> str:
+def mint_token(
+    secret: str, user_id: str, *, ttl_s: int, now_ms: int, issuer: str | None = None, audience: str | None = None
+) -> str:
     """A token as the team's backend would make it: for `token create` and --dev.
 
     `iat` has milliseconds, so a token made right after a revocation is valid.
     """
-    claims = {"sub": user_id, "iat": now_ms / 1000, "exp": now_ms // 1000 + ttl_s}
+    claims: dict[str, object] = {"sub": user_id, "iat": now_ms / 1000, "exp": now_ms // 1000 + ttl_s}
+    claims |= {name: value for name, value in (("iss", issuer), ("aud", audience)) if value is not None}
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(secret))
 
 

@@ -46,9 +46,9 @@ def build_gateway(
     """Raises ValueError, with one line for the operator, when the settings cannot be served."""
     auth = Auth(settings.auth, accounts, clock)
     connections = Connections(auth, cases, accounts, clock, on_connections)
-    dev_secret = settings.auth.secret if settings.is_dev else None
+    dev_auth = settings.auth if settings.is_dev and settings.auth.secret else None
     pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page)
-    account_routes = AccountRoutes(accounts, cases.directory, auth, clock, connections.revoke, dev_secret, cases.audit)
+    account_routes = AccountRoutes(accounts, cases.directory, auth, clock, connections.revoke, dev_auth, cases.audit)
     routes = [*pages.routes(), *WebRoutes().routes(), *account_routes.routes(), *_use_case_routes(cases), *more_routes]
     pages.publish(openapi_of(routes), asyncapi_of())
     allowed = frozenset(settings.allowed_origins)

@@ -154,7 +154,8 @@ class Connection:
         try:
             frame = protocol.decode_frame(text)
         except Problem as problem:
-            self._refuse(protocol.id_of(text), problem)
+            code = Close.BAD_FRAMES if isinstance(problem, BadRequest) else Close.TOO_MANY_REQUESTS
+            self._refuse(protocol.id_of(text), problem, code)
             return
         if self._waiting is not None:
             self._wait(frame)
@@ -213,19 +214,20 @@ class Connection:
         self._waiting = deque()
         self._owner.run(self._owner.welcome(self, frame), "connect")
 
-    def _refuse(self, frame_id: int | None, problem: Problem) -> None:
-        """A frame that is not of the documented form. Repeated nonsense ends the connection."""
+    def _refuse(self, frame_id: int | None, problem: Problem, code: Close = Close.BAD_FRAMES) -> None:
+        """A frame that is not of the documented form. Repeated nonsense ends the connection; for a text too long or a
+        cursor out of range the client may come back."""
         if self._bad_frames is None:
             self._bad_frames = Window()
         if self._bad_frames.is_over(self._clock.monotonic_s(), BAD_FRAMES_MAX - 1, BAD_FRAMES_WINDOW_S):
-            self.close(Close.BAD_FRAMES)
+            self.close(code)
         else:
             self._send(encode_error(frame_id, problem))
 
     def _pong(self, frame: protocol.Ping) -> None:
         if self.socket is not None and self.socket.count_ping():
             self.close(Close.TOO_MANY_REQUESTS)
-        else:
+        elif frame.id is not None:
             self._send(encode_frame(Pong(id=frame.id)))
 
     async def _answer(self, frame: protocol.ClientFrame) -> None:

@@ -41,7 +41,7 @@ class Hello(ServerFrame, frozen=True, tag="hello"):
 
 
 class Pong(ServerFrame, frozen=True, tag="pong"):
-    id: int | None
+    id: int
 
 
 class Error(ServerFrame, frozen=True, tag="error"):

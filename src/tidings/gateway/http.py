@@ -39,6 +39,7 @@ SECURITY_HEADERS: Headers = [
     (b"cache-control", b"no-store"),
 ]
 NOBODY = Caller(None, None, "")
+_EXPOSED = b"retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -157,13 +158,13 @@ class HttpApp:
         if not self._allowed_origins:
             return []
         origin = next((value for name, value in headers if name == b"origin"), None)
-        if origin not in self._allowed_origins:
+        if origin is None or not self._allowed_origins & {origin, b"*"}:
             return []
         return [
             (b"access-control-allow-origin", origin),
             (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
             (b"access-control-allow-headers", b"authorization, content-type"),
-            (b"access-control-expose-headers", b"retry-after, x-ratelimit-limit, x-ratelimit-remaining"),
+            (b"access-control-expose-headers", _EXPOSED),
             (b"vary", b"origin"),
         ]
 

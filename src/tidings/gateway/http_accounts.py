@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tidings.clock import Clock
 from tidings.errors import Forbidden, NotFound
-from tidings.gateway.auth import Auth, mint_token
+from tidings.gateway.auth import Auth, AuthSettings
 from tidings.gateway.bodies import ProfileBody, ProfilePut, RevokedBody, TokenBody, TokenRequest
 from tidings.gateway.routes import Reply, Request, Route
 from tidings.gateway.upgrade import is_origin_allowed
@@ -21,7 +21,7 @@ _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 
 class AccountRoutes:
-    """`dev_secret` is None unless the node runs with --dev."""
+    """`dev_auth` is None unless the node runs with --dev."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class AccountRoutes:
         auth: Auth,
         clock: Clock,
         revoke: Callable[[str], None],
-        dev_secret: str | None,
+        dev_auth: AuthSettings | None,
         audit: Audit | None = None,
     ) -> None:
         self._audit = audit
@@ -39,7 +39,7 @@ class AccountRoutes:
         self._auth = auth
         self._clock = clock
         self._revoke = revoke
-        self._dev_secret = dev_secret
+        self._dev_auth = dev_auth
 
     def routes(self) -> list[Route]:
         one = "/v1/users/{user_id}"
@@ -73,7 +73,7 @@ class AccountRoutes:
                 errors=("forbidden",),
             ),
         ]
-        if self._dev_secret is not None:
+        if self._dev_auth is not None:
             routes.append(
                 Route(
                     "POST",
@@ -114,11 +114,11 @@ class AccountRoutes:
 
     async def dev_token(self, request: Request) -> Reply:
         """Loopback peer, loopback name, no foreign page: a site cannot reach it through the browser of a developer."""
-        assert self._dev_secret is not None
+        assert self._dev_auth is not None
         if not _is_loopback(request.peer) or not _is_local_page(request.headers):
             raise Forbidden("only from this machine")
         asked: TokenRequest = request.body
-        token = mint_token(self._dev_secret, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms())
+        token = self._dev_auth.mint(asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms())
         return Reply(200, TokenBody(token))
 
     def _whose(self, request: Request) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from tidings.clock import Clock
 from tidings.errors import Close, NotFound
-from tidings.gateway.auth import mint_token
+from tidings.gateway.auth import AuthSettings
 from tidings.gateway.bodies import TokenBody
 from tidings.gateway.routes import Reply, Request, Route
 from tidings.gateway.usecases import Audit, Router
@@ -45,17 +45,23 @@ class KickBody(msgspec.Struct, frozen=True):
 
 
 class AdminActionRoutes:
-    """`dev_secret` is None unless the node runs with --dev."""
+    """`dev_auth` is None unless the node runs with --dev."""
 
     def __init__(
-        self, nodes: Nodes, router: Router, presence: Presence, audit: Audit, clock: Clock, dev_secret: str | None
+        self,
+        nodes: Nodes,
+        router: Router,
+        presence: Presence,
+        audit: Audit,
+        clock: Clock,
+        dev_auth: AuthSettings | None,
     ) -> None:
         self._nodes = nodes
         self._router = router
         self._presence = presence
         self._audit = audit
         self._clock = clock
-        self._dev_secret = dev_secret
+        self._dev_auth = dev_auth
 
     def routes(self) -> list[Route]:
         one = "/v1/admin/users/{user_id}"
@@ -81,7 +87,7 @@ class AdminActionRoutes:
                 errors=refusals,
             ),
         ]
-        if self._dev_secret is not None:
+        if self._dev_auth is not None:
             about = "A token of this user for an hour: only with --dev"
             routes.append(Route("POST", one + "/token", self.token, about, "server", answer=TokenBody, errors=refusals))
         return routes
@@ -101,9 +107,9 @@ class AdminActionRoutes:
         return Reply(200, KickBody(user_id, live))
 
     async def token(self, request: Request) -> Reply:
-        assert self._dev_secret is not None
+        assert self._dev_auth is not None
         user_id = request.id()
-        token = mint_token(self._dev_secret, user_id, ttl_s=TOKEN_TTL_S, now_ms=self._clock.now_ms())
+        token = self._dev_auth.mint(user_id, ttl_s=TOKEN_TTL_S, now_ms=self._clock.now_ms())
         self._note(request, "user.token", user_id)
         return Reply(200, TokenBody(token))
 

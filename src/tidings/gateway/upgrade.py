@@ -48,8 +48,8 @@ def _refusal_of_handshake(named: dict[bytes, bytes]) -> Refusal | None:
 
 
 def is_origin_allowed(origin: bytes | None, host: bytes | None, allowed: frozenset[str]) -> bool:
-    """Absent, on the list, or the same host and port as the request's own."""
-    if origin is None:
+    """Absent, on the list (`*`: any), or the same host and port as the request's own."""
+    if origin is None or "*" in allowed:
         return True
     text = origin.decode("latin-1")
     if text in allowed:

@@ -78,6 +78,8 @@ class History:
             entries = await self._before(conversation_id, _SEQ_MAX if before_seq is None else before_seq, start, limit)
             edge = start if before_seq is None else max(before_seq - 1, start)
         _, entries = await self._access.visible(admitted.roster, user_id, entries)
+        if before_seq is not None and not entries:
+            start = edge  # nothing is there
         return await self._page(user_id, admitted, entries, start, edge, first_unread)
 
     async def entry(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
@@ -113,7 +115,7 @@ class History:
     ) -> HistoryPage:
         head = await self._head(admitted, entries)
         delivered_all, read_all = await self._ticks(user_id, admitted)
-        oldest = entries[-1].seq_no if entries else 0
+        oldest = entries[-1].seq_no if entries else min(edge, head) + 1
         newest = entries[0].seq_no if entries else edge
         return HistoryPage(
             entries=entries,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tidings.bounds import PAGE_MAX, REBUILD_CHUNK, RESUME_CONVERSATIONS_MAX
+from tidings.bounds import PAGE_MAX, REBUILD_CHUNK
 from tidings.errors import BadCursor, Missing, NotFound, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.rebuild import ANY_VERSION, Rebuilds, Tables
@@ -90,7 +90,8 @@ class Inbox:
             row = await self._tables.flag(user_id, conversation_id, muted=muted, pinned=pinned, archived=archived)
         except Missing:
             raise NotFound("no such conversation") from None
-        return InboxItem(row, await self._unread.state(user_id, conversation_id))
+        repaired = await self._repair({conversation_id: row}, [conversation_id])
+        return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
 
     async def item(self, user_id: str, conversation_id: str) -> InboxItem:
         """One line of the inbox, repaired. The caller has authorized."""
@@ -100,8 +101,9 @@ class Inbox:
         repaired = await self._repair(rows, [conversation_id])
         return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
 
-    async def changed(self, user_id: str, since_ms: int, limit: int = RESUME_CONVERSATIONS_MAX) -> list[str]:
-        """Conversations with a message or a join since then, newest first. The inbox index is the offline queue."""
+    async def changed(self, user_id: str, since_ms: int, limit: int = -1) -> list[str]:
+        """Conversations with a message or a join since then, newest first; -1: all of them. The inbox index is the
+        offline queue."""
         await self._unread.totals(user_id)  # warm, so that the order is complete
         key = self._scripts.keys.inbox(user_id)
         call = plain(key, b"ZRANGE", key, b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit)

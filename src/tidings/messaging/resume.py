@@ -12,7 +12,7 @@ import asyncio
 
 import msgspec
 
-from tidings.bounds import PAGE_MAX, RESUME_ENTRIES_MAX
+from tidings.bounds import PAGE_MAX, RESUME_CONVERSATIONS_MAX, RESUME_ENTRIES_MAX
 from tidings.errors import Close, NotFound
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.inbox import Inbox
@@ -126,9 +126,9 @@ class Resume:
 
     async def _others(self, outbound: Outbound, named: dict[str, int], since: int) -> None:
         """Conversations the client did not name, with a message or a join since then."""
-        for conversation_id in await self._inbox.changed(outbound.user_id, since):
-            if conversation_id in named:
-                continue
+        limit = RESUME_CONVERSATIONS_MAX
+        changed = await self._inbox.changed(outbound.user_id, since, limit + len(named))
+        for conversation_id in [id_ for id_ in changed if id_ not in named][:limit]:
             try:
                 item = await self._inbox.item(outbound.user_id, conversation_id)
             except NotFound:

@@ -296,7 +296,7 @@ class Sends:
         stored = 0
         for draft in group.done:
             self._reply(draft)
-            if not draft.is_duplicate:
+            if not draft.is_duplicate and draft.kind == "message":
                 stored += 1
                 self._measures.send_seconds.observe(now_s - draft.arrived_s)
         self._measures.messages.inc(stored)

@@ -17,7 +17,7 @@ from tidings.stores.keyspace_wire import Address, parse_address
 SLOTS = 16_384
 SCHEME = "redis+cluster"
 _OPTIONS = frozenset(("prefix", "tls"))
-_SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_SWITCH = {"true": True, "false": False}
 
 
 def slot_of(key: str) -> int:
@@ -104,7 +104,7 @@ def parse_cluster_url(url: str) -> tuple[Address, ...]:
         raise ValueError(f"a cluster's URL has no option {unknown[0]!r}; it has prefix and tls")
     if parts.path.strip("/") not in ("", "0"):
         raise ValueError("a cluster has no databases but 0; is the password percent-encoded?")
-    is_tls = _SWITCH.get(options.get("tls", "false").lower())
+    is_tls = _SWITCH.get(options.get("tls", "false"))
     if is_tls is None:
         raise ValueError("the option tls of a cluster's URL is true or false")
     who, at, names = netloc.rpartition("@")
