@@ -118,7 +118,7 @@ async def _open_dynamodb(settings: Settings, clock: Clock, metrics: Metrics) -> 
         from tidings.stores.dynamodb_devices import DynamoDevices
         from tidings.stores.tables_dynamodb import open_dynamodb
     except ImportError as error:
-        raise SettingsError(f"tables: dynamodb:// needs pip install tidings[dynamodb] ({error})") from None
+        raise SettingsError(f"tables: dynamodb:// needs pip install '.[dynamodb]' in the clone ({error})") from None
     tables = await open_dynamodb(
         settings.tables,
         count_read=lambda table, rows: metrics.rows_read[table].inc(rows),

@@ -61,7 +61,7 @@ def open_tracing(settings: Otel, measures: Measures, clock: Clock, node_id: str)
     try:
         provider = _provider(settings.endpoint, node_id)
     except ImportError as error:
-        raise SettingsError(f"otel.endpoint needs pip install tidings[otel] ({error})") from None
+        raise SettingsError(f"otel.endpoint needs pip install '.[otel]' in the clone ({error})") from None
     batches = Batches(provider.get_tracer("tidings", __version__), clock, settings.every)
     return Tracing(TracedMeasures(measures, batches), provider)
 

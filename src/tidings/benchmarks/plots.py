@@ -44,7 +44,7 @@ def check_plot(file: Path) -> None:
     if file.suffix not in SUFFIXES:
         raise SettingsError(f"bad value for --plot: {file.name} ends neither in .png nor in .svg")
     if not has_matplotlib():
-        raise SettingsError("--plot needs matplotlib, of the bench extra: pip install 'tidings[bench]'")
+        raise SettingsError("--plot needs matplotlib, of the bench extra: pip install '.[bench]' in the clone")
 
 
 def has_matplotlib() -> bool:

@@ -132,7 +132,9 @@ def _check_push(settings: Settings) -> Iterator[Finding]:
         yield wrong("settings.push", str(error), "name a key that can be read, or unset it: push is then not used")
     except ImportError as error:
         yield wrong(
-            "settings.push", f"a provider is set up and its library is missing ({error})", "pip install tidings[push]"
+            "settings.push",
+            f"a provider is set up and its library is missing ({error})",
+            "pip install '.[push]' in the clone",
         )
     else:
         yield ok(

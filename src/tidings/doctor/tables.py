@@ -61,7 +61,7 @@ def _check_schema(connection: apsw.Connection, file: Path) -> Iterator[Finding]:
     version = int(str(found[0][0]))
     if version > SCHEMA_VERSION:
         says = f"{file} has schema version {version}, this Tidings knows {SCHEMA_VERSION}"
-        yield wrong("tables.schema", says, "start the newer Tidings: pip install --upgrade tidings")
+        yield wrong("tables.schema", says, "start the newer Tidings, which made it")
     else:
         yield ok("tables.schema", f"{file}: {human_bytes(file.stat().st_size)}, schema version {version}")
 
@@ -131,7 +131,11 @@ async def check_dynamodb(url: str, clock: Clock) -> list[Finding]:
         from tidings.stores import dynamodb_schema
         from tidings.stores.dynamodb_wire import open_wire, place_of
     except ImportError as error:
-        return [wrong("tables.reachable", f"dynamodb:// needs a library ({error})", "pip install tidings[dynamodb]")]
+        return [
+            wrong(
+                "tables.reachable", f"dynamodb:// needs a library ({error})", "pip install '.[dynamodb]' in the clone"
+            )
+        ]
     try:
         place = place_of(url)
         differences = await dynamodb_schema.check(place, clock)

@@ -8,6 +8,7 @@ that are known go on. auth.py is the caller.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import httpx2
@@ -17,6 +18,8 @@ from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
 from tidings.clock import Clock
 from tidings.errors import StoreUnavailable
+
+log = logging.getLogger("tidings.auth")
 
 ALGORITHM_OF_KEY = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA", "Ed25519")}
 ALGORITHMS = tuple(name for names in ALGORITHM_OF_KEY.values() for name in names)
@@ -73,7 +76,10 @@ class KeySource:
             self._tried_s = self._clock.monotonic_s()
             try:
                 self._keys = _public_keys(await self._read())
-            except (httpx2.HTTPError, TimeoutError, JoseError, ValueError, TypeError, KeyError):
+            except (httpx2.HTTPError, TimeoutError, JoseError, ValueError, TypeError, KeyError) as error:
+                log.warning(
+                    "the key set of auth.jwks_url cannot be read: %s", type(error).__name__
+                )  # it may quote the URL
                 return
             self._fetched_s = self._clock.monotonic_s()
 
