@@ -57,6 +57,7 @@ SENT_GENERATION_S = 600  # two generations of the dedupe fast path: a resend com
 CLEAR_OPEN_S = 0.25  # how often finished work is taken off the open list, many at a time
 OPEN_KEPT_S = 3.0  # a conversation stays on it this long after its last batch: a lively one is noted once
 HOLD_MESSAGES_MAX = 1_000  # refused sends remembered per socket and conversation
+HOLD_CONVERSATIONS_MAX = 1_000  # conversations with refused sends per socket; one with more is closed (4013)
 
 # --- unread, inbox, history -----------------------------------------------------------------------
 DOUBTS_MAX = 100_000  # users remembered after a store did not answer: more marks than a node takes in that time
@@ -177,6 +178,7 @@ PUSH_RETRY_S_MAX = 600.0  # the longest of these waits; a provider may ask for m
 PUSH_AGE_S = 86_400  # a job that found no way for this long is a dead letter
 PUSH_TTL_S = 28 * 86_400  # how long a provider keeps a notice for a device that is off: the most that all three take
 PUSH_NOTES_MAX = 50_000  # acknowledgements and badges of a node that wait to be written; more are forgotten
+ACKS_FIELDS_MAX = 20_000  # of one user, devices times conversations; beyond it all of them are forgotten
 ACKS_TTL_S = 86_400  # what a device has acknowledged or was told of; forgotten, it may be told once more
 ACKS_WRITE_S = 0.5  # acknowledgements of devices are written this much later, many at a time; far below the grace time
 

@@ -161,8 +161,10 @@ async def _leave(core: Core, gateway: GatewayServer, admin: Admin) -> None:
     try:
         async with asyncio.timeout(DRAIN_S):
             await gateway.drain()
-            await core.sends.drain()
-            await core.receipts.flush()
+            try:
+                await core.sends.drain()
+            finally:
+                await core.receipts.flush()
     except (TimeoutError, StoreError) as error:
         log.warning("left without finishing everything: %s", error or "out of time")
     finally:

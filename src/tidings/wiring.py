@@ -273,7 +273,7 @@ class Core:
         return Sends(
             access=self.access,
             holds=holds,
-            admitting=Admitting(self.limiter, holds, self.keyspace, self.keys, self.clock),
+            admitting=Admitting(self.limiter, holds, self.keyspace, self.scripts, self.clock),
             numbering=numbering,
             storing=Storing(self.tables, numbering, self.clock),
             indexing=self.indexing,

@@ -109,6 +109,7 @@ class Log:
         self.held: list[Draft] | None = None  # a list: drafts wait here until the test answers them
         self.error: Exception | None = None
         self.calls: list[Any] = []
+        self.is_full = False
         self.gate: asyncio.Event | None = None  # pages wait for it
 
     # Sends
@@ -167,6 +168,9 @@ class Log:
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
         self.calls.append(("abandon", conversation_id, message_id))
+
+    def is_overfull(self, origin: str) -> bool:
+        return self.is_full
 
     def forget(self, origin: str) -> None:
         self.calls.append(("forget", origin))

@@ -143,6 +143,13 @@ async def test_a_ping_without_an_id_is_not_answered(gateway: Gateway) -> None:
     assert (await wire.ask("ping"))["id"] is not None
 
 
+async def test_a_connection_whose_refused_sends_cannot_be_kept_in_order_is_closed_4013(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.log.is_full = True
+    wire.say(id=9, type="message.send", conversation_id="c1", message_id="m1", text="hi")
+    assert await wire.closed() == 4013 and gateway.log.submitted == []
+
+
 async def test_bad_frames_far_apart_are_forgiven(gateway: Gateway) -> None:
     wire = await gateway.wire()
     for _ in range(BAD_FRAMES_MAX * 2):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.messaging.faulty import Device, Do, FaultyNode
-from tidings.model import Entry, Event, ReadSynced, Receipt
+from tidings.model import Entry, Event, ReadSynced, Receipt, digest_of
 from tidings.stores.ports import Group
 
 
@@ -64,7 +64,7 @@ async def write(node: FaultyNode, conversation_id: str, first: int, count: int, 
             sender_id="alice",
             text=f"text {seq_no}",
             timestamp=now_ms,
-            digest=b"",
+            digest=digest_of(f"text {seq_no}"),
         )
         for seq_no in range(first, first + count)
     )

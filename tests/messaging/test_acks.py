@@ -42,6 +42,14 @@ async def test_a_flush_with_nothing_to_write_asks_nothing(office: PostOffice) ->
     assert office.acks.set_calls("bob", {}) == []
 
 
+async def test_a_user_with_far_too_many_is_forgotten(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ACKS_FIELDS_MAX", 10)
+    for user_id, count in (("bob", 11), ("carol", 10)):
+        office.acks.note(user_id, "phone", {f"c{n}": 1 for n in range(count)})
+    await office.acks.flush()
+    assert [await office.command("HLEN", office.core.keys.acks(name)) for name in ("bob", "carol")] == [0, 10]
+
+
 async def test_what_waits_to_be_written_is_bounded(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PUSH_NOTES_MAX", 2)
     for user_id in ("a", "b", "c", "a"):

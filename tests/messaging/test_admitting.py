@@ -171,9 +171,20 @@ async def test_a_number_that_went_to_a_send_over_the_budget_is_closed_and_the_se
     for i in range(5):
         await b.send("alice", direct, f"m{i}")
     assert await a.code("alice", direct, "late") == "rate_limited"  # this node expected nothing of the kind
-    assert a.keyspace.runs[-1][0] == "limiter_admit" and "conversation_number" in a.keyspace.said
+    asked, forgotten = a.keyspace.runs[-2:]
+    assert asked[0] == "limiter_admit" and "conversation_number" in asked and forgotten == ["sent_forget"]
     assert [entry.kind for entry in await a.log(direct)] == ["message"] * 5 + ["void"]
     key = a.core.keys.rate("alice", "send")
     await a.keyspace.one(plain(key, "DEL", key))
     a.clock.elapsed_s += 61
     assert (await a.send("alice", direct, "late")).entry.seq_no == 7
+
+
+async def test_a_send_that_was_refused_after_it_was_numbered_does_not_pass_free(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    for i in range(5):
+        await b.send("alice", direct, f"m{i}")
+    assert await a.code("alice", direct, "late") == "rate_limited"
+    assert "conversation_number" in a.keyspace.said
+    assert await b.code("alice", direct, "late") == "rate_limited"

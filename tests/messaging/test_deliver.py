@@ -375,6 +375,18 @@ async def test_a_stream_from_before_anybody_was_here_does_not_replay_the_past(
     await came(bob, 7, 8)
 
 
+async def test_a_resend_of_an_old_message_does_not_replay_the_past(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    entries = await write(a, group, 1, 20, age_ms=3_600_000)
+    bob, carol = await connect(a, "bob"), await connect(b, "carol")
+    sent = await a.core.sends.send("alice", group, "log-5", entries[4].text or "")
+    assert sent.is_duplicate and sent.entry.seq_no == 5
+    await a.send("alice", group, "new")
+    await eventually(lambda: bob.seqs()[-1:] == carol.seqs()[-1:] != [])
+    assert min(bob.seqs() + carol.seqs()) > 20
+
+
 # --- after trouble --------------------------------------------------------------------------------
 
 

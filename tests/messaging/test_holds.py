@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidings.bounds import HOLD_MESSAGES_MAX
+from tidings.bounds import HOLD_CONVERSATIONS_MAX, HOLD_MESSAGES_MAX
 from tidings.messaging import holds
 
 
@@ -25,6 +25,14 @@ def held_after_refusing(*message_ids: str) -> Holds:
     held = Holds()
     held.refuse("socket", "c", places(*message_ids))
     return held
+
+
+def test_a_connection_with_refused_sends_in_too_many_conversations_is_overfull() -> None:
+    held = Holds()
+    for n in range(HOLD_CONVERSATIONS_MAX + 1):
+        assert not held.is_overfull("socket")
+        held.refuse("socket", f"c{n}", {"m1": 1})
+    assert held.is_overfull("socket") and not held.is_overfull("other")
 
 
 def test_nothing_is_held_before_something_was_refused() -> None:

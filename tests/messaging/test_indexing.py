@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,23 @@ async def test_a_message_that_another_node_deleted_before_it_was_indexed_is_not_
     gate.opened.set()
     assert code_of(await sent) == "stored"
     assert await a.unread("bob") == 0 and await a.wrong() == []
+
+
+async def test_a_resend_far_below_does_not_read_the_log_between(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(30):
+        await a.send("alice", group, f"m{i}")
+    await a.core.sends.delete("alice", group, 20)
+    pages, page = [], a.core.indexing._tables.page
+
+    async def counted(*args: Any, **options: Any) -> list[Entry]:
+        pages.append(options["limit"])
+        return await page(*args, **options)
+
+    monkeypatch.setattr(a.core.indexing._tables, "page", counted)
+    await asyncio.gather(a.submit("alice", group, "m0"), a.submit("alice", group, "new"))
+    assert set(pages) == {1}
 
 
 async def test_a_message_that_was_counted_after_its_delete_is_taken_out_by_a_resend(a: FaultyNode, direct: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import PAGE_MAX
 from tidings.errors import NotFound, Unavailable
 from tidings.messaging import receipts as module
+from tidings.model import Entry
 
 
 @pytest.fixture
@@ -212,13 +214,34 @@ async def test_receipts_that_the_stores_refuse_are_written_later(a: FaultyNode, 
     assert page.delivered_all_seq == 2
 
 
-async def test_a_raise_without_an_answer_does_not_lose_the_mark(a: FaultyNode, direct: str) -> None:
+async def test_a_raise_without_an_answer_loses_neither_the_mark_nor_the_word(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
     await says(a, direct, "alice", 3)
     await a.core.history.page("alice", direct)
     a.keyspace.fail("another script", answer_lost)
     a.core.receipts.delivered("bob", {direct: 3}, "socket")
     await eventually(lambda: not a.core.receipts._waiting and not a.core.receipts._turn.locked())
     assert (await a.core.history.page("alice", direct)).delivered_all_seq == 3
+    assert ticks(alice) == [("bob", 3, 0)] and not a.core.receipts._untold
+
+
+async def test_a_log_that_cannot_be_read_delays_the_word(
+    a: FaultyNode, alice: Device, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.history.page("alice", direct)
+    page, failures = a.core.receipts._messages.page, [Unavailable("for a moment")]
+
+    async def fails_once(*args: Any, **options: Any) -> list[Entry]:
+        if failures:
+            raise failures.pop()
+        return await page(*args, **options)
+
+    monkeypatch.setattr(a.core.receipts._messages, "page", fails_once)
+    a.core.receipts.delivered("bob", {direct: 3}, "socket")
+    await eventually(lambda: ticks(alice) == [("bob", 3, 0)])
+    assert not failures
 
 
 async def test_what_waits_for_a_store_is_bounded(

@@ -171,6 +171,29 @@ async def test_abandoning_what_was_refused_ends_the_hold(a: FaultyNode, direct: 
     assert await a.code("alice", direct, "m3", origin="socket") == "stored"
 
 
+async def test_what_is_abandoned_under_way_is_not_put_into_a_hold(a: FaultyNode, direct: str) -> None:
+    late = Late()
+    a.tables.faults.append(late)
+    first = a.submit("alice", direct, "m1", origin="socket")
+    await late.reached.wait()
+    a.core.sends.abandon("socket", direct, "m1")
+    late.opened.set()
+    assert code_of(await first) == "unavailable"
+    assert await a.code("alice", direct, "m2", origin="socket") == "stored"
+
+
+async def test_what_is_abandoned_in_the_queue_is_not_sent(a: FaultyNode, direct: str) -> None:
+    late = Late()
+    a.tables.faults.append(late)
+    first = a.submit("alice", direct, "m1", origin="socket")
+    await late.reached.wait()
+    second = a.submit("alice", direct, "m2", origin="socket")
+    a.core.sends.abandon("socket", direct, "m2")
+    late.opened.set()
+    assert [code_of(await answer) for answer in (first, second)] == ["unavailable", "unavailable"]
+    assert [await a.code("alice", direct, id_, origin="socket") for id_ in ("m1", "m3")] == ["stored", "stored"]
+
+
 async def test_a_hold_ends_with_its_connection(a: FaultyNode, direct: str) -> None:
     a.tables.faults.append(down)
     assert await a.code("alice", direct, "m1", origin="socket") == "unavailable"
@@ -218,6 +241,14 @@ async def test_the_same_id_over_two_connections_is_held_on_both(a: FaultyNode, d
     answers = await asyncio.gather(*(a.submit("alice", direct, "m1", origin=name) for name in ("one", "two")))
     assert [code_of(answer) for answer in answers] == ["unavailable"] * 2
     assert [await a.code("alice", direct, "m2", origin=name) for name in ("one", "two")] == ["held"] * 2
+
+
+async def test_what_is_stored_over_one_connection_is_held_on_no_other(a: FaultyNode, direct: str) -> None:
+    a.tables.faults.append(down)
+    for expected in (["unavailable"] * 2, ["stored", "duplicate"]):
+        answers = await asyncio.gather(*(a.submit("alice", direct, "m1", origin=name) for name in ("one", "two")))
+        assert [code_of(answer) for answer in answers] == expected
+    assert [await a.code("alice", direct, f"m-{name}", origin=name) for name in ("one", "two")] == ["stored"] * 2
 
 
 async def test_a_mistake_of_ours_is_answered_internal_and_the_lane_goes_on(a: FaultyNode, direct: str) -> None:

@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.delivering import connect, unheard
+from tests.messaging.delivering import connect, telling, unheard
 from tests.messaging.faulty import FaultyNode, Gate, code_of, down, open_faulty
 from tests.valkey import ValkeyProcess, eventually
 from tidings.bounds import NODE_LEASE_S
 from tidings.config import Settings
-from tidings.errors import Problem
+from tidings.errors import Problem, StoreError
 from tidings.messaging import deliver, tending
 from tidings.routing.bus import Joined
+from tidings.stores.keyspace_remote import KeyspaceMistake
 
 SOON_S = 0.05
 
@@ -45,6 +46,30 @@ async def other(tended: FaultyNode, b: FaultyNode) -> AsyncIterator[FaultyNode]:
 
 async def until_ms(node: FaultyNode, node_id: str) -> int:
     return int(await node.command("ZSCORE", node.core.keys.nodes, node_id) or 0)
+
+
+async def test_a_mistake_ends_neither_the_leases_nor_the_work(tended: FaultyNode) -> None:
+    async def mistake(do: object) -> None:
+        raise KeyspaceMistake("NOPERM")
+
+    for name in ("ZSCORE", "ZRANGEBYSCORE"):
+        tended.keyspace.fail(name, mistake)
+        before = tended.keyspace.said.count(name)
+        await eventually(lambda name=name, before=before: tended.keyspace.said.count(name) > before + 1)  # type: ignore[misc]
+
+
+async def test_a_lease_that_was_gone_is_remembered_until_the_others_know_again(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    async with telling(a, b):
+        await b.core.tending._renew(is_turn=False)
+        await a.command("ZREM", a.core.keys.nodes, "b")  # taken for dead
+        b.keyspace.fail("SPUBLISH", down)
+        with pytest.raises(StoreError):
+            await b.core.tending._renew(is_turn=False)
+        assert b.core.tending._suspect_ms is None
+        await b.core.tending._renew(is_turn=False)
+        assert b.core.tending._suspect_ms is not None, "what passed by is read, once they route to us"
 
 
 async def test_a_node_says_that_it_lives_while_a_repair_takes_long(tended: FaultyNode) -> None:

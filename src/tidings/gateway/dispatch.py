@@ -17,7 +17,7 @@ import structlog
 
 from tidings.bounds import PAGE_MAX
 from tidings.clock import Clock
-from tidings.errors import Internal, Problem, RateLimited, StoreError, StoreUnavailable
+from tidings.errors import Close, Internal, Problem, RateLimited, StoreError, StoreUnavailable
 from tidings.gateway import protocol
 from tidings.gateway.bodies import history_of, inbox_of, read_state_of, sent_of
 from tidings.gateway.frames import encode_error, encode_ok
@@ -65,6 +65,9 @@ class Dispatch:
 
     def send(self, outbound: Outbound, frame: protocol.Send, answer: Answer) -> None:
         """Into the lane at once, in the order of arrival: no task, no await."""
+        if self._cases.sends.is_overfull(outbound.connection_id):
+            outbound.close(Close.TOO_MANY_REQUESTS)
+            return
         self._cases.sends.submit(
             Draft(
                 sender_id=outbound.user_id,

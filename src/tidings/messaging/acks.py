@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidings.bounds import ACKS_TTL_S, PUSH_NOTES_MAX
+from tidings.bounds import ACKS_FIELDS_MAX, ACKS_TTL_S, PUSH_NOTES_MAX
 from tidings.stores.calls import Arg, Call, Keyspace, plain
 from tidings.stores.keys import Keys
 
@@ -40,11 +40,17 @@ class Acks:
             late[field] = max(seq_no, late.get(field, 0))
 
     async def flush(self) -> None:
-        """Write what waits, in one round trip."""
+        """Write what waits, in one round trip. A client may name conversations that there are not: a user with far too
+        many is forgotten."""
         late, self._late = self._late, {}
+        keys = [self._keys.acks(user_id) for user_id in late]
         calls = [call for user_id, fields in late.items() for call in self.set_calls(user_id, fields)]
-        if calls:
-            await self._keyspace.run(calls)
+        if not calls:
+            return
+        sizes = (await self._keyspace.run([*calls, *(plain(key, b"HLEN", key) for key in keys)]))[len(calls) :]
+        full = [key for key, size in zip(keys, sizes, strict=True) if size > ACKS_FIELDS_MAX]
+        if full:
+            await self._keyspace.run([plain(key, b"UNLINK", key) for key in full])
 
     def set_calls(self, user_id: str, fields: Mapping[str, int]) -> list[Call[object]]:
         if not fields:

@@ -1,7 +1,8 @@
 """Stage: admit. Who may send now: the limiter is asked once per sender and batch, holds keep refused sends in order.
 
 Who has plenty of budget left is asked for in the round trip that numbers (`Asking.is_tight` says who has not): should
-the limiter refuse all the same, because of what other nodes admitted, the number is given up like any other.
+the limiter refuse all the same, because of what other nodes admitted, the number is given up like any other, and the
+id forgotten.
 
 A resend is free: before an id is refused it is looked for among those admitted or numbered lately, and an admitted one
 that turns out to be a duplicate gives its slot back. While a user is refused from memory, the look is in memory too, so
@@ -19,8 +20,7 @@ from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.messaging.holds import Holds
 from tidings.messaging.limiter import Admission, Limiter, Question
 from tidings.stores.calls import Call, Keyspace, plain
-from tidings.stores.keys import Keys
-from tidings.stores.scripts import Admitted
+from tidings.stores.scripts import Admitted, Scripts
 
 _CLASS = "send"
 _LATELY_MAX = 50_000  # ids admitted by this node that it remembers, in each of two generations; 4 MB a generation
@@ -65,11 +65,11 @@ class Asking:
 
 
 class Admitting:
-    def __init__(self, limiter: Limiter, holds: Holds, keyspace: Keyspace, keys: Keys, clock: Clock) -> None:
+    def __init__(self, limiter: Limiter, holds: Holds, keyspace: Keyspace, scripts: Scripts, clock: Clock) -> None:
         self._limiter = limiter
         self._holds = holds
         self._keyspace = keyspace
-        self._keys = keys
+        self._scripts = scripts
         self._clock = clock
         self._lately = Lately()
 
@@ -81,7 +81,7 @@ class Admitting:
                 if draft.kind == "member":
                     continue
                 if draft.is_orphan:  # what was refused before it is not known any more, and must not be overtaken
-                    group.refuse(draft, StoreUnavailable("the connection is gone"))
+                    group.refuse(draft, StoreUnavailable("given up, or its connection is gone"))
                     continue
                 if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):
                     group.refuse(draft, Held())
@@ -136,10 +136,13 @@ class Admitting:
         free = await self._noted(asked)
         self._lately.add(free)
         refused_in: set[tuple[str, str]] = set()
+        noted: dict[str, list[tuple[str, int, None]]] = {}
         for drafts, answer in over:
             for group, draft in drafts:
                 if draft.problem is not None or draft in free or draft in self._lately:
                     continue
+                if draft.seq_no and not draft.is_known:
+                    noted.setdefault(draft.conversation_id, []).append((draft.note, draft.seq_no, None))
                 if draft.origin is not None and (draft.origin, draft.conversation_id) in refused_in:
                     group.refuse(draft, Held())
                     continue
@@ -148,6 +151,9 @@ class Admitting:
                 retry_after_ms = -(-answer.retry_after_us // 1000)
                 limit = self._limiter.count_max(_CLASS, draft.sender_id)
                 group.refuse(draft, RateLimited(retry_after_ms=retry_after_ms, limit=limit, class_name=_CLASS))
+        if noted:  # with their numbers, and what is noted passes free
+            forget, now_ms = self._scripts.sent_forget, self._clock.now_ms()
+            await self._keyspace.run([forget(id_, notes, now_ms=now_ms) for id_, notes in noted.items()])
 
     async def _noted(self, drafts: Sequence[Draft]) -> set[Draft]:
         """Those whose ids the keyspace has noted before. What has a number was told so with it."""
@@ -156,7 +162,7 @@ class Admitting:
         if not drafts:
             return known
         generation = self._clock.now_ms() // (SENT_GENERATION_S * 1000)
-        sent = self._keys.sent
+        sent = self._scripts.keys.sent
         names = [(sent(draft.conversation_id, generation - back), draft.note) for draft in drafts for back in (0, 1)]
         found = await self._keyspace.run([plain(key, b"HEXISTS", key, note) for key, note in names])
         return known | {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}

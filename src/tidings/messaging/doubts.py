@@ -48,9 +48,9 @@ class Doubts:
     async def settle(self) -> None:
         """Who is due is COLD from now on: whoever looks next reads the tables. Who cannot be noted now stays."""
         now_s = self._clock.monotonic_s()
-        due = [user_id for user_id, due_s in self._due_s.items() if due_s <= now_s]
+        due = [one for one in self._due_s.items() if one[1] <= now_s]
         for start in range(0, len(due), _TOGETHER):
-            await asyncio.gather(*(self._note(user_id, self._due_s[user_id]) for user_id in due[start:][:_TOGETHER]))
+            await asyncio.gather(*(self._note(*one) for one in due[start:][:_TOGETHER]))
 
     async def _note(self, user_id: str, due_s: float) -> None:
         try:

@@ -42,7 +42,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     digest: bytes = b""
     # filled in on the way
     arrived_s: float = 0.0
-    is_orphan: bool = False  # its connection is gone: nothing can be held behind it any more
+    is_orphan: bool = False  # its connection is gone, or gave it up: nothing is held behind it any more
     place: int = 0  # among all drafts of the node, in the order they came
     seq_no: int = 0
     sent_ms: int = 0
@@ -90,14 +90,23 @@ class Lane:
         self.under_way: list[Draft] = []
         self.task: asyncio.Task[None] | None = None
 
+    def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
+        """Given up by its sender: if it is refused, nothing waits behind it."""
+        for draft in (*self.waiting, *self._all_under_way()):
+            if (draft.origin, draft.conversation_id, draft.message_id) == (origin, conversation_id, message_id):
+                draft.is_orphan = True
+
     def forget(self, origin: str) -> list[Draft]:
         """The connection is gone, and its holds with it: what it had queued is taken out."""
         queued = [draft for draft in self.waiting if draft.origin == origin]
         for draft in queued:
             self.waiting.remove(draft)
-        for draft in [one for first in self.under_way for one in (first, *(first.followers or ()))]:
+        for draft in self._all_under_way():
             draft.is_orphan |= draft.origin == origin
         return queued
+
+    def _all_under_way(self) -> list[Draft]:
+        return [one for first in self.under_way for one in (first, *(first.followers or ()))]
 
 
 class BatchGroup:
@@ -178,6 +187,17 @@ class BatchGroup:
         """What this batch put into the log, or found there, in order."""
         entries = [draft.entry for draft in self.done if draft.entry is not None]
         return sorted(entries, key=lambda entry: entry.seq_no)
+
+    def origins(self) -> dict[int, str | None]:
+        """seq_no -> the connection that sent it, and needs no event."""
+        return {draft.entry.seq_no: draft.origin for draft in self.done if draft.entry is not None}
+
+    def news(self, entries: list[Entry], since_ms: int) -> list[Entry]:
+        """Without what was stored before, long ago: it was routed then. Whoever lacks it reads it from the log; a
+        stream that began there would tell everybody everything since."""
+        again = [draft.entry for draft in self.done if draft.is_duplicate and draft.entry is not None]
+        old = {entry.seq_no for entry in again if entry.sent_ms < since_ms or entry.s3_ref is not None}
+        return [entry for entry in entries if entry.seq_no not in old] if old else entries
 
     def _leave(self, draft: Draft) -> None:
         self.give_up(draft)

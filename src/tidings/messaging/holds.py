@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import itemgetter
 
-from tidings.bounds import HOLD_MESSAGES_MAX
+from tidings.bounds import HOLD_CONVERSATIONS_MAX, HOLD_MESSAGES_MAX
 
 
 class Holds:
@@ -52,7 +52,11 @@ class Holds:
         if min(places.values()) < last or len(places) > 1:  # else it came last, as a rule
             conversations[conversation_id] = dict(sorted(hold.items(), key=itemgetter(1)))
 
-    def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
+    def is_overfull(self, origin: str) -> bool:
+        """Nothing bounds the conversations that a client names, and what is refused in one more would be forgotten."""
+        return bool(self._held) and len(self._held.get(origin, ())) > HOLD_CONVERSATIONS_MAX
+
+    def abandon(self, origin: str | None, conversation_id: str, message_id: str) -> None:
         hold = self._of(origin, conversation_id)
         if hold is not None:
             hold.pop(message_id, None)

@@ -108,10 +108,15 @@ class Indexing:
 
     async def _take_out_deleted(self, roster: Roster, entries: Sequence[Entry]) -> None:
         """Another node deleted something while the batch was on its way: its own index may have come before ours."""
-        first, last = entries[0].seq_no, entries[-1].seq_no
-        rows = await self._tables.page(
-            roster.head.conversation_id, after=first - 1, before=last + 1, limit=last - first + 1, newest_first=False
-        )
+        rows: list[Entry] = []
+        for first, last in _runs([entry.seq_no for entry in entries]):  # a resend may stand far below the others
+            rows += await self._tables.page(
+                roster.head.conversation_id,
+                after=first - 1,
+                before=last + 1,
+                limit=last - first + 1,
+                newest_first=False,
+            )
         indexed = {entry.seq_no for entry in entries if not entry.is_deleted}
         gone = [row.seq_no for row in rows if row.is_deleted and row.seq_no in indexed]
         if gone:
@@ -172,6 +177,17 @@ def _last_messages(works: Sequence[tuple[Roster, Sequence[Entry]]]) -> Iterator[
         last_ms = max((entry.sent_ms for entry in entries if entry.kind == "message"), default=0)
         if last_ms:
             yield roster.head.conversation_id, last_ms
+
+
+def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as stretches without a gap."""
+    runs: list[tuple[int, int]] = []
+    for seq_no in seqs:
+        if runs and seq_no <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], seq_no)
+        else:
+            runs.append((seq_no, seq_no))
+    return runs
 
 
 def _flat(entries: Sequence[Entry], but: str | None) -> tuple[Arg, ...]:

@@ -49,6 +49,7 @@ class Receipts:
         self._router = router
         self._on_delivered = on_delivered
         self._waiting: Waiting = {}
+        self._untold: set[tuple[str, str]] = set()  # of these: raised perhaps, and nobody was told
         self._writing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
@@ -73,7 +74,9 @@ class Receipts:
                 except StoreError:
                     for key, marks in some.items():
                         self._keep(key, *marks)
+                    self._untold |= some.keys() & self._waiting.keys()
                     raise
+                self._untold -= some.keys()
 
     def look(self, roster: Roster, *, but: str) -> Call[tuple[int, int] | None]:
         """`lowest` as a call to be run beside others. None: COLD, ask `lowest`."""
@@ -148,7 +151,14 @@ class Receipts:
         self._on_delivered(raises)
         for conversation_id, user_id, delivered, _ in raises:
             await self._unread.delivered(user_id, conversation_id, delivered)
-        await self._tell(raises, await self._ticks.raise_all(raises, rosters))
+        moved = await self._ticks.raise_all(raises, rosters)
+        await self._tell(
+            raises,
+            [
+                now._replace(before=None) if one[:2] in self._untold else now
+                for one, now in zip(raises, moved, strict=True)
+            ],
+        )
 
     async def _rosters(self, conversation_ids: set[str]) -> dict[str, Roster]:
         """Those that exist, with their members as of now."""

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from tidings.bounds import LANE_QUEUE_MAX, LANES
+from tidings.bounds import LANE_QUEUE_MAX, LANES, SEAM_S, STREAM_IDLE_S
 from tidings.clock import Clock
 from tidings.errors import Forbidden, IdConflict, Internal, NotFound, Problem, StoreError, StoreUnavailable
 from tidings.messaging.access import Access, Roster, check
@@ -83,7 +83,7 @@ class Sends:
     def submit(self, draft: Draft) -> None:
         """Queue a draft in its lane. Never blocks; the draft's reply is called once."""
         draft.place = draft.place or next(self._places)
-        lane = self._lanes[zlib.crc32(draft.conversation_id.encode()) % LANES]
+        lane = self._lane_of(draft.conversation_id)
         if self._is_draining or len(lane.waiting) >= LANE_QUEUE_MAX:
             why = "the node is draining" if self._is_draining else "too much is waiting"
             self._refuse([draft], StoreUnavailable(why))
@@ -129,7 +129,13 @@ class Sends:
         )
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
+        """Given up by its sender: what waits goes, what is under way is not put into a hold."""
+        self._lane_of(conversation_id).abandon(origin, conversation_id, message_id)
         self._holds.abandon(origin, conversation_id, message_id)
+
+    def is_overfull(self, origin: str) -> bool:
+        """So much of this connection was refused that no more of it can be kept in order."""
+        return self._holds.is_overfull(origin)
 
     def forget(self, origin: str) -> None:
         """The connection is gone. What it had queued is not sent: its client sends all of that again over the next one,
@@ -155,10 +161,13 @@ class Sends:
         await self._rows.flush()
         await self._repair.clear_finished()
 
+    def _lane_of(self, conversation_id: str) -> Lane:
+        return self._lanes[zlib.crc32(conversation_id.encode()) % LANES]
+
     def _refuse(self, drafts: Sequence[Draft], problem: Problem) -> None:
         """Before anything was done. What the same device sends later must not overtake it."""
         for draft in drafts:
-            if draft.kind == "message":
+            if draft.kind == "message" and not draft.is_orphan:
                 self._holds.join(draft.origin, draft.conversation_id, draft.message_id, draft.place)
             draft.reply(problem)
 
@@ -216,11 +225,11 @@ class Sends:
         for group in groups:
             self._acknowledge(group)
         watch.lap("acknowledge")
+        since_ms = self._clock.now_ms() - int((STREAM_IDLE_S + SEAM_S) * 1000)
         for (roster, entries), counts, group in zip(works, indexed, done, strict=True):
-            # A duplicate whose text is archived was routed long ago; whoever lacks it reads it from the log.
-            if fresh := [entry for entry in entries if entry.s3_ref is None]:
-                self._note_row(roster, fresh, counts)
-                await self._deliver.route(roster, fresh, counts, _origins(group))
+            if news := group.news(entries, since_ms):
+                self._note_row(roster, news, counts)
+                await self._deliver.route(roster, news, counts, group.origins())
         if done:
             watch.lap("route")
         self._repair.finished(live)
@@ -295,6 +304,8 @@ class Sends:
             self._hold_refused(group)
         stored = 0
         for draft in group.done:
+            for one in draft.followers or ():  # stored, so none of their own connections' holds waits for it any more
+                self._holds.abandon(one.origin, group.conversation_id, one.message_id)
             self._reply(draft)
             if not draft.is_duplicate and draft.kind == "message":
                 stored += 1
@@ -387,7 +398,3 @@ class Sends:
 def _roster_of(group: BatchGroup) -> Roster:
     assert group.roster is not None  # else all of it was refused
     return group.roster
-
-
-def _origins(group: BatchGroup) -> dict[int, str | None]:
-    return {draft.entry.seq_no: draft.origin for draft in group.done if draft.entry is not None}

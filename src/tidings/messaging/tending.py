@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import islice
 
 from tidings.bounds import (
@@ -68,6 +68,7 @@ class Tending:
         self._missed: dict[str, int] = {}  # user -> entries since then may have passed by
         self._suspect_ms: int | None = None  # the same for the streams of this node
         self._renewed_s = clock.monotonic_s()
+        self._was_gone = False  # our lease was, and not everything that follows from it is done
         self._well_ms = clock.now_ms()  # the last moment when the others knew us and the subscription stood
         self._tasks: list[asyncio.Task[None]] = []
         self.on_leave: Callable[[], None] = lambda: None  # an operator wants the node to go
@@ -126,17 +127,20 @@ class Tending:
                 rounds += 1
             except (StoreError, Problem) as error:
                 log.info("leases wait for the keyspace: %s", error)
+            except Exception:
+                log.exception("renewing leases failed")
             await asyncio.sleep(NODE_RENEW_S)
 
     async def _renew(self, *, is_turn: bool) -> None:
         self._drop_if_stopped()
-        was_gone = await self._registry.renew_node()
+        self._was_gone |= await self._registry.renew_node()
         self._renewed_s = self._clock.monotonic_s()
-        if was_gone:
+        if self._was_gone:
             await self._registry.tell_others()
             self._resubscribed()
-        if was_gone or is_turn:
+        if self._was_gone or is_turn:
             await self._registry.renew(self._lease_lost)
+        self._was_gone = False
         if self._bus.is_up:
             self._well_ms = self._clock.now_ms()
 
@@ -167,16 +171,29 @@ class Tending:
     # --- what there is to do ------------------------------------------------------------------------
 
     async def _work(self) -> None:
+        """What cannot be done now does not keep the rest from being done."""
+        steps = (
+            self._read_missed,
+            self._repair.finish_dead,
+            self._repair.finish_own,
+            self._doubts.settle,
+            self._rest,
+        )
         while True:
-            try:
-                await self._read_missed()
-                await self._repair.finish_dead()
-                await self._repair.finish_own()
-                await self._doubts.settle()
-                await self._rest()
-            except (StoreError, Problem) as error:
-                log.info("tending waits for the stores: %s", error)
+            done = [await self._is_done(step) for step in steps]
+            if not all(done):
                 await asyncio.sleep(NODE_RENEW_S)
+
+    async def _is_done(self, step: Callable[[], Awaitable[object]]) -> bool:
+        try:
+            await step()
+        except (StoreError, Problem) as error:
+            log.info("tending waits for the stores: %s", error)
+        except Exception:
+            log.exception("tending failed")
+        else:
+            return True
+        return False
 
     async def _rest(self) -> None:
         for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
