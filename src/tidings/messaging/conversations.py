@@ -106,7 +106,7 @@ class Directory:
         if not is_new:
             await self._keyspace.run(note)
             return await self.view(user_id, head.conversation_id), False
-        await self._show(shown, note, but=user_id)
+        await self._show(shown, note)
         return View(head, tuple(people)), True
 
     async def view(self, user_id: str, conversation_id: str) -> View:
@@ -285,8 +285,8 @@ class Directory:
         await self._keyspace.run([put(user_id, token, hold_ms=HOLD_MS) for user_id in users])
         return [put(user_id, token, hold_ms=0) for user_id in users]
 
-    async def _show(self, rows: Sequence[Row], note: Sequence[Call[Any]], *, but: str) -> None:
-        """Enter the inboxes, and tell who is connected."""
+    async def _show(self, rows: Sequence[Row], note: Sequence[Call[Any]]) -> None:
+        """Enter the inboxes, and tell who is connected: also whoever made it, who may have other devices."""
         join = self._scripts.inbox_join
         joins = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
         try:
@@ -295,8 +295,7 @@ class Directory:
         except StoreError:
             return  # the rows are committed, and the note stays
         for row in rows:
-            if row.user_id != but:
-                await self._tell(row.user_id, row.conversation_id, ConversationAdded)
+            await self._tell(row.user_id, row.conversation_id, ConversationAdded)
 
     async def _tell(
         self, user_id: str, conversation_id: str, event: type[ConversationAdded] | type[ConversationUpdated]
