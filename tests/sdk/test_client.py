@@ -3,12 +3,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import tidings
+from tests.sdk.scripted import ScriptedServer
 from tests.valkey import eventually, free_port
 from tidings import Client
+from tidings.errors import BadRequest
 from tidings.sdk import Stopped
 from tidings.sdk import client as module
 from tidings.sdk.events import Connected, Interrupted, MessageNew, Presence, ReadSynced, Typing
@@ -98,6 +101,40 @@ async def test_a_page_is_found_by_its_place(server: TestServer) -> None:
     assert [message.seq for message in page.messages] == [4, 3]
     assert [m.seq for m in (await alice.page(conversation_id, around_seq=3, limit=2)).messages] == [3, 2]
     assert [message.seq async for message in alice.history(conversation_id)] == [6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("bad", ["c1/../../inbox", "a b", "a\n", "é", "\ud800", "", "x" * 129])
+async def test_what_is_not_an_id_is_refused_before_anything_is_sent(bad: str, scripted: ScriptedServer) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    for ask in (
+        lambda: client.send(bad, "t"),
+        lambda: client.send("c1", "t", message_id=bad or "m.1"),
+        lambda: client.watch("c1", bad),
+        lambda: client.mark_read(bad, 1),
+        lambda: client.mark_read(bad, seqs=[1]),
+        lambda: client.mark_unread(bad, 1),
+        lambda: client.page(bad),
+        lambda: anext(client.history(bad)),
+        lambda: client.conversation(bad),
+    ):
+        with pytest.raises(BadRequest):
+            await ask()
+    with pytest.raises(BadRequest):
+        client.typing(bad)
+    assert not client.abandon(bad, bad)
+    client.typing("c1")
+    await peer.heard("typing")
+    await client.close()
+
+
+@pytest.mark.parametrize("given", [{"device": "a b"}, {"resume": {"a/b": 1}}, {"resume": {"c1": -1}}, {"since": -1}])
+async def test_what_no_connect_may_say_is_refused_at_once(given: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        Client("http://127.0.0.1:1", "t", **given)
 
 
 async def test_a_bad_token_is_said_at_once(server: TestServer) -> None:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.sdk.scripted import Frame, ScriptedServer, message_new
 from tests.valkey import eventually
+from tidings.errors import BadRequest
 from tidings.sdk import Client
 from tidings.sdk.events import Receipt
 from tidings.testing import TestServer
@@ -49,6 +52,22 @@ async def test_reads_that_wait_are_folded_into_one(scripted: ScriptedServer) -> 
         peer.say(**state(asked, asked["up_to_seq"]))
     assert len(seen) <= 2
     assert max(state.read_seq for state in await asyncio.gather(*reads)) == 5
+    await client.close()
+
+
+async def test_a_mark_that_is_refused_does_not_spoil_the_next(scripted: ScriptedServer) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    with pytest.raises(BadRequest):
+        await client.mark_read("c1", 2**60)
+    read = asyncio.create_task(client.mark_read("c1", 2))
+    asked = await peer.heard("message.read")
+    assert asked["up_to_seq"] == 2
+    peer.say(**state(asked, 2))
+    assert (await read).read_seq == 2
     await client.close()
 
 

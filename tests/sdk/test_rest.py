@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.valkey import free_port
+from tidings import Server
 from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound, StoreUnavailable, Unauthorized
 from tidings.sdk.refusals import Disconnected
@@ -70,7 +71,7 @@ async def test_a_temporary_refusal_is_repeated_only_where_that_is_safe() -> None
         assert await rest.get("/v1/unread", Totals) == Totals(1, 1)
     async with rest_of(Answers((503, error("unavailable")))) as rest:
         with pytest.raises(StoreUnavailable):
-            await rest.send("POST", "/v1/conversations", Totals, {})
+            await rest.send("POST", "/v1/conversations", Totals)
 
 
 async def test_a_final_refusal_is_raised_at_once() -> None:
@@ -95,6 +96,16 @@ async def test_an_answer_of_a_proxy_in_between_is_told_apart() -> None:
             await rest.get("/v1/unread", Totals)
     async with rest_of(Answers((502, b"<html>"), (200, TOTALS))) as rest:
         assert await rest.get("/v1/unread", Totals) == Totals(1, 1)
+    for body in (b"<html>", b'{"conversations":[]}'):
+        async with rest_of(Answers((200, body))) as rest:
+            with pytest.raises(BadRequest, match="HTTP 200 from something that is not a node"):
+                await rest.get("/v1/unread", Totals)
+
+
+async def test_an_address_that_is_none_is_a_problem() -> None:
+    async with Server("http://127.0.0.1:port", "k") as backend:
+        with pytest.raises(BadRequest, match="port"):
+            await backend.user("alice")
 
 
 async def test_nobody_there_is_disconnected() -> None:
@@ -103,5 +114,5 @@ async def test_nobody_there_is_disconnected() -> None:
 
     rest = Rest(Pool(f"http://127.0.0.1:{free_port()}"), headers, Clock())
     with pytest.raises(Disconnected, match="POST /v1/conversations"):
-        await rest.send("POST", "/v1/conversations", Totals, {})
+        await rest.send("POST", "/v1/conversations", Totals)
     await rest.close()

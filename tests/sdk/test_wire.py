@@ -6,8 +6,8 @@ import pytest
 
 from tests.sdk.scripted import message_new
 from tidings.bounds import FRAME_BYTES_MAX
-from tidings.errors import NotFound, TooLarge
-from tidings.gateway.protocol import Ping, Send
+from tidings.errors import BadRequest, NotFound, TooLarge
+from tidings.gateway.protocol import Frame, Ping, Read, Send, Watch
 from tidings.sdk import wire
 from tidings.sdk.events import Draining, MessageNew
 from tidings.sdk.values import Sent
@@ -36,6 +36,21 @@ def test_a_frame_that_would_close_the_socket_is_refused_before_it_is_sent() -> N
     text = "\x01" * (FRAME_BYTES_MAX // 6)  # six bytes each on the wire
     with pytest.raises(TooLarge):
         wire.encode(Send(conversation_id="c1", message_id="m1", text=text))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Send(conversation_id="c1/..", message_id="m1", text="t"),
+        Send(conversation_id="c1", message_id="m.1", text="t"),
+        Send(conversation_id="c1", message_id="m1", text="\ud800"),
+        Read(conversation_id="c1"),
+        Watch(conversation_ids=["a b"]),
+    ],
+)
+def test_a_frame_that_the_server_would_refuse_is_refused_before_it_is_sent(frame: Frame) -> None:
+    with pytest.raises(BadRequest):
+        wire.check(frame)
 
 
 def test_an_event_is_decoded_and_one_of_a_newer_server_is_left_alone() -> None:

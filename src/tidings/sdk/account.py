@@ -1,19 +1,36 @@
 """What one user can do over REST: conversations, members, messages, marks.
 
 `Client` is an Account that is connected too. A team's backend gets one for any user from `Server.account`. Every
-method is one request; names are the protocol's.
+method is one request; names are the protocol's. What is not of the documented form is refused before it is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from tidings.bounds import PAGE_DEFAULT, PAGE_MAX
 from tidings.clock import Clock
-from tidings.gateway.bodies import NewConversation, NewMembers, NewMessage, ReadMark, RolePatch, UnreadMark
-from tidings.gateway.protocol import INTEGER_MAX
+from tidings.gateway.bodies import (
+    ConversationPatch,
+    FlagsBody,
+    HistoryQuery,
+    InboxQuery,
+    MessageDelete,
+    MessagePatch,
+    NewConversation,
+    NewMembers,
+    NewMessage,
+    ProfilePut,
+    ReadMark,
+    RolePatch,
+    UnreadMark,
+)
+from tidings.gateway.protocol import INTEGER_MAX, Anchor, check_one_place
 from tidings.model import ConversationKind, HistoryRule, Role
+from tidings.sdk.forms import checked_id, path_of, query_of
 from tidings.sdk.rest import Rest
 from tidings.sdk.values import (
     Conversation,
@@ -53,7 +70,7 @@ class Account:
         """A direct pair has one conversation, however often it is created; a group or channel is new each time."""
         body = NewConversation(kind, list(members), name, avatar_url, history)
         is_repeatable = kind == "direct"
-        return await self._rest.send("POST", "/v1/conversations", Conversation, body, is_repeatable=is_repeatable)
+        return await self._rest.send("POST", path_of("conversations"), Conversation, body, is_repeatable=is_repeatable)
 
     async def direct(self, user_id: str) -> str:
         """The id of the conversation with this user."""
@@ -63,22 +80,22 @@ class Account:
         return await self._rest.get(_one(conversation_id), Conversation)
 
     async def rename(self, conversation_id: str, name: str | None) -> Conversation:
-        return await self._repeat("PATCH", _one(conversation_id), Conversation, {"name": name})
+        return await self._repeat("PATCH", _one(conversation_id), Conversation, ConversationPatch(name))
 
     async def delete_conversation(self, conversation_id: str) -> None:
         """For everyone; by its owner."""
         await self._rest.send("DELETE", _one(conversation_id), object)
 
     async def add(self, conversation_id: str, user_ids: Sequence[str]) -> Conversation:
-        path = _one(conversation_id) + "/members"
-        return await self._repeat("POST", path, Conversation, NewMembers(list(user_ids)))
+        return await self._repeat("POST", _one(conversation_id, "members"), Conversation, NewMembers(list(user_ids)))
 
     async def remove(self, conversation_id: str, user_id: str) -> None:
         """Oneself: leave."""
-        await self._rest.send("DELETE", f"{_one(conversation_id)}/members/{user_id}", object)
+        await self._rest.send("DELETE", _one(conversation_id, "members", user_id), object)
 
     async def set_role(self, conversation_id: str, user_id: str, role: Role) -> Conversation:
-        return await self._repeat("PATCH", f"{_one(conversation_id)}/members/{user_id}", Conversation, RolePatch(role))
+        path = _one(conversation_id, "members", user_id)
+        return await self._repeat("PATCH", path, Conversation, RolePatch(role))
 
     # --- messages ---
 
@@ -87,19 +104,19 @@ class Account:
     ) -> Sent:
         """Returns when it is stored. To try again after an error, pass the same message_id: it is stored once."""
         body = NewMessage(message_id or self._clock.random_id(), text, ts)
-        return await self._repeat("POST", f"{_one(conversation_id)}/messages", Sent, body)
+        return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
 
     async def edit(self, conversation_id: str, seq: int, text: str) -> Sent:
-        body = {"text": text, "message_id": self._clock.random_id()}
-        return await self._repeat("PATCH", f"{_one(conversation_id)}/messages/{seq}", Sent, body)
+        body = MessagePatch(text, self._clock.random_id())
+        return await self._repeat("PATCH", _one(conversation_id, "messages", seq), Sent, body)
 
     async def delete(self, conversation_id: str, seq: int) -> Sent:
-        body = {"message_id": self._clock.random_id()}
-        return await self._repeat("DELETE", f"{_one(conversation_id)}/messages/{seq}", Sent, body)
+        body = MessageDelete(self._clock.random_id())
+        return await self._repeat("DELETE", _one(conversation_id, "messages", seq), Sent, body)
 
     async def receipts(self, conversation_id: str, seq: int) -> Receipts:
         """Who has read it, who has it, who has not."""
-        return await self._rest.get(f"{_one(conversation_id)}/messages/{seq}/receipts", Receipts)
+        return await self._rest.get(_one(conversation_id, "messages", seq, "receipts"), Receipts)
 
     async def page(
         self,
@@ -112,15 +129,10 @@ class Account:
         limit: int = PAGE_DEFAULT,
     ) -> HistoryPage:
         """One page of the log, newest first; without a place it is the newest one."""
-        return await self._rest.get(
-            f"{_one(conversation_id)}/messages",
-            HistoryPage,
-            before_seq=before_seq,
-            after_seq=after_seq,
-            around_seq=around_seq,
-            anchor="first_unread" if is_first_unread else None,
-            limit=limit,
-        )
+        anchor: Anchor | None = "first_unread" if is_first_unread else None
+        check_one_place(before_seq, after_seq, around_seq, anchor)
+        query = query_of(HistoryQuery(before_seq, after_seq, around_seq, anchor, limit))
+        return await self._rest.get(_one(conversation_id, "messages"), HistoryPage, **query)
 
     async def history(self, conversation_id: str, *, before_seq: int | None = None) -> AsyncIterator[Message]:
         """Every entry from there back to the first, newest first; pages are fetched as they are needed."""
@@ -135,7 +147,7 @@ class Account:
     # --- the inbox ---
 
     async def inbox(self, *, limit: int = PAGE_DEFAULT, cursor: str | None = None) -> InboxPage:
-        return await self._rest.get("/v1/inbox", InboxPage, limit=limit, cursor=cursor)
+        return await self._rest.get(path_of("inbox"), InboxPage, **query_of(InboxQuery(limit, cursor)))
 
     async def conversations(self) -> AsyncIterator[InboxRow]:
         """The whole inbox, latest first."""
@@ -156,46 +168,45 @@ class Account:
         pinned: bool | None = None,
         archived: bool | None = None,
     ) -> InboxRow:
-        flags = {"muted": muted, "pinned": pinned, "archived": archived}
-        return await self._repeat("PATCH", f"/v1/inbox/{conversation_id}", InboxRow, flags)
+        flags = FlagsBody(muted, pinned, archived)
+        return await self._repeat("PATCH", path_of("inbox", conversation_id), InboxRow, flags)
 
     async def unread(self) -> Totals:
-        return await self._rest.get("/v1/unread", Totals)
+        return await self._rest.get(path_of("unread"), Totals)
 
     async def mark_read(
         self, conversation_id: str, up_to_seq: int | None = None, *, seqs: Sequence[int] | None = None
     ) -> ReadState:
         """Up to a seq (all, unless told), or only these."""
         mark = ReadMark(seqs=list(seqs)) if seqs is not None else ReadMark(up_to_seq=_or_all(up_to_seq))
-        return await self._repeat("POST", f"{_one(conversation_id)}/read", ReadState, mark)
+        return await self._repeat("POST", _one(conversation_id, "read"), ReadState, mark)
 
     async def mark_unread(self, conversation_id: str, from_seq: int) -> ReadState:
-        return await self._repeat("POST", f"{_one(conversation_id)}/unread", ReadState, UnreadMark(from_seq))
+        return await self._repeat("POST", _one(conversation_id, "unread"), ReadState, UnreadMark(from_seq))
 
     # --- people ---
 
     async def presence(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Person]:
         """Who of a conversation is online; all other members unless some are named."""
-        named = ",".join(user_ids) or None
-        page = await self._rest.get("/v1/presence", PresencePage, conversation_id=conversation_id, user_ids=named)
-        return page.presence
+        named = ",".join(map(checked_id, user_ids)) or None
+        query = {"conversation_id": checked_id(conversation_id), "user_ids": named}
+        return (await self._rest.get(path_of("presence"), PresencePage, **query)).presence
 
     async def profile(self, user_id: str) -> Profile:
-        return await self._rest.get(f"/v1/users/{user_id}", Profile)
+        return await self._rest.get(path_of("users", user_id), Profile)
 
     async def set_profile(self, user_id: str, *, name: str | None = None, avatar_url: str | None = None) -> Profile:
-        body = {"name": name, "avatar_url": avatar_url}
-        return await self._repeat("PUT", f"/v1/users/{user_id}", Profile, body)
+        return await self._repeat("PUT", path_of("users", user_id), Profile, ProfilePut(name, avatar_url))
 
     async def rate_limits(self) -> RateLimits:
-        return await self._rest.get("/v1/rate_limits", RateLimits)
+        return await self._rest.get(path_of("rate_limits"), RateLimits)
 
-    async def _repeat(self, method: str, path: str, kind: type[T], body: Any) -> T:
+    async def _repeat(self, method: str, path: str, kind: type[T], body: msgspec.Struct) -> T:
         return await self._rest.send(method, path, kind, body, is_repeatable=True)
 
 
-def _one(conversation_id: str) -> str:
-    return f"/v1/conversations/{conversation_id}"
+def _one(conversation_id: str, *parts: str | int) -> str:
+    return path_of("conversations", conversation_id, *parts)
 
 
 def _or_all(up_to_seq: int | None) -> int:

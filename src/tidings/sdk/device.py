@@ -9,6 +9,7 @@ from __future__ import annotations
 from tidings.bounds import CLIENT_SINCE_SLACK_S
 from tidings.clock import Clock
 from tidings.gateway.protocol import Connect, Watch
+from tidings.sdk import wire
 from tidings.sdk.drafts import Draft, Drafts
 from tidings.sdk.events import (
     Connected,
@@ -57,6 +58,7 @@ class Device:
         self._welcomed_s = 0.0
         self.hello: Hello | None = None
         self.total_unread: int | None = None
+        wire.check(self.connect_frame(""))
 
     @property
     def user_id(self) -> str:
@@ -64,8 +66,10 @@ class Device:
         return self.hello.user_id
 
     async def watch(self, conversation_ids: list[str]) -> None:
+        frame = Watch(conversation_ids=conversation_ids)
+        wire.check(frame)
         self._watched = conversation_ids
-        await self.session.insist(Watch(conversation_ids=conversation_ids), Nothing)
+        await self.session.insist(frame, Nothing)
 
     async def close(self) -> None:
         self._acks.flush()

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from tidings.bounds import ACKS_MAX, CLIENT_ACK_S
 from tidings.errors import Problem
 from tidings.gateway.protocol import Delivered, Read, Unread
+from tidings.sdk import wire
 from tidings.sdk.session import Nothing, Session
 from tidings.sdk.values import ReadState
 
@@ -72,6 +73,7 @@ class Marks:
 
     async def read(self, conversation_id: str, up_to_seq: int) -> ReadState:
         """Callers that wait meanwhile share the next request, which names the highest of them."""
+        wire.check(Read(conversation_id=conversation_id, up_to_seq=up_to_seq))
         self._wanted[conversation_id] = max(up_to_seq, self._wanted.get(conversation_id, 0))
         async with self._lock(conversation_id):
             wanted = self._wanted.pop(conversation_id, None)

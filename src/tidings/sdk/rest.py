@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx2
 import msgspec
 
 from tidings.bounds import CLIENT_REST_S, CLIENT_TRIES_MAX
 from tidings.clock import Clock
-from tidings.errors import Problem, Unauthorized
+from tidings.errors import BadRequest, Problem, Unauthorized
 from tidings.sdk.backoff import Backoff
+from tidings.sdk.forms import body_of
 from tidings.sdk.refusals import Disconnected, Refusal, problem_of
 
 T = TypeVar("T")
@@ -75,16 +76,17 @@ class Rest:
         method: str,
         path: str,
         kind: type[T],
-        body: Any = None,
+        body: msgspec.Struct | None = None,
         *,
         query: Mapping[str, str] | None = None,
         is_repeatable: bool = False,
     ) -> T:
         backoff = Backoff(self._clock)
+        content = None if body is None else body_of(body)
         tries, is_renewed = 1, False
         while True:
             try:
-                return await self._once(method, path, kind, body, query)
+                return await self._once(method, path, kind, content, query)
             except Unauthorized:
                 if self._renew is None or is_renewed:
                     raise
@@ -97,26 +99,38 @@ class Rest:
                 tries += 1
                 await asyncio.sleep(backoff.next_s(getattr(error, "retry_after_ms", None)))
 
-    async def _once(self, method: str, path: str, kind: type[T], body: Any, query: Mapping[str, str] | None) -> T:
+    async def _once(
+        self, method: str, path: str, kind: type[T], content: bytes | None, query: Mapping[str, str] | None
+    ) -> T:
         try:
             answer = await self._pool.get().request(
                 method,
                 path,
                 params=query,
-                content=None if body is None else msgspec.json.encode(body),
+                content=content,
                 headers={**await self._headers(), "Content-Type": "application/json"},
             )
         except httpx2.TransportError as error:
             raise Disconnected(f"{method} {path}: {error or type(error).__name__}") from None
-        if answer.is_success:
+        except httpx2.InvalidURL as error:
+            raise BadRequest(f"{method} {path}: {error}") from None
+        if not answer.is_success:
+            raise _refusal(answer)
+        try:
             return msgspec.json.decode(answer.content or b"null", type=kind)
-        raise _refusal(answer)
+        except msgspec.DecodeError:
+            raise _stranger(answer) from None
 
 
 def _refusal(answer: httpx2.Response) -> Problem:
     try:
         return problem_of(msgspec.json.decode(answer.content, type=_ErrorBody).error)
-    except msgspec.DecodeError:  # not of a node: a proxy in between
-        is_temporary = answer.status_code >= 500
-        said = f"HTTP {answer.status_code} from something that is not a node"
-        return problem_of(Refusal("unavailable" if is_temporary else "bad_request", said, is_temporary))
+    except msgspec.DecodeError:
+        return _stranger(answer)
+
+
+def _stranger(answer: httpx2.Response) -> Problem:
+    """Not an answer of a node: a proxy in between."""
+    is_temporary = answer.status_code >= 500
+    said = f"HTTP {answer.status_code} from something that is not a node"
+    return problem_of(Refusal("unavailable" if is_temporary else "bad_request", said, is_temporary))

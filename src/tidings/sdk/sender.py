@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tidings.clock import Clock
-from tidings.errors import BadRequest, IdConflict, Problem
-from tidings.gateway.protocol import Abandon, Send, check_text
-from tidings.model import is_id, is_message_id
+from tidings.errors import IdConflict, Problem
+from tidings.gateway.protocol import Abandon, Send
 from tidings.sdk import wire
 from tidings.sdk.drafts import Draft, Drafts
 from tidings.sdk.outbox import Key, Outbox, key_of
@@ -44,7 +43,7 @@ class Sender:
         """Begun: from here on it is sent until there is an answer. The same draft again joins the first."""
         if self._end is not None:
             raise self._end
-        check(draft)
+        wire.check(frame_of(draft))
         key = key_of(draft)
         known = self._waiting.get(key)
         if known is not None or key in self._outbox:
@@ -75,10 +74,7 @@ class Sender:
         if not self._session.is_up:
             return
         for draft in self._outbox.ready():
-            frame = Send(
-                conversation_id=draft.conversation_id, message_id=draft.message_id, text=draft.text, ts=draft.ts
-            )
-            self._session.ask(frame, partial(self._answered, draft))
+            self._session.ask(frame_of(draft), partial(self._answered, draft))
         self._set_timer(self._outbox.wait_s())
 
     def interrupted(self) -> None:
@@ -140,11 +136,5 @@ class Sender:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.pump)
 
 
-def check(draft: Draft) -> None:
-    """What the server would refuse for good is refused here, where the mistake was made."""
-    if not is_id(draft.conversation_id):
-        raise BadRequest(f"not a conversation id: {draft.conversation_id!r}")
-    if not is_message_id(draft.message_id):
-        raise BadRequest(f"not a message id: {draft.message_id!r}")
-    check_text(draft.text)
-    wire.encode(Send(conversation_id=draft.conversation_id, message_id=draft.message_id, text=draft.text, ts=draft.ts))
+def frame_of(draft: Draft) -> Send:
+    return Send(conversation_id=draft.conversation_id, message_id=draft.message_id, text=draft.text, ts=draft.ts)

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from tidings.clock import Clock
+from tidings.gateway.bodies import ProfilePut
 from tidings.sdk.account import Account
+from tidings.sdk.forms import checked_id, path_of
 from tidings.sdk.rest import Pool, Rest
 from tidings.sdk.values import Profile, Revoked
 
@@ -38,15 +40,15 @@ class Server:
 
     def account(self, user_id: str) -> Account:
         """Acts for this user. No request is made for it: users need not be created first."""
-        return Account(self._rest.acting(user_id), self._clock)
+        return Account(self._rest.acting(checked_id(user_id)), self._clock)
 
     async def user(self, user_id: str) -> Profile:
-        return await self._rest.get(f"/v1/users/{user_id}", Profile)
+        return await self._rest.get(path_of("users", user_id), Profile)
 
     async def put_user(self, user_id: str, *, name: str | None = None, avatar_url: str | None = None) -> Profile:
-        body = {"name": name, "avatar_url": avatar_url}
-        return await self._rest.send("PUT", f"/v1/users/{user_id}", Profile, body, is_repeatable=True)
+        body = ProfilePut(name, avatar_url)
+        return await self._rest.send("PUT", path_of("users", user_id), Profile, body, is_repeatable=True)
 
     async def revoke(self, user_id: str) -> Revoked:
         """Every token of this user made before now is refused, and open connections are closed."""
-        return await self._rest.send("POST", f"/v1/users/{user_id}/revoke", Revoked, is_repeatable=True)
+        return await self._rest.send("POST", path_of("users", user_id, "revoke"), Revoked, is_repeatable=True)

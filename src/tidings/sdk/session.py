@@ -109,6 +109,7 @@ class Session:
 
     def tell(self, frame: Frame) -> bool:
         """Sends without wanting an answer; False when not connected."""
+        wire.check(frame)
         if not self.is_up or self._link is None:
             return False
         self._link.send(wire.encode(frame))
@@ -122,6 +123,7 @@ class Session:
 
     async def insist(self, frame: Frame, kind: type[T]) -> T:
         """For what may be asked twice: waits for a connection, asks again after a lost one or a temporary refusal."""
+        wire.check(frame)
         backoff = Backoff(self._clock)
         for tries in itertools.count(1):
             await self.up()

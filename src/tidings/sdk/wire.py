@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.bounds import FRAME_BYTES_MAX
 from tidings.errors import TooLarge
-from tidings.gateway.protocol import Frame
+from tidings.gateway.protocol import Frame, decode_frame, refusal_of
 from tidings.sdk.events import ServerEvent
 from tidings.sdk.refusals import Refusal, problem_of
 
@@ -45,10 +45,18 @@ def socket_url(url: str) -> str:
 
 def encode(frame: Frame) -> bytes:
     """The frame's bytes. One that is too long would close the socket: it is refused here."""
-    raw = _encode(frame)
+    try:
+        raw = _encode(frame)
+    except UnicodeEncodeError as problem:
+        raise refusal_of(problem) from None
     if len(raw) > FRAME_BYTES_MAX:
         raise TooLarge(f"a frame has {FRAME_BYTES_MAX} bytes at most")
     return raw
+
+
+def check(frame: Frame) -> None:
+    """What the server would refuse for good is refused here, where the mistake was made, and nothing is sent."""
+    decode_frame(encode(frame).decode())
 
 
 def peek(raw: bytes) -> Peek | None:
