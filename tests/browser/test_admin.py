@@ -24,6 +24,12 @@ Visit = Callable[..., Awaitable["Operator"]]
 LIMITS = {"TIDINGS_LIMITS_SEND": "20/60s", "TIDINGS_LIMITS_HTTP": "off", "TIDINGS_LIMITS_READ": "off"}
 ROLES = ("admin", "readonly")
 VIEWS = ("overview", "nodes", "users", "conversations", "rejects", "audit", "push", "cold", "settings", "doctor")
+TICKS = """async ([most, isWhole]) => {
+  const { niceMax, tickDigits } = await import('/web/admin/charts.js');
+  const { rate } = await import('/web/admin/figures.js');
+  const top = niceMax(most, isWhole);
+  return [0, 1, 2, 3, 4].map((tick) => rate((top * tick) / 4, tickDigits(top)));
+}"""
 LOADED = {"nodes": "[data-node]", "audit": ".card", "settings": "table", "doctor": ".finding"}
 
 
@@ -164,6 +170,41 @@ async def test_each_view_shows_what_the_node_did(
     await ops.view("doctor")
     await ops.page.get_by_role("button", name="Examine now").click()
     await expect(ops.page.locator(".finding-wrong").first).to_contain_text("Fix")
+
+
+async def test_an_axis_says_what_its_lines_mean(visit: Visit, keys: dict[str, str]) -> None:
+    ops = await visit(keys["admin"])
+    for most, is_whole, ticks in (
+        (0, True, "0 1 2 3 4"),
+        (1, True, "0 1 2 3 4"),
+        (5, True, "0 2 4 6 8"),
+        (9, True, "0 3 6 9 12"),
+        (10, True, "0 5 10 15 20"),
+        (51, True, "0 15 30 45 60"),
+        (99, True, "0 25 50 75 100"),
+        (9_001, True, "0 2,500 5,000 7,500 10K"),
+        (0, False, "0 0.25 0.5 0.75 1"),
+        (0.15, False, "0 0.05 0.1 0.15 0.2"),
+        (0.9, False, "0 0.25 0.5 0.75 1"),
+        (1.1, False, "0 0.5 1 1.5 2"),
+        (9, False, "0 2.5 5 7.5 10"),
+    ):
+        assert await ops.page.evaluate(TICKS, [most, is_whole]) == ticks.split(), most
+    for title in ("Connections", "Daily active users"):
+        chart = ops.page.get_by_role("img", name=re.compile(f"^{title}"))
+        await expect(chart.locator(".chart-grid + .chart-text")).to_have_text(["0", "1", "2", "3", "4"])
+
+
+async def test_the_audit_says_that_a_sign_in_failed_and_how_to_follow_it(
+    visit: Visit, north: NodeProcess, keys: dict[str, str]
+) -> None:
+    ops = await visit(keys["admin"])
+    refused = await ops.context.request.get(f"{ops.url}/v1/inbox", headers={"Authorization": "Bearer nonsense"})
+    assert refused.status == 401
+    await ops.view("audit")
+    await expect(ops.page.locator(".lead code")).to_have_text(["tidings audit tail", "tidings audit replay"])
+    assert "`" not in await ops.page.inner_text(".lead")
+    await expect(ops.page.locator("tbody .pill", has_text="failed sign-in").first).to_be_visible()
 
 
 @pytest.mark.long

@@ -8,18 +8,23 @@ import { svg } from './marks.js';
 const ROOM = { top: 10, end: 8, bottom: 22, start: 44 };
 const TICKS = 4;
 
-/** The smallest number not below that is split in four without odd digits. */
-export function niceMax(value) {
-  if (!(value > 0)) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 4, 6, 8, 10].map((step) => step * power).find((top) => top >= value * 0.999);
+/** The smallest number not below that is split in four without odd digits; whole counts in four whole ones. */
+export function niceMax(value, isWhole = false) {
+  const most = isWhole ? Math.max(value, TICKS) : value;
+  if (!(most > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  const tops = [1, 2, 4, 6, 8, 10, 12].map((step) => step * power);
+  return tops.find((top) => top >= most * 0.999 && (!isWhole || top % TICKS === 0));
 }
 
+/** How many digits after the point it takes to write every tick as it is. */
+export const tickDigits = (top) => Math.max(1 - Math.floor(Math.log10(top / TICKS)), 1);
+
 /**
- * `series`: [{ name, of: (point) => number or null }]; `shown`: a number as text.
+ * `series`: [{ name, of: (point) => number or null }]; `shown(value, digits)`: a number as text; `isWhole`: they are counts.
  * `update(points)` draws points with at_ms, oldest first, over the last minute or as many as it takes, `span_ms` at most.
  */
-export function lineChart({ title, series, shown, span_ms: most_ms, isFilled = false }) {
+export function lineChart({ title, series, shown, span_ms: most_ms, isFilled = false, isWhole = false }) {
   const drawing = svg('svg', { class: 'chart', role: 'img', 'aria-label': title });
   const tip = el('div.chart-tip', { hidden: true, 'aria-hidden': 'true' });
   const values = series.map(() => el('strong'));
@@ -38,7 +43,7 @@ export function lineChart({ title, series, shown, span_ms: most_ms, isFilled = f
     const end_ms = points.at(-1)?.at_ms ?? Date.now();
     const span_ms = spanOf(end_ms - (points[0]?.at_ms ?? end_ms), most_ms);
     const inner = { width: width - ROOM.start - ROOM.end, height: height - ROOM.top - ROOM.bottom };
-    const top = niceMax(Math.max(0, ...points.flatMap((point) => series.map((one) => one.of(point) ?? 0))));
+    const top = niceMax(Math.max(0, ...points.flatMap((point) => series.map((one) => one.of(point) ?? 0))), isWhole);
     frame = {
       x: (at_ms) => ROOM.start + inner.width * (1 - (end_ms - at_ms) / span_ms),
       y: (value) => ROOM.top + inner.height * (1 - value / top),
@@ -88,11 +93,12 @@ const spanOf = (known_ms, most_ms) => Math.min(Math.max(Math.ceil((known_ms - 40
 
 function grid(width, top, shown, frame) {
   const made = [];
+  const digits = tickDigits(top);
   for (let tick = 0; tick <= TICKS; tick += 1) {
     const value = (top * tick) / TICKS;
     const y = Math.round(frame.y(value)) + 0.5;
     made.push(svg('path', { class: 'chart-grid', d: `M${ROOM.start} ${y}H${width - ROOM.end}` }));
-    made.push(svg('text', { class: 'chart-text', x: ROOM.start - 8, y: y + 4, 'text-anchor': 'end' }, shown(value)));
+    made.push(svg('text', { class: 'chart-text', x: ROOM.start - 8, y: y + 4, 'text-anchor': 'end' }, shown(value, digits)));
   }
   return made;
 }
@@ -132,7 +138,7 @@ function paths(points, one, at, frame, isFilled) {
   return [...fills, ...lines];
 }
 
-/** Bars, each a stack: `bars` = [{ label, parts: [number] }]. `every`: which labels are written. */
+/** Bars of counts, each a stack: `bars` = [{ label, parts: [number] }]. `every`: which labels are written. */
 export function barChart({ title, names, bars, shown, every = 1, note = null }) {
   const sums = bars.map((bar) => bar.parts.reduce((all, part) => all + part, 0));
   const drawing = svg('svg', { class: 'chart', role: 'img', 'aria-label': sentence(title, bars, sums, shown) });
@@ -140,7 +146,7 @@ export function barChart({ title, names, bars, shown, every = 1, note = null }) 
     const { width, height } = drawing.getBoundingClientRect();
     if (!width || !height) return;
     drawing.setAttribute('viewBox', `0 0 ${width} ${height}`);
-    const top = niceMax(Math.max(0, ...sums));
+    const top = niceMax(Math.max(0, ...sums), true);
     const inner = { width: width - ROOM.start - ROOM.end, height: height - ROOM.top - ROOM.bottom };
     const frame = { y: (value) => ROOM.top + inner.height * (1 - value / top), bottom: ROOM.top + inner.height };
     const each = inner.width / bars.length;

@@ -13,18 +13,20 @@ export const moment = (ms) => (ms ? stamp.format(ms) : NOTHING);
 export const timeOf = (ms) => clock.format(ms);
 export const dayOf = (text) => dayMonth.format(Date.parse(text));
 
+const rounded = (value, digits) => Math.round(value * 10 ** digits) / 10 ** digits;
+
 /** 0, 0.4, 3.2, 48, 1,234, 12.3K. */
-export function rate(value) {
+export function rate(value, digits = 1) {
   if (value === null || value === undefined) return NOTHING;
   if (value >= 10_000) return compact.format(value);
-  return value >= 10 || value === 0 ? whole.format(Math.round(value)) : String(Math.round(value * 10) / 10);
+  return value >= 10 || value === 0 ? whole.format(Math.round(value)) : String(rounded(value, digits));
 }
 
 /** Milliseconds with as many digits as mean something. */
-export function millis(value) {
+export function millis(value, digits = 1) {
   if (value === null || value === undefined) return NOTHING;
   if (value >= 1000) return `${Math.round(value / 100) / 10} s`;
-  return `${value >= 10 ? Math.round(value) : Math.round(value * 10) / 10} ms`;
+  return `${value >= 10 ? Math.round(value) : rounded(value, digits)} ms`;
 }
 
 export function bytes(value) {

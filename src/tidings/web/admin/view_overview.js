@@ -33,7 +33,7 @@ export function show(place, context) {
       series: [{ name: 'messages', of: (one) => one.messages }, { name: 'deliveries', of: (one) => one.deliveries }] }),
     ack: lineChart({ title: 'Time to acknowledge', shown: millis, span_ms: SPAN_MS,
       series: [{ name: 'p50', of: (one) => one.ack.p50_ms }, { name: 'p99', of: (one) => one.ack.p99_ms }] }),
-    connections: lineChart({ title: 'Connections', shown: rate, span_ms: SPAN_MS, isFilled: true,
+    connections: lineChart({ title: 'Connections', shown: rate, span_ms: SPAN_MS, isFilled: true, isWhole: true,
       series: [{ name: 'open', of: (one) => one.connections }] }),
     rejects: lineChart({ title: 'Refused / s', shown: rate, span_ms: SPAN_MS, isFilled: true,
       series: [{ name: 'refused', of: (one) => one.rejects }] }),
