@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from tests.browser.conftest import LIMITS
 from tests.browser.people import People
 from tests.browser.seeding import Seeds
+from tests.process import NodeProcess
 from tests.proxy import open_proxy
 
 Named = Callable[[str], str]
@@ -208,6 +212,20 @@ async def test_colours_follow_the_system_or_the_choice_and_motion_can_be_off(peo
     assert await ann.page.evaluate(ground) == light
     moving = "() => document.getAnimations().filter((one) => one.playState === 'running').length"
     assert await ann.page.evaluate(moving) == 0
+
+
+async def test_enter_signs_in_with_a_token(browser: Browser, named: Named, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data", LIMITS) as node:
+        people = People(browser, await asyncio.to_thread(node.start))
+        ann = await people(named("ann"), is_in=False)
+        await ann.page.goto(ann.url)
+        field = ann.page.get_by_label("Token")
+        await field.press("Enter")
+        assert await field.input_value() == "", "there is nothing to send yet"
+        await field.fill(node.token(ann.user_id))
+        await field.press("Enter")
+        await expect(ann.page.locator(".inbox-empty")).to_be_visible()
+        assert await people.close() == []
 
 
 @pytest.mark.long

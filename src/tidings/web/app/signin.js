@@ -36,7 +36,12 @@ function nameForm(resolve) {
 }
 
 function tokenForm(resolve) {
-  const facts = { id: 'token', name: 'token', required: true, spellcheck: 'false', autocomplete: 'off' };
+  const submit = (event) => {
+    if (event.key !== 'Enter') return;
+    event.preventDefault(); // a token is one line, however many it is shown on
+    event.target.form.requestSubmit();
+  };
+  const facts = { id: 'token', name: 'token', required: true, spellcheck: 'false', autocomplete: 'off', onkeydown: submit };
   const input = el('textarea', facts);
   const hint = el('p.hint', null, 'Your own backend makes it, or: tidings token create --user ann');
   const open = async () => ({ session: new Session(input.value.trim()), name: null });
