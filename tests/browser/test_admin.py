@@ -193,6 +193,13 @@ async def test_an_axis_says_what_its_lines_mean(visit: Visit, keys: dict[str, st
     for title in ("Connections", "Daily active users"):
         chart = ops.page.get_by_role("img", name=re.compile(f"^{title}"))
         await expect(chart.locator(".chart-grid + .chart-text")).to_have_text(["0", "1", "2", "3", "4"])
+    labels = ops.page.get_by_role("img", name=re.compile("^Time to acknowledge")).locator(".chart-grid + .chart-text")
+    await expect(labels.first).to_have_text("0 ms")
+    room = """label => {
+      label.textContent = '0.25 ms';
+      return label.getBoundingClientRect().left - label.ownerSVGElement.getBoundingClientRect().left;
+    }"""
+    assert await labels.first.evaluate(room) >= 0
 
 
 async def test_the_audit_says_that_a_sign_in_failed_and_how_to_follow_it(

@@ -5,7 +5,7 @@ import { el } from '../app/dom.js';
 import { timeOf } from './figures.js';
 import { svg } from './marks.js';
 
-const ROOM = { top: 10, end: 8, bottom: 22, start: 44 };
+const ROOM = { top: 10, end: 8, bottom: 22, start: 54 };
 const TICKS = 4;
 
 /** The smallest number not below that is split in four without odd digits; whole counts in four whole ones. */
