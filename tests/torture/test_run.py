@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SECRET
+from tidings.config import Auth, Settings
+from tidings.node import Node
 from tidings.torture.faults import FAULTS
 from tidings.torture.history import read_history
 from tidings.torture.report import as_text
@@ -21,7 +24,16 @@ async def test_a_quiet_run_keeps_every_promise_and_leaves_nothing_but_what_is_to
     assert all(finding.looked > 0 for finding in outcome.findings), as_text(outcome)
     assert outcome.counts["acknowledged"] > 30 and outcome.counts["faults"] == 0 and beats
     assert outcome.history == str(tmp_path / "kept" / "history.jsonl")
-    assert sum(record.f == "send" for record in read_history(Path(outcome.history))) > 60
+    records = list(read_history(Path(outcome.history)))
+    assert sum(record.f == "send" for record in records) > 60
+    assert {record.user_id for record in records if record.f == "send"} == {"u0", "u1", "u2", "u3"}
+
+
+async def test_a_node_that_runs_already_can_be_tried_again_with_the_same_command(node: Node) -> None:
+    options = Options(seed=1, seconds=2, faults=(), users=4, rate=25.0, addresses=(f"http://127.0.0.1:{node.port}",))
+    for _ in range(2):
+        outcome = await torture(options, Settings(auth=Auth(secret=SECRET)))
+        assert outcome.is_kept and outcome.counts["acknowledged"] > 20, as_text(outcome)
 
 
 @pytest.mark.timeout(180)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.torture.test_device import records
 from tests.valkey import eventually
+from tidings.clock import Dice
 from tidings.torture.history import History
-from tidings.torture.workload import ACTS, STRANGER, Workload
+from tidings.torture.workload import ACTS, Workload
 
 
 async def test_everybody_has_conversations_of_every_kind(people: Workload) -> None:
@@ -14,6 +15,14 @@ async def test_everybody_has_conversations_of_every_kind(people: Workload) -> No
     assert sum(c.is_churned for c in people.conversations.values()) == 2
     assert len(people.devices) == 8 and people.sleeper == "u3"
     await eventually(lambda: all(one.is_live for one in people.devices))
+
+
+def test_names_are_those_of_the_run_where_it_has_an_id(history: History) -> None:
+    plain, named = (Workload(list, str, history, Dice(1), users=3, run_id=run_id) for run_id in ("", "ab12"))
+    assert plain.users == ["u0", "u1", "u2"] and plain.stranger == "stranger"
+    everybody = [*named.users, *named.idle, named.stranger]
+    assert named.users[0] == "torture-ab12-u0" and named.sleeper == named.users[-1]
+    assert all(name.startswith("torture-ab12-") for name in everybody)
 
 
 async def test_every_act_can_be_done_and_is_recorded(people: Workload, history: History) -> None:
@@ -36,7 +45,8 @@ async def test_every_act_can_be_done_and_is_recorded(people: Workload, history: 
 
 async def test_a_stranger_is_let_in_nowhere(people: Workload, history: History) -> None:
     def knocks() -> list[str]:
-        return [r.type for r in records(history) if r.f == "knock" and r.user_id == STRANGER and r.type != "invoke"]
+        knocked = [r for r in records(history) if r.f == "knock" and r.user_id == people.stranger]
+        return [r.type for r in knocked if r.type != "invoke"]
 
     await eventually(lambda: len(knocks()) >= 7)
     assert set(knocks()) == {"fail"}

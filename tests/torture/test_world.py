@@ -23,7 +23,8 @@ async def test_a_world_starts_and_heals(tmp_path_factory: pytest.TempPathFactory
     async with open_world(place(folder), Dice(1)) as world:
         (node,) = world.nodes
         (port,) = world.ports()
-        assert port != node.port and world.sqlite == folder / "tidings.db" and world.is_ours
+        assert port != node.port and world.sqlite == folder / "tidings.db"
+        assert world.is_ours and world.has_own_stores
         assert (await rest(port, world.token("u0"), "GET", "/v1/inbox"))[0] == 200
         await world.keyspace.links[0].cut()
         await world.fronts[0].cut()
@@ -39,14 +40,14 @@ async def test_nodes_that_run_already_are_only_looked_at(tmp_path: Path) -> None
     addresses = ("http://127.0.0.1:9", "http://127.0.0.1:10")
     async with open_world(place(tmp_path, nodes=0, addresses=addresses, settings=settings), Dice(1)) as world:
         assert world.nodes == [] and not world.is_ours and len(world.ports()) == 2
-        assert [front.target for front in world.fronts] == [9, 10]
+        assert [front.target for front in world.fronts] == [9, 10] and not world.has_own_stores
 
 
 async def test_stores_that_are_named_are_used_and_not_made(tmp_path: Path) -> None:
     settings = dataclasses.replace(Settings(), keyspace="redis://127.0.0.1:1", tables="sqlite:///x/y.db")
     async with open_world(place(tmp_path, nodes=0, settings=settings), Dice(1)) as world:
         assert (world.keyspace.url, world.tables) == ("redis://127.0.0.1:1", "sqlite:///x/y.db")
-        assert not world.keyspace.can("flush")
+        assert not world.keyspace.can("flush") and world.is_ours and not world.has_own_stores
 
 
 @pytest.mark.parametrize("address", ["http://example.com:8000", "127.0.0.1", "http://10.0.0.1:80"])

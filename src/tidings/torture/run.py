@@ -135,7 +135,8 @@ class Run:
         )
         dice = Dice(f"people {options.seed}")
         async with open_world(place, Dice(f"world {options.seed}")) as world:
-            people = Workload(world.ports, world.token, self._history, dice, users=options.users)
+            run_id = "" if world.has_own_stores else self._clock.random_id(4)
+            people = Workload(world.ports, world.token, self._history, dice, users=options.users, run_id=run_id)
             people.rate = options.rate
             if options.ways:
                 people.ways = [getattr(rude, way) for way in options.ways]

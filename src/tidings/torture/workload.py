@@ -20,7 +20,6 @@ from tidings.torture.wire import rest
 DEVICES = 2  # of each user
 IDLE = 3  # members of the channel who never connect
 RATE = 40.0  # messages a second, of all together
-STRANGER = "stranger"
 _SETUP_S = 30.0
 Ports = Callable[[], Sequence[int]]
 
@@ -40,9 +39,21 @@ class Act(NamedTuple):
 
 
 class Workload:
-    def __init__(self, ports: Ports, token: Callable[[str], str], history: History, dice: Dice, *, users: int) -> None:
-        self.users = [f"u{n}" for n in range(users)]
-        self.idle = [f"idle{n}" for n in range(IDLE)]
+    def __init__(
+        self,
+        ports: Ports,
+        token: Callable[[str], str],
+        history: History,
+        dice: Dice,
+        *,
+        users: int,
+        run_id: str = "",
+    ) -> None:
+        """`run_id`: on stores that outlive the run users, and by them message ids, are nobody else's."""
+        prefix = f"torture-{run_id}-" if run_id else ""
+        self.users = [f"{prefix}u{n}" for n in range(users)]
+        self.idle = [f"{prefix}idle{n}" for n in range(IDLE)]
+        self.stranger = f"{prefix}stranger"
         self.sleeper = self.users[-1]  # never reads: every message of the others stays unread
         self.conversations: dict[str, Conversation] = {}
         self.devices: list[Device] = []
@@ -133,8 +144,8 @@ class Workload:
         while True:
             await asyncio.sleep(0.4)
             id_ = self.dice.choice(ids)
-            for method, path, body in _doors(id_, self.dice):
-                await self._try_door(STRANGER, id_, method, path, body)
+            for method, path, body in _doors(id_, self.stranger, self.dice):
+                await self._try_door(self.stranger, id_, method, path, body)
 
     async def _try_door(self, user_id: str, conversation_id: str, method: str, path: str, body: Any) -> None:
         op = self.history.invoke("knock", user_id=user_id, conversation_id=conversation_id, text=f"{method} {path}")
@@ -184,7 +195,7 @@ class Workload:
         return None
 
 
-def _doors(id_: str, dice: Dice) -> list[tuple[str, str, Any]]:
+def _doors(id_: str, stranger: str, dice: Dice) -> list[tuple[str, str, Any]]:
     one = f"/v1/conversations/{id_}"
     return [
         ("GET", f"{one}/messages?limit=5", None),
@@ -193,7 +204,7 @@ def _doors(id_: str, dice: Dice) -> list[tuple[str, str, Any]]:
         ("POST", f"{one}/read", {"up_to_seq": 1}),
         ("GET", f"{one}/messages/1/receipts", None),
         ("PATCH", f"{one}/messages/1", {"text": "mine now"}),
-        ("POST", f"{one}/members", {"user_ids": [STRANGER]}),
+        ("POST", f"{one}/members", {"user_ids": [stranger]}),
     ]
 
 

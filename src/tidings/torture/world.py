@@ -62,6 +62,12 @@ class World:
         return not self.place.addresses
 
     @property
+    def has_own_stores(self) -> bool:
+        """Whether nothing was in its stores before, so that every name is new there."""
+        given = self.place.settings
+        return self.is_ours and (given.keyspace, given.tables) == ("embedded", "sqlite")
+
+    @property
     def sqlite(self) -> Path | None:
         """The file of the tables, where it is one."""
         return Path(self.tables.removeprefix("sqlite://")) if self.tables.startswith("sqlite://") else None
