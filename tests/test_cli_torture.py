@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SECRET
 from tidings import cli_torture
 from tidings.cli import _parse, main
 from tidings.torture.faults import FAULTS
@@ -29,11 +30,16 @@ def test_it_lists_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
         (["--plant", "no-hold"], "did you mean no-holds?"),
         (["--seconds", "soon"], "bad value for --seconds"),
         (["--rate", "0"], "bad value for --rate"),
-        (["--at", "http://example.com:1"], "loopback"),
+        (["--at", "http://example.com:1"], "--at takes loopback"),
+        (["--at", "http://127.0.0.1:9"], "--at needs --auth-secret"),
+        (["--at", "http://127.0.0.1:9", "--auth-secret", SECRET, "--plant", "no-dedupe"], "--plant"),
         (["--stores", "floppy"], "floppy"),
     ],
 )
-def test_a_mistake_is_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDINGS_AUTH_SECRET", SECRET)  # only flags count
     assert main(["torture", *words]) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.count("\n") == 1 and said in shown.err

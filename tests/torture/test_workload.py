@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.torture.test_device import records
 from tests.valkey import eventually
 from tidings.clock import Dice
+from tidings.config_values import SettingsError
+from tidings.torture import workload
 from tidings.torture.history import History
+from tidings.torture.proxy import Proxy
 from tidings.torture.workload import ACTS, Workload
 
 
@@ -15,6 +20,22 @@ async def test_everybody_has_conversations_of_every_kind(people: Workload) -> No
     assert sum(c.is_churned for c in people.conversations.values()) == 2
     assert len(people.devices) == 8 and people.sleeper == "u3"
     await eventually(lambda: all(one.is_live for one in people.devices))
+
+
+async def test_nodes_that_know_no_such_users_are_asked_once(front: Proxy, history: History) -> None:
+    people = Workload(lambda: [front.port], lambda user_id: "forged", history, Dice(1), users=3)
+    with pytest.raises(SettingsError, match="--auth-secret"):
+        await people.gather()
+
+
+async def test_nodes_that_never_answer_are_given_up_with_a_reason(
+    front: Proxy, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload, "_SETUP_S", 0.3)
+    await front.cut()
+    people = Workload(lambda: [front.port], lambda user_id: "any", history, Dice(1), users=3)
+    with pytest.raises(TimeoutError, match="no conversation could be made within"):
+        await people.gather()
 
 
 def test_names_are_those_of_the_run_where_it_has_an_id(history: History) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SECRET
 from tidings.clock import Dice
-from tidings.config import Settings
+from tidings.config import Auth, Settings
 from tidings.config_values import SettingsError
 from tidings.torture.wire import rest
 from tidings.torture.world import Place, _port_of, open_world
@@ -36,7 +37,7 @@ async def test_a_world_starts_and_heals(tmp_path_factory: pytest.TempPathFactory
 
 
 async def test_nodes_that_run_already_are_only_looked_at(tmp_path: Path) -> None:
-    settings = dataclasses.replace(Settings(), keyspace="embedded")
+    settings = Settings(auth=Auth(secret=SECRET))
     addresses = ("http://127.0.0.1:9", "http://127.0.0.1:10")
     async with open_world(place(tmp_path, nodes=0, addresses=addresses, settings=settings), Dice(1)) as world:
         assert world.nodes == [] and not world.is_ours and len(world.ports()) == 2
@@ -52,5 +53,15 @@ async def test_stores_that_are_named_are_used_and_not_made(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("address", ["http://example.com:8000", "127.0.0.1", "http://10.0.0.1:80"])
 def test_a_node_elsewhere_is_refused(address: str) -> None:
-    with pytest.raises(SettingsError, match="loopback"):
+    with pytest.raises(SettingsError, match="--at takes loopback"):
         _port_of(address)
+
+
+def test_nodes_that_run_already_need_their_secret_and_take_no_plant(tmp_path: Path) -> None:
+    running = place(tmp_path, nodes=0, addresses=("http://127.0.0.1:9",))
+    with pytest.raises(SettingsError, match="--auth-secret"):
+        running.targets()
+    with pytest.raises(SettingsError, match="--plant"):
+        running._replace(plants=("no-dedupe",)).targets()
+    assert running._replace(settings=Settings(auth=Auth(secret=SECRET))).targets() == [9]
+    assert place(tmp_path, plants=("no-dedupe",)).targets() == []

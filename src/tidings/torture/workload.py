@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tidings.clock import Dice
+from tidings.config_values import SettingsError
 from tidings.torture import rude
 from tidings.torture.device import Device
 from tidings.torture.history import History
@@ -91,18 +92,24 @@ class Workload:
         return user_id in conversation.members or conversation.is_churned
 
     async def _create(self, kind: str, members: tuple[str, ...], *, is_churned: bool = False) -> None:
-        body = {"kind": kind, "members": list(members[1:])}
-        async with asyncio.timeout(_SETUP_S):
-            while True:
-                try:
-                    status, answer = await self.rest(members[0], "POST", "/v1/conversations", body)
-                except OSError:
-                    continue
-                if status in (200, 201):
-                    break
-                await asyncio.sleep(0.1)
-        id_ = answer["conversation_id"]
+        id_ = await self._created(members[0], {"kind": kind, "members": list(members[1:])})
         self.conversations[id_] = Conversation(id_, kind, members, is_churned)
+
+    async def _created(self, user_id: str, body: Any) -> str:
+        """Its id. Raises TimeoutError (nobody is there to make it), SettingsError (nobody who knows our users)."""
+        answer: Any = None
+        deadline_s = self.history.now_s() + _SETUP_S
+        while self.history.now_s() < deadline_s:
+            try:
+                status, answer = await self.rest(user_id, "POST", "/v1/conversations", body)
+            except OSError as error:
+                status, answer = 0, str(error) or "no answer in time"
+            if status in (200, 201):
+                return str(answer["conversation_id"])
+            if status == 401:
+                raise SettingsError("the nodes refuse the users' tokens: is --auth-secret theirs?")
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"no conversation could be made within {_SETUP_S:.0f} s: {answer}")
 
     def start(self) -> None:
         for device in self.devices:

@@ -44,6 +44,15 @@ class Place(NamedTuple):
     plants: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
 
+    def targets(self) -> list[int]:
+        """Ports of nodes that run already. Raises SettingsError where nothing can be done to them as it is asked."""
+        ports = [_port_of(address) for address in self.addresses]
+        if ports and self.plants:
+            raise SettingsError("--plant is for nodes that torture starts: nothing can be planted with --at")
+        if ports and not self.settings.auth.secret:
+            raise SettingsError("--at needs --auth-secret, the secret of those nodes: only flags count here")
+        return ports
+
 
 class World:
     def __init__(self, place: Place, keyspace: AnyKeyspace, tables: str, secret: str) -> None:
@@ -108,8 +117,7 @@ class World:
             node = NodeProcess(f"n{number}", self.place.folder, free_port(), self._env(number), self.place.plants)
             stack.callback(node.kill)
             self.nodes.append(node)
-        targets = [node.port for node in self.nodes] or [_port_of(url) for url in self.place.addresses]
-        for target in targets:
+        for target in [node.port for node in self.nodes] or self.place.targets():
             front = Proxy(target)
             await front.open()
             stack.push_async_callback(front.close)
@@ -151,6 +159,7 @@ class World:
 
 @asynccontextmanager
 async def open_world(place: Place, dice: Dice) -> AsyncIterator[World]:
+    place.targets()
     async with AsyncExitStack() as stack:
         secret = place.settings.auth.secret or Clock().random_id(32)
         dynamodb = await _dynamodb(place, stack)
@@ -204,5 +213,5 @@ def _port_of(address: str) -> int:
     """Clients reach a node through a link on this machine, so it must be here."""
     parts = urlsplit(address if "//" in address else f"//{address}")
     if parts.hostname not in ("127.0.0.1", "localhost") or parts.port is None:
-        raise SettingsError(f"--nodes takes loopback addresses such as http://127.0.0.1:8000, not {address!r}")
+        raise SettingsError(f"--at takes loopback addresses such as http://127.0.0.1:8000, not {address!r}")
     return parts.port
