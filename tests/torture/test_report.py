@@ -70,3 +70,4 @@ def test_the_command_plays_the_same_run(options: Options) -> None:
     words = shlex.split(again(options))
     assert words[:2] == ["tidings", "torture"]
     assert _options(_parse("torture", words[2:])) == options
+    assert words[-2:] == ["--auth-secret", "…"] or not options.addresses

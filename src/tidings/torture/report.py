@@ -57,7 +57,7 @@ def again(options: Options) -> str:
         ("--at", ",".join(options.addresses), ""),
     ):
         words += [flag, str(value)] if value != usual else []
-    return shlex.join(words)
+    return shlex.join(words) + (" --auth-secret …" if options.addresses else "")
 
 
 def _verdict(outcome: Outcome) -> str:
