@@ -39,7 +39,8 @@ def test_a_check_is_shown_what_it_wants_and_findings_are_in_order() -> None:
     story.note("event", "ack", user_id="u0", value={})
     truth = Truth(story.dump(), {C: story.conversation}, "u2")
     first, second = judge(story.records, [Grumpy(truth), Content(truth)])
-    assert (first.id, first.is_kept, second.id, second.is_kept) == ("I1", True, "I2", False)
+    assert (first.id, first.state, second.id, second.state) == ("I1", "not looked at", "I2", "broken")
+    assert not first.is_kept and not first.is_broken and not second.is_kept
     assert second.broken == 2 * (SHOWN_MAX + 5) and len(second.violations) == SHOWN_MAX
 
 

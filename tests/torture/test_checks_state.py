@@ -163,3 +163,8 @@ def test_a_slow_recovery_a_fault_without_end_and_a_strange_answer_are_noticed(st
     story.note("event", "fault-error", text="n0 ended")
     story.note("event", "strange", text="500 Internal Server Error")
     assert story.judged(checks.Available).broken == 3
+
+
+def test_what_is_left_under_way_is_not_looked_at_where_the_stores_are_not_ours(story: Story) -> None:
+    story.wrong["is_raw"] = False
+    assert story.judged(checks.Finished).state == "not looked at"

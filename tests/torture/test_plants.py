@@ -31,7 +31,7 @@ async def test_a_planted_mistake_is_caught(name: str) -> None:
     broken: list[set[str]] = []
     for seed in (5, 6, 7):
         outcome = await played(name, seed)
-        broken.append({finding.id for finding in outcome.findings if not finding.is_kept})
+        broken.append({finding.id for finding in outcome.findings if finding.is_broken})
         if PLANTS[name].caught_by & broken[-1]:
             return
     pytest.fail(f"{PLANTS[name].about}: {sorted(PLANTS[name].caught_by)} expected, {broken} found")

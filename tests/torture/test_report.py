@@ -32,6 +32,7 @@ def outcome(*findings: Finding, **fields: Any) -> Outcome:
 
 
 KEPT = Finding("I1", "nothing is lost", 1_200, 0, [])
+UNSEEN = Finding("I12", "an inbox lists", 0, 0, [])
 BROKEN = Finding("I5", "in order <always>", 90, 7, [Violation("u0 got 3 after 4", 4.25), Violation("u1 <b>", None)])
 
 
@@ -50,10 +51,20 @@ def test_a_bad_run_names_the_promises_and_shows_what_happened() -> None:
     assert "4.25 s: u0 got 3 after 4" in text
 
 
+def test_what_was_not_looked_at_is_not_claimed() -> None:
+    text = as_text(outcome(KEPT, UNSEEN))
+    assert "I12 -      an inbox lists (not looked at)" in text
+    assert "VERDICT: every promise that was looked at was kept; not looked at: I12.\n" in text
+    fields = as_json(outcome(KEPT, UNSEEN))
+    assert fields["held"] is True and fields["not_looked_at"] == ["I12"]
+    assert "VERDICT: BROKEN. 7 violations of I5.\n" in as_text(outcome(UNSEEN, BROKEN))
+
+
 def test_the_json_has_everything() -> None:
-    fields = json.loads(json.dumps(as_json(outcome(KEPT, BROKEN))))
+    fields = json.loads(json.dumps(as_json(outcome(KEPT, BROKEN, UNSEEN))))
     assert fields["held"] is False and fields["options"]["seed"] == 7
-    assert [finding["broken"] for finding in fields["findings"]] == [0, 7]
+    assert [finding["broken"] for finding in fields["findings"]] == [0, 7, 0]
+    assert [finding["state"] for finding in fields["findings"]] == ["kept", "broken", "not looked at"]
     assert fields["done"][0] == {"fault": "node-kill", "began_s": 3.0, "ended_s": 5.5}
 
 

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-from tests.torture.test_report import BROKEN, KEPT, outcome
+from tests.torture.test_report import BROKEN, KEPT, UNSEEN, outcome
 from tidings.torture.report_html import LEFT, WIDTH, as_html, timeline
 
 
@@ -30,6 +30,13 @@ def test_the_page_says_what_the_verdict_says_and_runs_nothing() -> None:
     assert "BROKEN" in tags.text and "in order <always>" in tags.text and "u1 <b>" in tags.text
     assert "tidings torture --seed 7" in tags.text
     assert "every promise was kept" in as_html(outcome(KEPT))
+
+
+def test_the_page_claims_nothing_that_was_not_looked_at() -> None:
+    page = as_html(outcome(KEPT, UNSEEN))
+    assert '<td class="not-looked-at">not looked at<td>' in page and '<td class="kept">kept<td>' in page
+    assert "every promise was kept" not in page
+    assert '<span class="kept">every promise that was looked at was kept; not looked at: I12</span>' in page
 
 
 def test_the_picture_has_a_bar_for_each_fault_and_a_mark_for_each_violation() -> None:

@@ -34,6 +34,7 @@ async def test_a_node_that_runs_already_can_be_tried_again_with_the_same_command
     for _ in range(2):
         outcome = await torture(options, Settings(auth=Auth(secret=SECRET)))
         assert outcome.is_kept and outcome.counts["acknowledged"] > 20, as_text(outcome)
+        assert outcome.not_looked_at == ["I12", "I15", "I16"], as_text(outcome)  # in tables, process and keyspace
 
 
 @pytest.mark.timeout(180)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +18,7 @@ from tidings.torture.dump import Dump, Log
 from tidings.torture.history import Record
 from tidings.torture.workload import Conversation
 
+State = Literal["kept", "broken", "not looked at"]
 SHOWN_MAX = 20  # violations of one promise that are kept in words; all are counted
 
 
@@ -30,13 +32,21 @@ class Finding(msgspec.Struct, frozen=True):
 
     id: str
     about: str
-    looked: int  # how many things were looked at
+    looked: int  # how many things were looked at; none where the run had no access to them
     broken: int
     violations: list[Violation]
 
     @property
+    def is_broken(self) -> bool:
+        return self.broken > 0
+
+    @property
     def is_kept(self) -> bool:
-        return self.broken == 0
+        return self.looked > 0 and not self.is_broken
+
+    @property
+    def state(self) -> State:
+        return "broken" if self.is_broken else "kept" if self.is_kept else "not looked at"
 
 
 class Interval(msgspec.Struct, frozen=True):

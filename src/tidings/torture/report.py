@@ -14,6 +14,7 @@ import msgspec
 from tidings.torture.checker import Finding
 from tidings.torture.run import Options, Outcome
 
+_MARKS = {"kept": "kept", "broken": "BROKEN", "not looked at": "-"}
 SHOWN = 5  # violations of one promise in words; the JSON has more
 
 
@@ -29,7 +30,7 @@ def as_text(outcome: Outcome) -> str:
         "",
         *(line for finding in outcome.findings for line in _finding(finding)),
         "",
-        _verdict(outcome),
+        f"VERDICT: {verdict(outcome)}.",
         f"  again: {again(options)}",
     ]
     if outcome.history:
@@ -39,7 +40,9 @@ def as_text(outcome: Outcome) -> str:
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(outcome)
-    return {"held": outcome.is_kept, "again": again(outcome.options), **fields}
+    fields["findings"] = [{**msgspec.to_builtins(one), "state": one.state} for one in outcome.findings]
+    own = {"held": outcome.is_kept, "not_looked_at": outcome.not_looked_at, "again": again(outcome.options)}
+    return {**own, **fields}
 
 
 def again(options: Options) -> str:
@@ -60,18 +63,21 @@ def again(options: Options) -> str:
     return shlex.join(words) + (" --auth-secret …" if options.addresses else "")
 
 
-def _verdict(outcome: Outcome) -> str:
-    broken = [finding for finding in outcome.findings if not finding.is_kept]
-    if not broken:
-        return "VERDICT: every promise was kept."
-    total = sum(finding.broken for finding in broken)
-    names = ", ".join(finding.id for finding in broken)
-    return f"VERDICT: BROKEN. {total} violation{'s' if total > 1 else ''} of {names}."
+def verdict(outcome: Outcome) -> str:
+    """In a sentence, which claims nothing that was not looked at."""
+    broken = [finding for finding in outcome.findings if finding.is_broken]
+    if broken:
+        total = sum(finding.broken for finding in broken)
+        names = ", ".join(finding.id for finding in broken)
+        return f"BROKEN. {total} violation{'s' if total > 1 else ''} of {names}"
+    if outcome.not_looked_at:
+        return f"every promise that was looked at was kept; not looked at: {', '.join(outcome.not_looked_at)}"
+    return "every promise was kept"
 
 
 def _finding(finding: Finding) -> list[str]:
-    mark = "kept  " if finding.is_kept else "BROKEN"
-    lines = [f"  {finding.id:<3} {mark} {finding.about} ({finding.looked:,} looked at)"]
+    looked = "not" if finding.state == "not looked at" else f"{finding.looked:,}"
+    lines = [f"  {finding.id:<3} {_MARKS[finding.state]:<6} {finding.about} ({looked} looked at)"]
     for violation in finding.violations[:SHOWN]:
         when = f"{violation.at_s:.2f} s: " if violation.at_s is not None else ""
         lines.append(f"        {when}{violation.what}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from tidings.torture.checker import Finding
-from tidings.torture.report import again
+from tidings.torture.report import again, verdict
 from tidings.torture.run import Beat, Done, Outcome
 
 WIDTH = 1000
@@ -19,7 +19,7 @@ CHART = 140
 ROW = 16
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1060px;padding:0 1rem;color:#1a1a1a;background:#fff}
-h1{font-size:1.4rem} .kept{color:#12722e} .broken{color:#b3261e;font-weight:600}
+h1{font-size:1.4rem} .kept{color:#12722e} .broken{color:#b3261e;font-weight:600} .not-looked-at{opacity:.7}
 table{border-collapse:collapse;width:100%} td,th{padding:.25rem .6rem;text-align:left;border-bottom:1px solid #ddd;
 vertical-align:top} code{background:#f2f2f2;padding:.1rem .3rem} svg{width:100%;height:auto} ul{margin:.2rem 0}
 @media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#161616} td,th{border-color:#333}
@@ -30,14 +30,14 @@ code{background:#262626}
 
 def as_html(outcome: Outcome) -> str:
     options = outcome.options
-    verdict = "every promise was kept" if outcome.is_kept else "BROKEN"
+    said = verdict(outcome)
     rows = "".join(_promise(finding) for finding in outcome.findings)
     did = " · ".join(f"{escape(name)} {count:,}" for name, count in outcome.counts.items())
     left_out = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in outcome.left_out.items())
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>torture, seed {options.seed}: {verdict}</title><style>{_STYLE}</style>"
-        f'<h1>Torture, seed {options.seed}: <span class="{_css(outcome.is_kept)}">{verdict}</span></h1>'
+        f"<title>torture, seed {options.seed}: {said}</title><style>{_STYLE}</style>"
+        f'<h1>Torture, seed {options.seed}: <span class="{"kept" if outcome.is_kept else "broken"}">{said}</span></h1>'
         f"<p>{options.seconds:g} s of faults, {outcome.took_s:g} s in all, on {escape(options.stores)}. {did}.</p>"
         f"{timeline(outcome)}<p>Again: <code>{escape(again(options))}</code></p>"
         f"<table><thead><tr><th>promise<th><th>what it says<th>looked at</thead><tbody>{rows}</tbody></table>"
@@ -51,15 +51,11 @@ def _promise(finding: Finding) -> str:
         f"<li>{f'{one.at_s:.2f} s: ' if one.at_s is not None else ''}{escape(one.what)}</li>"
         for one in finding.violations
     )
-    state = "kept" if finding.is_kept else f"broken x{finding.broken:,}"
+    state = f"broken x{finding.broken:,}" if finding.is_broken else finding.state
     return (
-        f'<tr><td>{finding.id}<td class="{_css(finding.is_kept)}">{state}<td>{escape(finding.about)}'
+        f'<tr><td>{finding.id}<td class="{finding.state.replace(" ", "-")}">{state}<td>{escape(finding.about)}'
         f"{f'<ul>{shown}</ul>' if shown else ''}<td>{finding.looked:,}</tr>"
     )
-
-
-def _css(is_kept: bool) -> str:
-    return "kept" if is_kept else "broken"
 
 
 # --- the picture ------------------------------------------------------------------------------------

@@ -85,7 +85,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_kept(self) -> bool:
-        return all(finding.is_kept for finding in self.findings)
+        """Of what was looked at."""
+        return not any(finding.is_broken for finding in self.findings)
+
+    @property
+    def not_looked_at(self) -> list[str]:
+        return [finding.id for finding in self.findings if finding.state == "not looked at"]
 
 
 OnBeat = Callable[[Beat, dict[str, int]], None]
