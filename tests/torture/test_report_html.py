@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from tests.torture.test_report import BROKEN, KEPT, UNSEEN, outcome
 from tidings.torture.report_html import LEFT, WIDTH, as_html, timeline
+from tidings.torture.run import Options
 
 
 class Tags(HTMLParser):
@@ -30,6 +31,12 @@ def test_the_page_says_what_the_verdict_says_and_runs_nothing() -> None:
     assert "BROKEN" in tags.text and "in order <always>" in tags.text and "u1 <b>" in tags.text
     assert "tidings torture --seed 7" in tags.text
     assert "every promise was kept" in as_html(outcome(KEPT))
+
+
+def test_the_page_names_no_stores_where_the_nodes_ran_already() -> None:
+    running = Options(seed=7, addresses=("http://127.0.0.1:8000",))
+    assert "on nodes that run already." in as_html(outcome(KEPT, options=running))
+    assert "on sqlite+valkey." in as_html(outcome(KEPT))
 
 
 def test_the_page_claims_nothing_that_was_not_looked_at() -> None:

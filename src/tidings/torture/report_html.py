@@ -31,6 +31,7 @@ code{background:#262626}
 def as_html(outcome: Outcome) -> str:
     options = outcome.options
     said = verdict(outcome)
+    where = "nodes that run already" if options.addresses else options.stores
     rows = "".join(_promise(finding) for finding in outcome.findings)
     did = " · ".join(f"{escape(name)} {count:,}" for name, count in outcome.counts.items())
     left_out = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in outcome.left_out.items())
@@ -38,7 +39,7 @@ def as_html(outcome: Outcome) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>torture, seed {options.seed}: {said}</title><style>{_STYLE}</style>"
         f'<h1>Torture, seed {options.seed}: <span class="{"kept" if outcome.is_kept else "broken"}">{said}</span></h1>'
-        f"<p>{options.seconds:g} s of faults, {outcome.took_s:g} s in all, on {escape(options.stores)}. {did}.</p>"
+        f"<p>{options.seconds:g} s of faults, {outcome.took_s:g} s in all, on {escape(where)}. {did}.</p>"
         f"{timeline(outcome)}<p>Again: <code>{escape(again(options))}</code></p>"
         f"<table><thead><tr><th>promise<th><th>what it says<th>looked at</thead><tbody>{rows}</tbody></table>"
         + (f"<p>Left out:</p><ul>{left_out}</ul>" if left_out else "")
