@@ -103,16 +103,18 @@ def _options(arguments: argparse.Namespace) -> Options:
         faults=None if arguments.faults is None else _names("--faults", arguments.faults, FAULTS),
         nodes=int(_number("--nodes", arguments.nodes)),
         users=max(3, int(_number("--users", arguments.users))),
-        rate=_number("--rate", arguments.rate or _usual_rate(arguments.stores)),
+        rate=_number("--rate", arguments.rate or _usual_rate(arguments)),
         stores=arguments.stores,
         addresses=tuple(part for part in (arguments.at or "").split(",") if part),
         plants=_names("--plant", arguments.plant or "none", PLANTS),
     )
 
 
-def _usual_rate(stores: str) -> str:
-    """DynamoDB Local does a few hundred requests a second, whatever is asked of it."""
-    return "15" if stores.startswith("dynamodb") else "40"
+def _usual_rate(arguments: argparse.Namespace) -> str:
+    """DynamoDB Local does a few hundred requests a second, whatever is asked of it; running nodes have limits."""
+    if arguments.at:
+        return "10"
+    return "15" if arguments.stores.startswith("dynamodb") else "40"
 
 
 def _number(flag: str, text: str) -> float:
@@ -146,7 +148,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the faults and the plants, and do nothing")
     parser.add_argument("--nodes", default="2", help="nodes to start (default 2)")
     parser.add_argument("--users", default="8", help="users with two devices each (default 8)")
-    parser.add_argument("--rate", help="messages a second, of all together (default 40; 15 on DynamoDB Local)")
+    parser.add_argument(
+        "--rate", help="messages a second, of all together (default 40; 15 on DynamoDB Local, 10 with --at)"
+    )
     parser.add_argument("--stores", choices=STORES, default=STORES[0], help=f"what to start (default {STORES[0]})")
     parser.add_argument("--at", metavar="URL,URL", help="running nodes on loopback instead; needs --auth-secret")
     parser.add_argument("--report", metavar="FILE", help="also write the verdict as a page with a picture")
