@@ -2,7 +2,8 @@
 
     {"id": "old-1", "from": "alice", "to": "bob", "text": "hi", "ts": 1794770399000}
 
-`ts` is kept as the time that is shown. Interrupted or run again, it stores nothing twice: the ids are the same.
+`ts` is kept as the time that is shown. Interrupted or run again, it stores nothing twice: the ids are the same
+(on DynamoDB they are known for 30 days).
 """
 
 import asyncio
