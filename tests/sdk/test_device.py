@@ -50,12 +50,22 @@ async def test_a_short_connection_does_not_move_what_is_known_and_a_long_one_doe
     assert device.connect_frame("t").since == 30_000
 
 
+async def test_an_attempt_that_found_nobody_does_not_move_what_is_known() -> None:
+    clock = StillClock()
+    device = device_of(clock)
+    device.welcomed(hello())
+    device.interrupted(None, 1, clock.now_s + CLIENT_SINCE_SLACK_S + 10)
+    clock.now_s += 3_600
+    device.interrupted(None, 1, None)
+    assert device.connect_frame("t").since == 11_000
+
+
 async def test_the_badge_and_the_connection_are_told() -> None:
     device = device_of(StillClock())
     events = device.streams.open(lambda event: event)
     device.welcomed(hello())
     device.welcomed(hello("another"))
-    device.interrupted(4004, 0.5, 0)
+    device.interrupted(4004, 0.5, None)
     assert device.total_unread == 3 and device.user_id == "alice"
     assert [await anext(events) for _ in range(3)] == [
         Connected(hello()),

@@ -25,6 +25,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[ServerEvent] = []
         self.interruptions: list[tuple[int | None, float]] = []
+        self.heard_s: list[float | None] = []
         self.end: BaseException | None = None
         self.is_busy = False
 
@@ -37,8 +38,9 @@ class Told:
     def heard(self, event: ServerEvent) -> None:
         self.events.append(event)
 
-    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float) -> None:
+    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float | None) -> None:
         self.interruptions.append((code, retry_in_s))
+        self.heard_s.append(heard_s)
 
     def ended(self, error: BaseException) -> None:
         self.end = error
@@ -137,6 +139,23 @@ async def test_a_token_callback_that_fails_is_asked_again(scripted: ScriptedServ
         await (await scripted.next()).welcome()
         await session.up()
         assert len(tries) == 2
+
+
+async def test_only_a_connection_that_was_welcome_was_heard(scripted: ScriptedServer) -> None:
+    def fresh() -> str:
+        if len(told.heard_s) == 1:
+            raise OSError("the login server is away")
+        return sign_token(SECRET, "alice", -1)  # due at every connect
+
+    async with session_of(scripted, fresh) as (_, told):
+        first = await scripted.next()
+        await first.welcome()
+        first.close(4004)
+        second = await scripted.next()
+        await second.heard("connect")
+        second.close(4004)
+        await (await scripted.next()).heard("connect")
+        assert [heard_s is not None for heard_s in told.heard_s] == [True, False, False]
 
 
 async def test_a_token_is_refreshed_on_the_open_connection_before_it_expires(scripted: ScriptedServer) -> None:

@@ -117,10 +117,9 @@ class Device:
         elif isinstance(event, ReadSynced):
             self._count(event.total_unread)
 
-    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float) -> None:
-        lived_s = heard_s - self._welcomed_s
-        if self.hello is not None and lived_s > CLIENT_SINCE_SLACK_S:  # a short one may not have heard all it missed
-            self._since_ms = self.hello.server_time + int((lived_s - CLIENT_SINCE_SLACK_S) * 1000)
+    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float | None) -> None:
+        if heard_s is not None:
+            self._know_until(heard_s)
         self.sender.interrupted()
         self.streams.tell(Interrupted(code, retry_in_s))
 
@@ -140,6 +139,13 @@ class Device:
         self.streams.tell(event)
         if event.message.sender_id != self.user_id:
             self._acks.note(event.conversation_id, event.message.seq)
+
+    def _know_until(self, heard_s: float) -> None:
+        """A connection ended: all that changed while it lived was told, but a short one may not have got to that."""
+        assert self.hello is not None
+        lived_s = heard_s - self._welcomed_s
+        if lived_s > CLIENT_SINCE_SLACK_S:
+            self._since_ms = self.hello.server_time + int((lived_s - CLIENT_SINCE_SLACK_S) * 1000)
 
     def _count(self, total_unread: int | None) -> None:
         if total_unread is not None:

@@ -41,7 +41,7 @@ class Owner(Protocol):
     def connect_frame(self, token: str) -> Connect: ...
     def welcomed(self, hello: Hello) -> None: ...
     def heard(self, event: ServerEvent) -> None: ...
-    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float) -> None: ...
+    def interrupted(self, code: int | None, retry_in_s: float, heard_s: float | None) -> None: ...
     def ended(self, error: BaseException) -> None: ...
     def is_full(self) -> bool: ...
 
@@ -159,17 +159,17 @@ class Session:
             log.exception("the session ended")
             self._finish(error)
 
-    async def _live(self) -> tuple[int | None, float]:
-        """One connection from its opening to its end: the close code, and when it was heard last."""
+    async def _live(self) -> tuple[int | None, float | None]:
+        """One connection from its opening to its end: the close code, and when it was heard last if it was welcome."""
         try:
             token = await self._token()
             link = self._link = await Link.open(self._url, self._hear, self._clock)
         except Disconnected as error:
             self.trouble = error
-            return None, self._clock.monotonic_s()
+            return None, None
         try:
             await self._greet(link, token)
-            return await link.lost, link.heard_s
+            return await link.lost, link.heard_s if self._was_welcome else None
         finally:
             link.cut()
             self._lose()
