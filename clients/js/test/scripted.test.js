@@ -160,6 +160,32 @@ test('resume names the last contiguous seq, and reads on where the server has mo
   assert.equal(client.conversation('c1').unreadCount, 7);
 });
 
+test('a short connection does not move what is known, and a long one does', async (t) => {
+  const now = Date.now;
+  let aheadMs = 0;
+  Date.now = () => now() + aheadMs;
+  t.after(() => (Date.now = now));
+  const { peer, client } = await started(t);
+  const back = async (count) => {
+    client.reconnectNow();
+    await until('it came back', () => peer.of('connect').length === count && client.state === 'connected');
+    return peer.of('connect').at(-1).since;
+  };
+  const bornAt = Date.now();
+  peer.close(1006);
+  aheadMs += 3600000; // an hour without a network
+  const first = await back(2);
+  assert.ok(first <= bornAt, 'since the first hello');
+  peer.close(1006); // before it told what had changed
+  assert.equal(await back(3), first);
+  aheadMs += 60000;
+  peer.entry(1);
+  peer.close(1006);
+  const heardAt = Date.now();
+  const third = await back(4);
+  assert.ok(third > heardAt - 40000 && third <= heardAt - 30000, 'up to a moment before its end');
+});
+
 test('a conversation that was never seen begins with what was sent after the first hello', async (t) => {
   const { peer, client, seqs } = await started(t);
   const old = (seq) => entryOf(seq, { sent_at: Date.now() - 60000 });

@@ -225,6 +225,7 @@ class Link {
     this._answers = new Map(); // id -> {resolve, reject, timer}
     this._lastId = 0;
     this.heardAt = Date.now();
+    this.welcomedAt = Infinity; // when the hello was taken
     this._liveness = null;
     this._ended = deferred();
     this.ended = this._ended.promise; // resolves with {code, reason}
@@ -1635,7 +1636,8 @@ export class TidingsClient extends Emitter {
   async _ended(link) {
     const { code, reason } = await link.ended;
     if (this._link === link) {
-      this._since = Math.floor(link.heardAt + this._offset - SINCE_MARGIN_MS);
+      const knownAt = link.heardAt - SINCE_MARGIN_MS; // a short one may not have heard yet what it had missed
+      if (knownAt > link.welcomedAt) this._since = Math.floor(knownAt + this._offset);
       this._link = null;
       this._online = deferred();
     }
@@ -1778,6 +1780,8 @@ export class TidingsClient extends Emitter {
     if (isOtherStore) return this._beginAnew(link);
     if (!link.isOpen || !life.isOn) return;
     this._link = link;
+    this._since ??= serverTime - SINCE_MARGIN_MS;
+    link.welcomedAt = Date.now();
     life.drainMs = null;
     link.watchOver(pingIntervalMs);
     Object.assign(this.inbox, { totalUnread, unreadConversations });
