@@ -5,9 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.sdk.scripted import Conversation, Frame, ScriptedServer, entry, message_new, page
+from tests.valkey import eventually
 from tidings.bounds import RESUME_CONVERSATIONS_MAX, RESUME_ENTRIES_MAX
 from tidings.sdk import Client
+from tidings.sdk import reading as module
+from tidings.sdk import session as session_module
 from tidings.sdk.events import Connected, MessageNew
 from tidings.sdk.streams import Stream
 from tidings.testing import TestServer
@@ -190,3 +195,36 @@ async def test_with_more_changes_than_are_announced_the_inbox_is_read(scripted: 
             asked = await asked_history(peer)
         peer.say(id=asked["id"], **page(entry(2), head=2))
         assert await told(events, 1) == [2]
+
+
+async def test_an_inbox_that_is_refused_for_long_is_read_all_the_same(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RESUME_CONVERSATIONS_MAX", 1)
+    monkeypatch.setattr(module, "CLIENT_GAP_AGAIN_S", 0.01)
+    monkeypatch.setattr(session_module, "CLIENT_TRIES_MAX", 2)
+    async with connected(scripted, resume={"c1": 1, "c2": 1}, since=1_500) as (client, peer):
+        events = client.events(MessageNew)
+        peer.say(type="conversation.updated", **row("c1", last_seq=1))
+        for _ in range(3):
+            asked = await peer.heard("inbox")
+            refusal = {"code": "unavailable", "temporary": True, "retry_after_ms": None, "message": ""}
+            peer.say(id=asked["id"], type="error", **refusal)
+        asked = await peer.heard("inbox")
+        totals = {"total_unread": 1, "unread_conversations": 1, "stale": False}
+        peer.say(id=asked["id"], type="ok", conversations=[row("c2", last_seq=2)], next_cursor=None, **totals)
+        asked = await asked_history(peer)
+        peer.say(id=asked["id"], **page(entry(2), head=2))
+        assert await told(events, 1) == [2]
+
+
+async def test_an_inbox_that_is_refused_for_good_is_logged(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "RESUME_CONVERSATIONS_MAX", 1)
+    async with connected(scripted, resume={"c1": 1}, since=1_500) as (_, peer):
+        peer.say(type="conversation.updated", **row("c1", last_seq=1))
+        asked = await peer.heard("inbox")
+        refusal = {"code": "bad_request", "temporary": False, "retry_after_ms": None, "message": "no such cursor"}
+        peer.say(id=asked["id"], type="error", **refusal)
+        await eventually(lambda: "no such cursor" in caplog.text)

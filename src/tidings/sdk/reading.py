@@ -8,6 +8,7 @@ entry since this client's first hello. client.py hands over the events; `tell` g
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -25,6 +26,8 @@ from tidings.sdk.events import MessageNew, Resumed
 from tidings.sdk.session import Session
 from tidings.sdk.tracks import Track, Tracks
 from tidings.sdk.values import HistoryPage, InboxPage, InboxRow, Message, Sent
+
+log = logging.getLogger("tidings.sdk")
 
 Tell = Callable[[MessageNew], None]
 
@@ -149,6 +152,8 @@ class Reading:
             await work
         except ConnectionError:
             pass  # the session ended for good; the streams say why
+        except Problem as problem:
+            log.warning("what changed while away could not be read: %r", problem)
         finally:
             self._tasks.pop(name, None)
 
@@ -202,13 +207,23 @@ class Reading:
         """More has changed than is announced: the inbox names the rest, newest first."""
         cursor: str | None = None
         while True:
-            page = await self._session.insist(Inbox(limit=PAGE_MAX, cursor=cursor), InboxPage)
+            page = await self._inbox(cursor)
             for row in page.conversations:
                 self.compare(row)
             oldest_ms = min((row.last_message_ts for row in page.conversations), default=0)
             if page.next_cursor is None or oldest_ms < self._since_ms:
                 return
             cursor = page.next_cursor
+
+    async def _inbox(self, cursor: str | None) -> InboxPage:
+        """However long the server says not now: nobody else would read what the walk leaves out."""
+        while True:
+            try:
+                return await self._session.insist(Inbox(limit=PAGE_MAX, cursor=cursor), InboxPage)
+            except Problem as problem:
+                if not problem.is_temporary:
+                    raise
+            await asyncio.sleep(CLIENT_GAP_AGAIN_S)
 
 
 def own_message(draft: Draft, sent: Sent, user_id: str) -> Message:
