@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 from typing import Any
@@ -8,11 +9,11 @@ from typing import Any
 import pytest
 
 import tidings
-from tests.sdk.scripted import ScriptedServer
+from tests.sdk.scripted import ScriptedServer, message_new
 from tests.valkey import eventually, free_port
 from tidings import Client
 from tidings.errors import BadRequest
-from tidings.sdk import Stopped
+from tidings.sdk import Stopped, streams
 from tidings.sdk import client as module
 from tidings.sdk.events import Connected, Interrupted, MessageNew, Presence, ReadSynced, Typing
 from tidings.testing import TestServer
@@ -90,6 +91,30 @@ async def test_the_connection_itself_is_told_of(server: TestServer) -> None:
             assert isinstance(await anext(events), Connected)
     assert [event async for event in events] == [], "closing ends the stream"
     assert not client.is_connected
+
+
+async def test_a_full_stream_that_is_dropped_holds_nobody_up(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "CLIENT_EVENTS_PAUSE", 5)
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    left = client.events(MessageNew)
+    for seq in range(1, 6):
+        peer.say(**message_new(seq))
+    link = client._session._link
+    assert link is not None
+    peer.say(id=(await peer.heard("message.delivered"))["id"], type="ok")
+    await eventually(lambda: link.is_paused)
+    del left
+    gc.collect()
+    fresh = client.events(MessageNew)
+    peer.say(**message_new(6))
+    assert (await asyncio.wait_for(anext(fresh), 5)).message.seq == 6
+    await client.close()
 
 
 async def test_a_page_is_found_by_its_place(server: TestServer) -> None:

@@ -59,14 +59,15 @@ async def test_a_stream_that_nobody_reads_asks_for_a_pause_and_says_when_there_i
     assert not streams.is_full
 
 
-async def test_a_stream_that_nobody_holds_fills_nothing() -> None:
-    streams = Streams(lambda: None)
+async def test_a_stream_that_nobody_holds_fills_nothing_and_leaves_room() -> None:
+    room: list[bool] = []
+    streams = Streams(lambda: room.append(streams.is_full))
     stream = streams.open(every)
     for n in range(CLIENT_EVENTS_PAUSE):
         streams.tell(number(n))
     del stream
     gc.collect()
-    assert not streams.is_full
+    assert not streams.is_full and room == [False]
 
 
 async def test_a_stream_that_lags_hopelessly_ends_with_an_error() -> None:

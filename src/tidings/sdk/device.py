@@ -48,7 +48,7 @@ class Device:
         self._clock = clock
         self._name = name
         self.session = Session(url, tokens, clock, self)
-        self.streams = Streams(self.session.balance)
+        self.streams = Streams(self.session.balance_soon)
         self.sender = Sender(self.session, drafts, clock, self._sent)
         self.reading = Reading(self.session, Tracks(resume), self._tell_entry, since)
         self.marks = Marks(self.session)

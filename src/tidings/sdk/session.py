@@ -142,6 +142,12 @@ class Session:
         if self._link is not None:
             self._link.pause(self._owner.is_full() and not self._answers)
 
+    def balance_soon(self) -> None:
+        """The same, from any thread and in the middle of anything: where a stream is dropped, its finalizer calls."""
+        if (link := self._link) is not None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody reads any more
+                link.lost.get_loop().call_soon_threadsafe(self.balance)
+
     # --- the loop ---
 
     async def _run(self) -> None:

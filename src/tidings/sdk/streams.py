@@ -1,8 +1,8 @@
 """Events on their way to the program: each stream gets all of them, in order, from the moment it is made.
 
 A stream that nobody holds any more is gone with its queue. One that nobody reads from asks, by `is_full`, that the
-socket be read no further: the server then keeps what is new, and tells it when the client comes back. client.py makes
-them.
+socket be read no further: the server then keeps what is new, and tells it when the client comes back. `on_room` is
+called when that may have changed, from any thread where a stream was dropped. client.py makes them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from tidings.bounds import CLIENT_EVENTS_MAX, CLIENT_EVENTS_PAUSE
 from tidings.sdk.events import Event
@@ -75,6 +75,7 @@ class Streams:
         stream = Stream(pick, self._on_room)
         if self._end is not None:
             stream.end(self._end)
+        finalize(stream, self._on_room).atexit = False
         self._open.add(stream)  # type: ignore[arg-type]  # only put and end are used, which do not depend on T
         return stream
 
