@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,7 +14,7 @@ from tidings.gateway.protocol import Connect, Inbox, Ping, Typing
 from tidings.sdk.events import Draining, Hello, ServerEvent
 from tidings.sdk.refusals import Disconnected, Stopped
 from tidings.sdk.session import Nothing, Session
-from tidings.sdk.tokens import Tokens, sign_token
+from tidings.sdk.tokens import Tokens, TokenSource, sign_token
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
@@ -50,9 +50,7 @@ class Told:
 
 
 @asynccontextmanager
-async def session_of(
-    scripted: ScriptedServer, token: str | Callable[[], str] = "t"
-) -> AsyncIterator[tuple[Session, Told]]:
+async def session_of(scripted: ScriptedServer, token: TokenSource = "t") -> AsyncIterator[tuple[Session, Told]]:
     told, clock = Told(), Clock()
     session = Session(scripted.url, Tokens(token, clock), clock, told)
     session.start()
@@ -174,6 +172,31 @@ async def test_a_silent_server_is_asked_and_then_left(scripted: ScriptedServer) 
         await peer.heard("ping")
         await (await scripted.next()).welcome()
         assert told.interruptions[0][0] is None
+
+
+async def test_a_server_that_falls_silent_at_a_refresh_is_left_too(scripted: ScriptedServer) -> None:
+    async with session_of(scripted, lambda: sign_token(SECRET, "alice", -1)) as (_, told):
+        peer = await scripted.next()
+        await peer.welcome(ping_interval_ms=60)
+        await peer.heard("auth.refresh")
+        await (await scripted.next()).welcome()
+        assert told.interruptions[0][0] is None
+
+
+async def test_a_server_is_watched_while_a_token_is_awaited(scripted: ScriptedServer) -> None:
+    made: list[str] = []
+
+    async def fresh() -> str:
+        if made:
+            await asyncio.Event().wait()
+        made.append(sign_token(SECRET, "alice", 1))
+        return made[-1]
+
+    async with session_of(scripted, fresh) as (_, told):
+        peer = await scripted.next()
+        await peer.welcome(ping_interval_ms=600)
+        await peer.heard("ping")
+        await eventually(lambda: told.interruptions != [])
 
 
 async def test_a_server_that_answers_its_pings_is_kept(scripted: ScriptedServer) -> None:

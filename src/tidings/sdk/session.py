@@ -276,19 +276,20 @@ class Session:
     # --- beside it ---
 
     async def _tend(self, link: Link, interval_s: float) -> None:
-        """Until the connection ends: is the server alive, and is our token?"""
-        refresh_s = self._clock.monotonic_s() + self._tokens.due_in_s() if self._tokens.is_renewable else float("inf")
+        """Until the connection ends: is the server alive, and is our token? Neither waits for the other."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_over(link, interval_s), name="tidings-liveness")
+            if self._tokens.is_renewable:
+                group.create_task(self._keep_fresh(interval_s), name="tidings-refresh")
+
+    async def _watch_over(self, link: Link, interval_s: float) -> None:
         steady_s = self._clock.monotonic_s() + interval_s
         while True:
-            now_s = self._clock.monotonic_s()
-            await asyncio.sleep(max(0.0, min(interval_s / 2, refresh_s - now_s)))
+            await asyncio.sleep(interval_s / 2)
             now_s = self._clock.monotonic_s()
             self._probe(link, now_s - link.heard_s, interval_s)
             if now_s >= steady_s:
                 self._backoff.reset()
-            if now_s >= refresh_s:
-                await self._refresh()
-                refresh_s = self._clock.monotonic_s() + max(1.0, self._tokens.due_in_s())
 
     def _probe(self, link: Link, quiet_s: float, interval_s: float) -> None:
         if link.is_paused:
@@ -298,6 +299,16 @@ class Session:
             link.cut()
         elif quiet_s >= interval_s:
             link.send(wire.encode(Ping()))
+
+    async def _keep_fresh(self, interval_s: float) -> None:
+        due_s = self._clock.monotonic_s() + self._tokens.due_in_s()
+        while True:
+            left_s = due_s - self._clock.monotonic_s()
+            if left_s > 0:
+                await asyncio.sleep(min(left_s, interval_s))
+                continue
+            await self._refresh()
+            due_s = self._clock.monotonic_s() + max(1.0, self._tokens.due_in_s())
 
     async def _refresh(self) -> None:
         try:
