@@ -71,6 +71,51 @@ async def test_a_mark_that_is_refused_does_not_spoil_the_next(scripted: Scripted
     await client.close()
 
 
+async def test_reads_before_and_after_an_unread_keep_their_order(scripted: ScriptedServer) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    asked_for = [
+        client.mark_read("c1", seqs=[4]),
+        client.mark_read("c1", 7),
+        client.mark_read("c1", 6),
+        client.mark_unread("c1", 3),
+        client.mark_read("c1", 9),
+        client.mark_read("c1", 8),
+    ]
+    waiting = [asyncio.create_task(one) for one in asked_for]
+    said = []
+    for read_seq in (4, 7, 2, 9):
+        frame = await asyncio.wait_for(peer._frames.get(), 5)
+        said.append((frame["type"], frame.get("seqs") or frame.get("up_to_seq") or frame.get("from_seq")))
+        peer.say(**state(frame, read_seq))
+    reads = ("message.read", [4]), ("message.read", 7), ("message.unread", 3), ("message.read", 9)
+    assert said == list(reads)
+    assert [one.read_seq for one in await asyncio.gather(*waiting)] == [4, 7, 7, 2, 9, 9]
+    await client.close()
+
+
+async def test_a_read_that_nobody_waits_for_any_more_does_not_take_those_that_joined_it_along(
+    scripted: ScriptedServer,
+) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    first, given_up, joined = [asyncio.create_task(client.mark_read("c1", seq)) for seq in (1, 5, 4)]
+    peer.say(**state(await peer.heard("message.read"), 1))
+    await first
+    await peer.heard("message.read")
+    given_up.cancel()
+    asked = await peer.heard("message.read")
+    peer.say(**state(asked, 5))
+    assert asked["up_to_seq"] == 5 and (await joined).read_seq == 5
+    await client.close()
+
+
 async def test_reading_turns_ticks_and_counts_and_unreading_brings_them_back(server: TestServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")
     conversation_id = await alice.direct("bob")

@@ -1,7 +1,7 @@
 """Receipts, folded together: a burst of deliveries is one frame, a row of reads is one request.
 
 Marks are watermarks, so the highest says all of them; each is repeated until it is answered. Reads and unreads of one
-conversation go one after another. client.py calls it.
+conversation go one after another, in the order they were asked for. client.py calls it.
 """
 
 from __future__ import annotations
@@ -61,38 +61,44 @@ class Acks:
         return dict(list(self._waiting.items())[:ACKS_MAX])
 
 
+class Mark:
+    """A read that waits in line, with those that joined it."""
+
+    def __init__(self) -> None:
+        self.up_to_seq = 0
+        self.state: ReadState | None = None
+
+
 class Marks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._wanted: dict[str, int] = {}
-        self._states: dict[str, ReadState] = {}  # of the request that took several callers' marks along
+        self._last: dict[str, Mark] = {}  # the read at the end of a conversation's line: another may join it
 
     def _lock(self, conversation_id: str) -> asyncio.Lock:
         return self._locks.setdefault(conversation_id, asyncio.Lock())
 
     async def read(self, conversation_id: str, up_to_seq: int) -> ReadState:
-        """Callers that wait meanwhile share the next request, which names the highest of them."""
+        """Callers that wait one behind another share a request, which names the highest of them."""
         wire.check(Read(conversation_id=conversation_id, up_to_seq=up_to_seq))
-        self._wanted[conversation_id] = max(up_to_seq, self._wanted.get(conversation_id, 0))
+        mark = self._last.setdefault(conversation_id, Mark())
+        mark.up_to_seq = max(up_to_seq, mark.up_to_seq)
         async with self._lock(conversation_id):
-            wanted = self._wanted.pop(conversation_id, None)
-            if wanted is None:
-                return self._states[conversation_id]
-            try:
-                frame = Read(conversation_id=conversation_id, up_to_seq=wanted)
-                state = await self._session.insist(frame, ReadState)
-            except BaseException:
-                self._wanted[conversation_id] = max(wanted, self._wanted.get(conversation_id, 0))
-                raise
-            self._states[conversation_id] = state
-            return state
+            if mark.state is None:
+                if self._last.get(conversation_id) is mark:
+                    del self._last[conversation_id]
+                frame = Read(conversation_id=conversation_id, up_to_seq=mark.up_to_seq)
+                mark.state = await self._session.insist(frame, ReadState)
+            return mark.state
 
     async def read_seqs(self, conversation_id: str, seqs: list[int]) -> ReadState:
-        async with self._lock(conversation_id):
-            return await self._session.insist(Read(conversation_id=conversation_id, seqs=seqs), ReadState)
+        return await self._alone(Read(conversation_id=conversation_id, seqs=seqs))
 
     async def unread(self, conversation_id: str, from_seq: int) -> ReadState:
-        async with self._lock(conversation_id):
-            self._wanted.pop(conversation_id, None)
-            return await self._session.insist(Unread(conversation_id=conversation_id, from_seq=from_seq), ReadState)
+        return await self._alone(Unread(conversation_id=conversation_id, from_seq=from_seq))
+
+    async def _alone(self, frame: Read | Unread) -> ReadState:
+        """In its turn: a read that comes after it joins none that came before."""
+        self._last.pop(frame.conversation_id, None)
+        async with self._lock(frame.conversation_id):
+            return await self._session.insist(frame, ReadState)
