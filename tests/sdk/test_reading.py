@@ -168,6 +168,36 @@ async def test_a_conversation_that_was_left_is_forgotten(server: TestServer) -> 
             await anext(events)
 
 
+async def test_a_page_that_comes_with_the_news_of_having_left_is_not_told(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew)
+        peer.say(**message_new(1))
+        peer.say(**message_new(4))
+        asked = await asked_history(peer)
+        mending = client._device.reading._tasks["c1"]
+        peer.say(id=asked["id"], **page(entry(2), entry(3), entry(4), head=4))
+        peer.say(type="conversation.removed", conversation_id="c1")
+        await asyncio.wait_for(mending, 5)
+        assert len(events) == 1 and client.seqs() == {}
+
+
+async def test_a_page_of_before_a_conversation_was_left_is_not_told_after_it_was_joined_again(
+    scripted: ScriptedServer,
+) -> None:
+    async with connected(scripted) as (client, peer):
+        events = client.events(MessageNew)
+        peer.say(**message_new(1))
+        peer.say(**message_new(4))
+        asked = await asked_history(peer)
+        mending = client._device.reading._tasks["c1"]
+        peer.say(type="conversation.removed", conversation_id="c1")
+        peer.say(**message_new(9))
+        peer.say(id=asked["id"], **page(entry(2), entry(3), entry(4), head=4))
+        await asyncio.wait_for(mending, 5)
+        peer.say(**message_new(10))
+        assert await told(events, 3) == [1, 9, 10]
+
+
 async def test_ones_own_send_takes_its_place_among_the_others(server: TestServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")
     conversation_id = await alice.direct("bob")

@@ -164,21 +164,24 @@ class Reading:
                 async with self._turns:
                     is_further = await self._mend_once(conversation_id, track)
             except Problem as problem:
-                if not problem.is_temporary:  # not ours any more
+                if not problem.is_temporary and self.tracks.get(conversation_id) is track:  # not ours any more
                     self.removed(conversation_id)
-                    return
-                is_further = False
+                is_further = not problem.is_temporary
             if not is_further:
                 await asyncio.sleep(CLIENT_GAP_AGAIN_S)
 
     async def _mend_once(self, conversation_id: str, track: Track) -> bool:
-        """One page closer; False when an undecided number is in the way."""
+        """One page closer, or left meanwhile; False when an undecided number is in the way."""
         if track.last is None:
-            self._tell_all(conversation_id, track.begin(await self._locate(conversation_id)))
-            self._behind.add(conversation_id)
+            last = await self._locate(conversation_id)
+            if self.tracks.get(conversation_id) is track:
+                self._tell_all(conversation_id, track.begin(last))
+                self._behind.add(conversation_id)
             return True
         last = track.last
         page = await self._page(conversation_id, after_seq=last)
+        if self.tracks.get(conversation_id) is not track:  # it was left meanwhile
+            return True
         if page.messages and page.messages[-1].seq > track.last + 1:  # what lies between is not ours to see
             self._tell_all(conversation_id, track.begin(page.messages[-1].seq - 1))
         for message in reversed(page.messages):
