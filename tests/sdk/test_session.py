@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -253,6 +254,18 @@ async def test_a_refused_connect_is_remembered_as_the_reason(scripted: ScriptedS
         peer.close(4013)
         await scripted.next()
         assert isinstance(session.trouble, RateLimited) and told.interruptions[0][1] >= 0.02
+
+
+async def test_a_connect_that_is_never_answered_leaves_no_error_behind(
+    scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with session_of(scripted):
+        peer = await scripted.next()
+        await peer.heard("connect")
+        peer.close(4004)
+        await (await scripted.next()).heard("connect")
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_nothing_is_read_while_nobody_takes_events_unless_an_answer_is_awaited(scripted: ScriptedServer) -> None:

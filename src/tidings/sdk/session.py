@@ -193,7 +193,12 @@ class Session:
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers[frame_id] = lambda answer: _settle(answered, answer)
         link.send(wire.encode(msgspec.structs.replace(self._owner.connect_frame(token), id=frame_id)))
-        done, _ = await asyncio.wait((answered, link.lost), timeout=CLIENT_HANDSHAKE_S, return_when="FIRST_COMPLETED")
+        try:
+            done, _ = await asyncio.wait(
+                (answered, link.lost), timeout=CLIENT_HANDSHAKE_S, return_when="FIRST_COMPLETED"
+            )
+        finally:
+            self._answers.pop(frame_id, None)  # from here on nobody waits for it
         if not done:
             self.trouble = Disconnected(f"{self._url} does not answer")
             link.cut()
