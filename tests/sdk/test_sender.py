@@ -12,7 +12,7 @@ from tidings import testing
 from tidings.config import Limits, Settings
 from tidings.config_values import Limit
 from tidings.errors import BadRequest, IdConflict, NotFound, TooLarge
-from tidings.sdk import Client, FileDrafts
+from tidings.sdk import Client, FileDrafts, Stopped
 from tidings.testing import TestServer
 
 
@@ -135,3 +135,42 @@ async def test_giving_up_waiting_keeps_the_send_and_abandoning_ends_it(scripted:
     assert client.unanswered_count == 0
     assert (await peer.heard("message.abandon"))["message_id"] == "m1"
     await client.close()
+
+
+@pytest.mark.parametrize("answer", ["ok", "unavailable"])
+async def test_the_answer_to_an_abandoned_send_says_nothing_of_a_later_one_with_its_id(
+    scripted: ScriptedServer, answer: str
+) -> None:
+    client = Client(scripted.url, "t")
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    first = asyncio.create_task(client.send("c1", "first", message_id="m1"))
+    one = await peer.heard("message.send")
+    assert client.abandon("c1", "m1")
+    await peer.heard("message.abandon")
+    second = asyncio.create_task(client.send("c1", "second", message_id="m1"))
+    two = await peer.heard("message.send")
+    peer.say(**(ok(one, 1) if answer == "ok" else refused(one, answer)))
+    peer.say(**ok(two, 2))
+    assert (await second).seq == 2 and peer.is_quiet() and first.cancelled()
+    await client.close()
+
+
+async def test_what_a_file_keeps_after_the_end_cannot_be_abandoned(scripted: ScriptedServer, tmp_path: Path) -> None:
+    client = Client(scripted.url, "t", drafts=FileDrafts(tmp_path / "drafts"))
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    sending = asyncio.create_task(client.send("c1", "hi", message_id="m1"))
+    await peer.heard("message.send")
+    peer.close(4503)
+    with pytest.raises(Stopped):
+        await sending
+    with pytest.raises(Stopped, match="4503"):
+        client.abandon("c1", "m1")
+    assert not client.abandon("c1", "another")
+    await client.close()
+    assert [draft.message_id for draft in FileDrafts(tmp_path / "drafts").load()] == ["m1"]

@@ -149,7 +149,8 @@ class Client(Account):
         return await asyncio.shield(self._device.sender.submit(draft))
 
     def abandon(self, conversation_id: str, message_id: str) -> bool:
-        """Do not send it again. False when there is no such send."""
+        """Do not send it again. False when there is no such send. Raises ConnectionError after the client's end:
+        what `drafts` keeps then is the next client's to send, or to abandon."""
         return self._device.sender.abandon(conversation_id, message_id)
 
     def typing(self, conversation_id: str, is_typing: bool = True) -> None:

@@ -58,10 +58,13 @@ class Sender:
         return known
 
     def abandon(self, conversation_id: str, message_id: str) -> bool:
-        """Given up: it is not sent again, and those behind it go on. It may have been stored already."""
+        """Given up: it is not sent again, and those behind it go on. It may have been stored already. After the
+        end it cannot be taken back: a file keeps it for the next client."""
         draft = self._outbox.get((conversation_id, message_id))
         if draft is None:
             return False
+        if self._end is not None:
+            raise self._end
         self._session.tell(Abandon(conversation_id=conversation_id, message_id=message_id))
         future = self._finish(draft)
         if future is not None:
@@ -99,7 +102,7 @@ class Sender:
         self._drafts.close()
 
     def _answered(self, draft: Draft, answer: bytes | Disconnected) -> None:
-        if isinstance(answer, Disconnected) or key_of(draft) not in self._outbox:
+        if isinstance(answer, Disconnected) or self._outbox.get(key_of(draft)) is not draft:  # given up meanwhile
             return
         try:
             sent = wire.answer_of(answer, Sent)
