@@ -148,9 +148,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the faults and the plants, and do nothing")
     parser.add_argument("--nodes", default="2", help="nodes to start (default 2)")
     parser.add_argument("--users", default="8", help="users with two devices each (default 8)")
-    parser.add_argument(
-        "--rate", help="messages a second, of all together (default 40; DynamoDB Local 15, --at 10)"
-    )
+    parser.add_argument("--rate", help="messages a second, of all together (default 40; DynamoDB Local 15, --at 10)")
     parser.add_argument("--stores", choices=STORES, default=STORES[0], help=f"what to start (default {STORES[0]})")
     parser.add_argument("--at", metavar="URL,URL", help="running nodes on loopback instead; needs --auth-secret")
     parser.add_argument("--report", metavar="FILE", help="also write the verdict as a page with a picture")
