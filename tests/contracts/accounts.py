@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.contracts import fresh
 from tidings.model import ApiKey, User
 from tidings.stores.ports import Tables
@@ -31,6 +33,27 @@ class AccountsContract:
         await tables.put_api_key(key)
         assert await tables.api_key(key.key_hash) == key
         assert await tables.api_key(fresh("hash")) is None
+
+    async def test_api_keys_are_listed_by_name_however_many_there_are(self, tables: Tables) -> None:
+        keys = [ApiKey(key_hash=fresh("hash"), name=f"k{n:03}", role="readonly", created_ms=n) for n in range(120)]
+        await asyncio.gather(*map(tables.put_api_key, reversed(keys)))
+        assert [key for key in await tables.api_keys() if key in keys] == keys
+
+    async def test_two_keys_of_one_name_are_listed_by_their_age(self, tables: Tables) -> None:
+        name = fresh("name")
+        newer, older = (ApiKey(key_hash=fresh("hash"), name=name, role="admin", created_ms=n) for n in (7, 6))
+        for key in (newer, older):
+            await tables.put_api_key(key)
+        assert [key for key in await tables.api_keys() if key.name == name] == [older, newer]
+
+    async def test_an_api_key_is_removed_once_and_alone(self, tables: Tables) -> None:
+        kept, gone = (ApiKey(key_hash=fresh("hash"), name="backend", role="admin", created_ms=5) for _ in range(2))
+        for key in (kept, gone):
+            await tables.put_api_key(key)
+        assert [await tables.remove_api_key(gone.key_hash) for _ in range(2)] == [True, False]
+        assert await tables.api_key(gone.key_hash) is None and await tables.api_key(kept.key_hash) == kept
+        hashes = [key.key_hash for key in await tables.api_keys()]
+        assert kept.key_hash in hashes and gone.key_hash not in hashes
 
     async def test_the_store_has_an_epoch_that_stays(self, tables: Tables) -> None:
         epoch = await tables.store_epoch()

@@ -56,6 +56,12 @@ class Accounts:
     async def put_api_key(self, key: ApiKey) -> None:
         self.keys[key.key_hash] = key
 
+    async def api_keys(self) -> list[ApiKey]:
+        return sorted(self.keys.values(), key=lambda key: (key.name, key.created_ms, key.key_hash))
+
+    async def remove_api_key(self, key_hash: str) -> bool:
+        return self.keys.pop(key_hash, None) is not None
+
     async def store_epoch(self) -> str:
         return "epoch-1"
 

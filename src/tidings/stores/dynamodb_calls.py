@@ -156,6 +156,17 @@ class Store:
     async def all(self, pages: Pages) -> list[Item]:
         return [item async for page in pages for item in page]
 
+    async def scan(self, table: str, limit: int) -> Pages:
+        """A whole small table in no order, `limit` rows a page."""
+        request, after = self._request(table, Limit=limit, ConsistentRead=True), None
+        while True:
+            reply = await self._wire.call("Scan", request | ({"ExclusiveStartKey": after} if after else {}))
+            self._count_read(table, reply["ScannedCount"])
+            yield reply["Items"]
+            after = reply.get("LastEvaluatedKey")
+            if not after:
+                return
+
     async def walk(self, table: str, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         """Some rows of a whole table in no order, and where to go on; None: that was the end."""
         request = self._request(table, Limit=limit, **({"ExclusiveStartKey": after} if after else {}))

@@ -14,7 +14,7 @@ import msgspec
 from tidings.clock import Clock
 from tidings.errors import Conflict, Throttled
 from tidings.model import ApiKey, Status, User
-from tidings.stores.dynamodb_calls import Op, Store, assign, check, put, update
+from tidings.stores.dynamodb_calls import Op, Store, assign, check, delete, put, remove, update
 from tidings.stores.dynamodb_items import (
     attributes,
     from_item,
@@ -29,6 +29,7 @@ from tidings.stores.dynamodb_items import (
 from tidings.stores.dynamodb_wire import Canceled, ConditionFailed
 
 _TRIES_MAX = 20  # of a row that others change all the time
+_KEYS_PAGE = 100  # api_keys in one look
 _NONE = "attribute_not_exists(#conversation_id)"
 _MEMBER = "attribute_exists(#user_id) AND attribute_not_exists(#left_seq)"
 
@@ -153,6 +154,15 @@ async def api_key(store: Store, key_hash: str) -> ApiKey | None:
 
 async def put_api_key(store: Store, key: ApiKey) -> None:
     await store.write(put("api_keys", attributes(key_hash=key.key_hash), to_item(key)))
+
+
+async def api_keys(store: Store) -> list[ApiKey]:
+    found = [from_item(ApiKey, item) for item in await store.all(store.scan("api_keys", _KEYS_PAGE))]
+    return sorted(found, key=lambda key: (key.name, key.created_ms, key.key_hash))
+
+
+async def remove_api_key(store: Store, key_hash: str) -> bool:
+    return await remove(store, delete("api_keys", attributes(key_hash=key_hash), "attribute_exists(#key_hash)"))
 
 
 async def store_epoch(store: Store, clock: Clock) -> str:

@@ -211,6 +211,14 @@ class Accounts(Protocol):
 
     async def put_api_key(self, key: ApiKey) -> None: ...
 
+    async def api_keys(self) -> list[ApiKey]:
+        """All of them, by name, then by when they were made."""
+        ...
+
+    async def remove_api_key(self, key_hash: str) -> bool:
+        """Whether it was there."""
+        ...
+
     async def store_epoch(self) -> str:
         """Random, made with the tables, changed only by a restore."""
         ...

@@ -326,6 +326,8 @@ _PUT_USER = f"""
 """
 _API_KEY_OF = f"SELECT {_names(_API_KEY)} FROM api_keys WHERE key_hash = ?"
 _PUT_API_KEY = f"INSERT OR REPLACE INTO api_keys ({_names(_API_KEY)}) VALUES (?, ?, ?, ?)"
+_API_KEYS = f"SELECT {_names(_API_KEY)} FROM api_keys ORDER BY name, created_ms, key_hash"
+_REMOVE_API_KEY = "DELETE FROM api_keys WHERE key_hash = ?"
 
 
 def user(user_id: str, hop: Hop) -> User | None:
@@ -344,3 +346,11 @@ def api_key(key_hash: str, hop: Hop) -> ApiKey | None:
 
 def put_api_key(key: ApiKey, hop: Hop) -> None:
     hop.write("api_keys", _PUT_API_KEY, _values(key))
+
+
+def api_keys(hop: Hop) -> list[ApiKey]:
+    return [ApiKey(**dict(zip(_API_KEY, row, strict=True))) for row in hop.rows("api_keys", _API_KEYS, ())]
+
+
+def remove_api_key(key_hash: str, hop: Hop) -> bool:
+    return hop.write("api_keys", _REMOVE_API_KEY, (key_hash,)) > 0

@@ -166,6 +166,12 @@ class DynamoTables:
     async def put_api_key(self, key: ApiKey) -> None:
         await dynamodb_statuses.put_api_key(self._store, key)
 
+    async def api_keys(self) -> list[ApiKey]:
+        return await dynamodb_statuses.api_keys(self._store)
+
+    async def remove_api_key(self, key_hash: str) -> bool:
+        return await dynamodb_statuses.remove_api_key(self._store, key_hash)
+
     async def store_epoch(self) -> str:
         return self._epoch
 

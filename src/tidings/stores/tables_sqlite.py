@@ -142,6 +142,12 @@ class SqliteTables:
     async def put_api_key(self, key: ApiKey) -> None:
         await self._write(partial(sqlite_rows.put_api_key, key))
 
+    async def api_keys(self) -> list[ApiKey]:
+        return await self._read(sqlite_rows.api_keys)
+
+    async def remove_api_key(self, key_hash: str) -> bool:
+        return await self._write(partial(sqlite_rows.remove_api_key, key_hash))
+
     async def store_epoch(self) -> str:
         return self._epoch
 
