@@ -80,6 +80,14 @@ async def test_a_node_goes_on_from_its_backup_and_clients_are_told(node: NodePro
     await bob.close()
 
 
+def test_tables_that_a_node_uses_are_not_marked(node: NodeProcess) -> None:
+    before = done(node, "tables", "check")["store_epoch"]
+    refused = node.tidings("tables", "restored")
+    assert (refused.returncode, refused.stdout) == (1, "") and refused.stderr.count("\n") == 1
+    assert f"a node runs on {node.data}" in refused.stderr
+    assert done(node, "tables", "check")["store_epoch"] == before
+
+
 def test_mistakes_are_answered_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidings import config_values
-from tidings.cli_verb import Verb, checked, load, print_json, print_report
+from tidings.cli_verb import Verb, checked, load, on_stores, print_json, print_report
 
 if TYPE_CHECKING:
     from tidings.messaging.archive import Archived
@@ -24,18 +24,13 @@ _MIB = 1024 * 1024
 
 
 def _with(arguments: argparse.Namespace, work: Callable[[Archiving], Awaitable[T]]) -> T:
-    """With the stores opened."""
-    import asyncio
+    """Texts never move to a folder that nobody has."""
+    from tidings.opening import require_folder
 
-    from tidings.gateway.server import loop_factory
-    from tidings.wiring import open_core
-
-    async def opened() -> T:
-        async with open_core(load(arguments).settings, is_guest=True) as core:
-            return await work(core.cold.archiving)
-
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(opened())
+    settings = load(arguments).settings
+    if settings.blobs == "file":
+        require_folder(settings)
+    return on_stores(arguments, lambda core: work(core.cold.archiving))
 
 
 def _run(arguments: argparse.Namespace) -> int:

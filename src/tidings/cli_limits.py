@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidings import config_values
-from tidings.cli_verb import Verb, checked, load, print_json
+from tidings.cli_verb import BY, Verb, checked, on_stores, print_json
 from tidings.config_values import SettingsError
 
 if TYPE_CHECKING:
@@ -21,26 +21,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FOLLOW_S = 0.5  # between two looks
-BY = "command line"
 CLASSES = ("send", "read", "typing", "connect", "http")
 
 
 def _run(arguments: argparse.Namespace, work: Callable[[Limiting], Awaitable[T]]) -> T:
-    """With the stores opened; what was noted is written before they close."""
-    import asyncio
-
-    from tidings.gateway.server import loop_factory
-    from tidings.wiring import open_core
-
-    async def opened() -> T:
-        async with open_core(load(arguments).settings, is_guest=True) as core:
-            try:
-                return await work(core.limiting)
-            finally:
-                await core.limiting.audit.stop()
-
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(opened())
+    return on_stores(arguments, lambda core: work(core.limiting))
 
 
 # --- limits ---------------------------------------------------------------------------------------

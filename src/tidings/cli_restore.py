@@ -32,14 +32,14 @@ class Restored:
 
 
 def _backup(arguments: argparse.Namespace) -> int:
-    from tidings.opening import sqlite_path
+    from tidings.opening import require_tables, sqlite_path
     from tidings.stores.sqlite_backup import back_up
 
     settings = load(arguments).settings
     if settings.tables.startswith("dynamodb:"):
         raise SettingsError("DynamoDB makes its own copies: turn on point-in-time recovery of its tables")
+    require_tables(settings)
     path, to = sqlite_path(settings), Path(arguments.to).expanduser().absolute()
-    _require_tables(path)
     print_report(Backup(str(path), str(to), back_up(path, to)), arguments.json)
     return 0
 
@@ -54,21 +54,20 @@ def _renew(settings: Settings) -> Restored:
     import asyncio
 
     from tidings.clock import Clock
-    from tidings.opening import sqlite_path
+    from tidings.errors import Unavailable
+    from tidings.opening import require_tables, sqlite_path
     from tidings.stores import sqlite_backup
+    from tidings.stores.keyspace_folder import running_socket
 
+    if running_socket(settings.data) is not None:
+        raise Unavailable(f"a node runs on {settings.data}: stop it, put the tables back, and only then mark them")
     if settings.tables.startswith("dynamodb:"):
         from tidings.stores import tables_dynamodb
 
         return Restored(settings.tables, asyncio.run(tables_dynamodb.renew_epoch(settings.tables, Clock())))
+    require_tables(settings)
     path = sqlite_path(settings)
-    _require_tables(path)
     return Restored(str(path), sqlite_backup.renew_epoch(path, Clock()))
-
-
-def _require_tables(path: Path) -> None:
-    if not path.exists():
-        raise SettingsError(f"there are no tables at {path}")
 
 
 def _to_argument(parser: argparse.ArgumentParser) -> None:

@@ -8,13 +8,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tidings import config
 from tidings.config import Loaded
 from tidings.config_values import SettingsError
+
+if TYPE_CHECKING:
+    from tidings.wiring import Core
+
+T = TypeVar("T")
+BY = "command line"  # who did it, in the audit stream
 
 
 class Verb(NamedTuple):
@@ -28,6 +34,24 @@ class Verb(NamedTuple):
 
 def load(arguments: argparse.Namespace) -> Loaded:
     return config.load(flags(arguments), os.environ, Path.cwd(), arguments.config)
+
+
+def on_stores(arguments: argparse.Namespace, work: Callable[[Core], Awaitable[T]]) -> T:
+    """With the stores opened, beside running nodes or without any; what was noted is written before they close."""
+    import asyncio
+
+    from tidings.gateway.server import loop_factory
+    from tidings.wiring import open_core
+
+    async def opened() -> T:
+        async with open_core(load(arguments).settings, is_guest=True) as core:
+            try:
+                return await work(core)
+            finally:
+                await core.limiting.audit.stop()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(opened())
 
 
 def flags(arguments: argparse.Namespace) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Opens the stores that the settings name: the scheme of a URL picks the adapter. wiring.py builds on what is opened.
 
-A guest uses the Valkey of a node that runs on the same data folder, else it starts it for its own time.
+A guest looks at an installation that is there, and never begins an empty one. It uses the Valkey of a node that runs on
+the same data folder, else it starts it for its own time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tidings.clock import Clock
-from tidings.config import Settings
+from tidings.config import ENV, Settings
 from tidings.config_values import SettingsError
 from tidings.stores import scripts, scripts_archive, scripts_audit, scripts_push, scripts_routing, scripts_ticks
 from tidings.stores.blobs_obstore import open_blobs
@@ -61,6 +62,8 @@ class Stores:
 @asynccontextmanager
 async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> AsyncIterator[Stores]:
     """Opened in the order in which they are needed, closed in the opposite one."""
+    if is_guest:
+        require_tables(settings)
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         url, prefix = await _keyspace_url(settings, clock, stack, is_guest)
@@ -149,6 +152,24 @@ async def _archive(tables: Tables, clock: Clock) -> ArchiveTables:
 
     assert isinstance(tables, DynamoTables)
     return DynamoArchive(tables.store)
+
+
+def require_tables(settings: Settings) -> None:
+    """Raises SettingsError where there are none, or no folder that goes with them: mostly the wrong one was named."""
+    if settings.tables.startswith("dynamodb:"):
+        if settings.keyspace == "embedded":
+            require_folder(settings)
+    elif not (path := sqlite_path(settings)).exists():
+        name = "tables" if "://" in settings.tables else "data"
+        raise SettingsError(
+            f"there are no tables at {path}; choose with --{name} or {ENV}{name.upper()}, "
+            "or make them with `tidings tables create`"
+        )
+
+
+def require_folder(settings: Settings) -> None:
+    if not settings.data.is_dir():
+        raise SettingsError(f"there is no data folder at {settings.data}; choose with --data or {ENV}DATA")
 
 
 def blobs_url(settings: Settings) -> str:
