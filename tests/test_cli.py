@@ -260,14 +260,6 @@ def test_an_interrupt_is_quiet(wire: Wire, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_key_is_shown_once_and_alone_on_stdout(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
-    wire(create_key=lambda settings, name, role: f"tk_{name}_{role}")
-    assert main(["key", "create", "--name", "backend", "--role", "readonly"]) == 0
-    assert capsys.readouterr().out == "tk_backend_readonly\n"
-    assert main(["key", "create", "--name", "backend", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"key": "tk_backend_admin", "name": "backend", "role": "admin"}
-
-
 def test_verify_answers_1_when_something_differs_and_repair_0(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[tuple[str | None, bool]] = []
 
@@ -289,3 +281,55 @@ def test_tables_are_created_or_only_checked(wire: Wire, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["is_ok"] is True
     assert main(["tables", "check"]) == 1, "a script can tell"
     assert '"x"' in capsys.readouterr().out
+
+
+# --- an installation that is not there ------------------------------------------------------------
+
+LOOKING = [
+    "key create --name ops",
+    "key list",
+    "key revoke --name ops",
+    "unread verify",
+    "unread repair",
+    "limits list",
+    "limits set --user u --class send --limit off",
+    "limits clear --user u --class send",
+    "audit tail",
+    "audit replay --from 0",
+    "archive run",
+    "archive status",
+    "archive restore --conversation c",
+    "tables check",
+    "tables backup --to copy.db",
+    "tables restored",
+]
+
+
+@pytest.mark.parametrize("verb", LOOKING)
+def test_no_verb_begins_an_empty_installation_by_mistake(
+    verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = complaint(capsys, *verb.split(), "--data", str(tmp_path / "wrong"))
+    assert str(tmp_path / "wrong") in line and "--data or TIDINGS_DATA" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_elsewhere_are_chosen_by_their_own_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    line = complaint(capsys, "key", "list", "--tables", f"sqlite://{tmp_path}/x.db")
+    assert f"{tmp_path}/x.db" in line and "--tables or TIDINGS_TABLES" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "stores"),
+    [
+        ("key list", ["--tables", "dynamodb://eu-west-1"]),
+        ("archive run", ["--tables", "dynamodb://eu-west-1", "--keyspace", "redis://127.0.0.1:1"]),
+    ],
+)
+def test_a_folder_is_not_made_beside_tables_elsewhere(
+    verb: str, stores: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = complaint(capsys, *verb.split(), *stores)
+    assert f"no data folder at {tmp_path}/tidings-data" in line and "--data" in line
+    assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tidings import __version__, cli_archive, cli_doctor, cli_limits, cli_restore, cli_top, cli_torture, config
+from tidings import __version__, cli_archive, cli_doctor, cli_key, cli_limits, cli_restore, cli_top, cli_torture, config
 from tidings.cli_bench import VERBS as BENCH_VERBS
 from tidings.cli_verb import Verb, checked, load, print_json, print_report
 from tidings.clock import Clock
@@ -195,18 +195,6 @@ def _token_create(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _key_create(arguments: argparse.Namespace) -> int:
-    from tidings import node
-
-    key = node.create_key(load(arguments).settings, arguments.name, arguments.role)
-    if arguments.json:
-        print_json({"key": key, "name": arguments.name, "role": arguments.role})
-    else:
-        print(key)
-        print("Keep it now: only its hash is stored, and it is not shown again.", file=sys.stderr)
-    return 0
-
-
 def _unread(arguments: argparse.Namespace, *, repair: bool) -> int:
     from tidings import node
 
@@ -237,11 +225,6 @@ def _token_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ttl", default="1h", help="how long it is valid: 90s, 15m, 1h, 30d (default 1h)")
 
 
-def _key_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", required=True, help="what the key is for; shown where keys are listed")
-    parser.add_argument("--role", choices=("admin", "readonly"), default="admin", help="(default admin)")
-
-
 def _user_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", help="this user only (default: every user)")
 
@@ -250,7 +233,7 @@ VERBS: dict[str, Verb] = {
     "serve": Verb("start a node and print its URLs", _serve, has_json=False),
     "config": Verb("print every setting and where it came from", _config),
     "token create": Verb("make a user token, signed with auth.secret", _token_create, _token_arguments),
-    "key create": Verb("make a server API key, shown once", _key_create, _key_arguments),
+    **cli_key.VERBS,
     "unread verify": Verb(
         "recompute unread from the tables and compare",
         lambda a: _unread(a, repair=False),

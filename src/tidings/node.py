@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import hashlib
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -32,8 +31,7 @@ from tidings.gateway.routes import Route
 from tidings.gateway.server import GatewayServer, loop_factory
 from tidings.gateway.usecases import UseCases
 from tidings.messaging.verify import Report as UnreadReport
-from tidings.model import ApiKey
-from tidings.opening import open_tables, sqlite_path
+from tidings.opening import open_tables, require_tables, sqlite_path
 from tidings.telemetry import Metrics
 from tidings.wiring import Core, open_core
 from tidings.wiring_admin import Admin
@@ -208,21 +206,6 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 20)
 
 
-def create_key(settings: Settings, name: str, role: Literal["admin", "readonly"]) -> str:
-    """Makes a server key. Only its hash is kept; that it was made is in the audit stream."""
-
-    async def run() -> str:
-        async with open_core(settings, is_guest=True) as core:
-            key, now_ms = f"tk_{core.clock.random_id(32)}", core.clock.now_ms()
-            key_hash = hashlib.sha256(key.encode()).hexdigest()
-            await core.tables.put_api_key(ApiKey(key_hash=key_hash, name=name, role=role, created_ms=now_ms))
-            core.limiting.audit.acted("key.created", "command line", detail=f"{role} {name}")
-            await core.limiting.audit.stop()
-            return key
-
-    return _run(run())
-
-
 def verify_unread(settings: Settings, user_id: str | None, repair: bool) -> UnreadReport:
     async def run() -> UnreadReport:
         async with open_core(settings, is_guest=True) as core:
@@ -271,8 +254,8 @@ async def _prepare_tables(settings: Settings, create: bool) -> list[str]:
         if create:
             await tables_dynamodb.create_tables(settings.tables)
         return await tables_dynamodb.check_tables(settings.tables)
-    if not create and not sqlite_path(settings).exists():
-        raise SettingsError(f"there are no tables at {sqlite_path(settings)}; `tidings tables create` makes them")
+    if not create:
+        require_tables(settings)
     return []
 
 

@@ -13,7 +13,16 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from tests.gateway.conftest import SECRET, TestClock
 from tests.gateway.standins import Accounts
 from tidings.errors import Forbidden, StoreUnavailable, Unauthorized, Unavailable
-from tidings.gateway.auth import ACCOUNT_S, Auth, AuthSettings, Identity, Remembered, hash_api_key, mint_token
+from tidings.gateway.auth import (
+    ACCOUNT_S,
+    API_KEY_S,
+    Auth,
+    AuthSettings,
+    Identity,
+    Remembered,
+    hash_api_key,
+    mint_token,
+)
 from tidings.model import ApiKey, User
 
 
@@ -248,6 +257,16 @@ async def test_a_server_key_acts_for_a_user_and_a_readonly_one_only_looks() -> N
         with pytest.raises(Unauthorized):
             await at.auth.caller("GET", None, api_key, user_id)
     assert (await at.auth.caller("GET", None, "admin", None)).budget_id.startswith("key-")
+
+
+async def test_a_server_key_that_was_removed_is_refused_once_it_is_forgotten() -> None:
+    at = Setup()
+    await at.accounts.put_api_key(ApiKey(key_hash=hash_api_key("key"), name="ops", role="admin", created_ms=0))
+    await at.auth.caller("GET", None, "key", "bob")
+    await at.accounts.remove_api_key(hash_api_key("key"))
+    at.clock.ahead_s = API_KEY_S + 0.001
+    with pytest.raises(Unauthorized):
+        await at.auth.caller("GET", None, "key", "bob")
 
 
 async def test_a_user_id_header_without_a_key_means_nothing() -> None:

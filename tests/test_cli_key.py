@@ -1,0 +1,113 @@
+"""`tidings key`: made once under a name, listed without the key, refused by every node soon after it is withdrawn."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process import NodeProcess
+from tidings.cli import main
+from tidings.gateway.auth import API_KEY_S, hash_api_key
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
+    """Two on the same tables and keyspace."""
+    folder = tmp_path_factory.mktemp("keys")
+    with NodeProcess(folder / "data") as first:
+        first.start()
+        shared = {"TIDINGS_KEYSPACE": f"unix://{first.socket}", "TIDINGS_TABLES": f"sqlite://{first.data}/tidings.db"}
+        with NodeProcess(folder / "other", shared) as second:
+            yield [first, second.start()]
+
+
+class Keys:
+    def __init__(self, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._data = data
+        self._capsys = capsys
+
+    def run(self, *words: str, code: int = 0) -> str:
+        self._capsys.readouterr()
+        assert main(["key", *words, "--data", str(self._data)]) == code
+        shown = self._capsys.readouterr()
+        if code:
+            assert shown.out == "" and shown.err.startswith("tidings: ") and shown.err.count("\n") == 1
+        return shown.err if code else shown.out
+
+
+@pytest.fixture
+def keys(nodes: list[NodeProcess], capsys: pytest.CaptureFixture[str]) -> Keys:
+    return Keys(nodes[0].data, capsys)
+
+
+def status(node: NodeProcess, key: str) -> int:
+    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=10)
+    try:
+        link.request("GET", "/v1/inbox", headers={"X-Api-Key": key, "X-User-Id": "alice"})
+        return link.getresponse().status
+    finally:
+        link.close()
+
+
+def test_a_key_is_shown_once_and_alone_on_stdout(keys: Keys) -> None:
+    assert keys.run("create", "--name", "plain").startswith("tk_")
+    made = json.loads(keys.run("create", "--name", "shown", "--role", "readonly", "--json"))
+    assert (made["name"], made["role"]) == ("shown", "readonly") and made["key"].startswith("tk_")
+
+
+def test_a_key_is_listed_by_name_role_and_age_and_never_itself(keys: Keys) -> None:
+    before_ms = time.time() * 1000
+    key = keys.run("create", "--name", "listed", "--role", "readonly").strip()
+    [row] = [row for row in json.loads(keys.run("list", "--json")) if row["name"] == "listed"]
+    assert row.keys() == {"name", "role", "created_at", "hash_prefix"} and row["role"] == "readonly"
+    assert before_ms - 1 <= row["created_at"] <= time.time() * 1000
+    assert row["hash_prefix"] == hash_api_key(key)[:8]
+    [line] = [line for line in keys.run("list").splitlines() if line.startswith("listed ")]
+    assert line.split()[1] == "readonly" and line.endswith(row["hash_prefix"])
+    assert key not in line and hash_api_key(key) not in line
+
+
+def test_a_name_belongs_to_one_key(keys: Keys) -> None:
+    keys.run("create", "--name", "once")
+    assert "there is a key named 'once' already" in keys.run("create", "--name", "once", "--role", "readonly", code=1)
+    assert [line.split()[1] for line in keys.run("list").splitlines() if line.startswith("once ")] == ["admin"]
+    keys.run("revoke", "--name", "once")
+    assert keys.run("create", "--name", "once").startswith("tk_")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines"])
+def test_a_name_is_printable_text(keys: Keys, name: str) -> None:
+    assert "--name" in keys.run("create", "--name", name, code=2)
+
+
+def test_a_revoked_key_is_refused_by_every_node_in_time(keys: Keys, nodes: list[NodeProcess]) -> None:
+    gone, kept = (keys.run("create", "--name", name).strip() for name in ("leaked", "kept"))
+    assert [status(node, gone) for node in nodes] == [200, 200]
+    assert "revoked leaked (admin" in keys.run("revoke", "--name", "leaked")
+    deadline_s = time.monotonic() + API_KEY_S + 1
+    while [status(node, gone) for node in nodes] != [401, 401]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert [status(node, kept) for node in nodes] == [200, 200]
+    assert "leaked" not in keys.run("list")
+
+
+def test_a_key_that_is_not_there_cannot_be_revoked(keys: Keys) -> None:
+    assert "there is no key named 'nobody'" in keys.run("revoke", "--name", "nobody", code=1)
+
+
+def test_what_was_made_and_withdrawn_is_in_the_audit(
+    keys: Keys, nodes: list[NodeProcess], capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys.run("create", "--name", "watched", "--role", "readonly")
+    [gone] = json.loads(keys.run("revoke", "--name", "watched", "--json"))
+    assert gone["name"] == "watched"
+    assert main(["audit", "tail", "--json", "--count", "1000", "--data", str(nodes[0].data)]) == 0
+    events = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
+    told = [(one["class"], one["by"]) for one in events if one.get("detail") == "readonly watched"]
+    assert told == [("key.created", "command line"), ("key.revoked", "command line")]
