@@ -68,6 +68,10 @@ def test_a_verb_lists_every_setting_with_its_variable(capsys: pytest.CaptureFixt
     [
         (["serv"], "serve"),
         (["unread", "verfy"], "unread verify"),
+        (["unread", "xyzzyq"], "unread repair"),
+        (["bench", "snd"], "unknown word 'snd' after `tidings bench`; did you mean send?"),
+        (["tokn", "create"], "did you mean token?"),
+        (["top", "foo"], "'foo' is not an http:// or https:// address"),
         (["token"], "token create"),
         (["serve", "--prot", "1"], "--port"),
         (["serve", "--limits-sned=1/1s"], "--limits-send"),
@@ -84,6 +88,27 @@ def test_a_wrong_word_is_named_with_the_nearest(
     words: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert nearest in complaint(capsys, *words)
+
+
+@pytest.mark.parametrize("word", ["--help", "-h", "help"])
+def test_the_first_word_of_two_has_help_too(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tables", word]) == 0
+    shown = capsys.readouterr()
+    assert "tidings tables create" in shown.out and "tidings tables restored" in shown.out and "serve" not in shown.out
+    assert shown.err == ""
+
+
+def test_a_file_is_no_data_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for verb in ("serve", "key list", "tables create", "config"):
+        line = complaint(capsys, *verb.split(), "--data", "file")
+        assert f"data (flag --data): {tmp_path}/file is a file, not a folder" in line
+
+
+def test_trouble_with_a_file_names_it_without_a_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    line = complaint(capsys, "tables", "create", "--data", "file/data", code=1)
+    assert line == f"tidings: {tmp_path}/file/data: Not a directory\n"
 
 
 def test_a_setting_may_not_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,6 +241,12 @@ def test_the_banner_is_quiet_about_dev_without_it_and_brackets_ipv6(tmp_path: Pa
     assert "http://[::1]:80/" in text and "dev" not in text
 
 
+def test_the_banner_says_how_to_make_a_key_for_this_folder(tmp_path: Path) -> None:
+    assert "(a key: tidings key create --name ops)" in banner(load({}, {}, tmp_path).settings, 80)
+    elsewhere = banner(load({"data": "my chat"}, {}, tmp_path).settings, 80)
+    assert f"(a key: tidings key create --name ops --data '{tmp_path}/my chat')" in elsewhere
+
+
 def test_serve_needs_a_secret_and_stays_on_loopback_in_dev(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "TIDINGS_AUTH_SECRET" in complaint(capsys, "serve")
     assert "0.0.0.0" in complaint(capsys, "serve", "--dev", "--host", "0.0.0.0")
@@ -239,7 +270,7 @@ def test_the_worlds_trouble_is_one_line_and_exit_code_1(
 
     wire(serve=serve)
     line = complaint(capsys, "serve", "--auth-secret", SECRET, code=1)
-    assert str(trouble).split()[0] in line
+    assert str(trouble).split()[-1] in line and "Errno" not in line
 
 
 def test_our_own_mistake_keeps_its_traceback(wire: Wire) -> None:

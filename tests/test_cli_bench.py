@@ -41,9 +41,10 @@ def test_a_mistake_is_one_line_and_nothing_runs(
     assert said in err and err.count("\n") == 1
 
 
-def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "connect", "http://127.0.0.1:1"]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+@pytest.mark.parametrize("who", [(), ("--api-key", "k"), ("--auth-secret", "x" * 32)])
+def test_a_server_that_is_not_there_is_one_line(who: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "inbox", "http://127.0.0.1:1", *who]) == 1
+    assert capsys.readouterr().err == "tidings: nothing answers at http://127.0.0.1:1\n"
 
 
 def test_a_run_on_a_node_of_its_own_is_printed_as_json(tmp_path: Path) -> None:

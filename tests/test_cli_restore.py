@@ -104,7 +104,8 @@ def test_mistakes_are_answered_in_one_line(
     assert "point-in-time" in refused(2, "tables", "backup", "--to", "x.db", "--tables", "dynamodb://eu-west-1")
     assert cli.main(["tables", "create"]) == 0
     (tmp_path / "x.db").write_text("precious")
-    assert "already" in refused(1, "tables", "backup", "--to", "x.db")
+    assert f"{tmp_path}/x.db: it is there already" in refused(1, "tables", "backup", "--to", "x.db")
+    assert f"{tmp_path}/no: there is no such folder" in refused(1, "tables", "backup", "--to", "no/x.db")
 
 
 def test_tables_in_dynamodb_get_another_epoch_too(

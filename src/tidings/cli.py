@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from tidings import __version__, cli_archive, cli_doctor, cli_key, cli_limits, cli_restore, cli_top, cli_torture, config
@@ -46,8 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(error: Exception, code: int) -> int:
-    print("tidings: " + " ".join(str(error).split()), file=sys.stderr)
+    print("tidings: " + " ".join(_said(error).split()), file=sys.stderr)
     return code
+
+
+def _said(error: Exception) -> str:
+    """Without the number that the system gives it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 def _is_data_in_use(error: RuntimeError) -> bool:
@@ -63,6 +72,9 @@ def _dispatch(words: list[str]) -> int:
     if words[:1] in ([], ["help"], ["-h"], ["--help"]):
         print(_usage(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
+    if (family := _family(words[0])) and words[1:] in (["-h"], ["--help"], ["help"]):
+        print(f"{_rows(family)}\n\n`tidings VERB --help` lists a verb's flags.")
+        return 0
     if words[0] == "--version":
         words[0] = "version"
     name = _verb_name(words)
@@ -75,10 +87,19 @@ def _verb_name(words: list[str]) -> str:
         name = " ".join(words[:size])
         if name in VERBS:
             return name
-    family = [name for name in VERBS if name.split()[0] == words[0]]
-    if family:
-        raise SettingsError(f"`tidings {words[0]}` needs one more word: {' or '.join(family)}")
-    raise SettingsError(f"unknown command {words[0]!r}{nearest(words[0], VERBS)}; `tidings --help` lists them")
+    if family := _family(words[0]):
+        given = words[1] if words[1:] and not words[1].startswith("-") else None
+        if given is None:
+            raise SettingsError(f"`tidings {words[0]}` needs one more word: {' or '.join(family)}")
+        near = nearest(given, [name.split()[1] for name in family])
+        raise SettingsError(f"unknown word {given!r} after `tidings {words[0]}`{near}; there is {', '.join(family)}")
+    first_words = {name.split()[0] for name in VERBS}
+    raise SettingsError(f"unknown command {words[0]!r}{nearest(words[0], first_words)}; `tidings --help` lists them")
+
+
+def _family(word: str) -> list[str]:
+    """The verbs of two words that begin with this one."""
+    return [name for name in VERBS if name.split()[0] == word != name]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -121,13 +142,16 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _usage() -> str:
-    width = max(map(len, VERBS)) + 2
-    verbs = "\n".join(f"  tidings {name:<{width}} {verb.about}" for name, verb in VERBS.items())
     return (
-        f"Tidings {__version__}: a messaging backend that a team runs itself.\n\n{verbs}\n\n"
+        f"Tidings {__version__}: a messaging backend that a team runs itself.\n\n{_rows(VERBS)}\n\n"
         "To try it: tidings serve --dev\n"
         "`tidings VERB --help` lists a verb's flags; `tidings config` shows the settings that hold."
     )
+
+
+def _rows(names: Collection[str]) -> str:
+    width = max(map(len, names)) + 2
+    return "\n".join(f"  tidings {name:<{width}} {VERBS[name].about}" for name in names)
 
 
 # --- the verbs ------------------------------------------------------------------------------------
@@ -150,12 +174,17 @@ def banner(settings: Settings, port: int) -> str:
         f"Tidings {__version__} listens on {url}",
         f"  page      {url}/",
         f"  API       {url}/docs   {url}/openapi.json",
-        f"  admin     {url}/admin   (a key: tidings key create --name ops)",
+        f"  admin     {url}/admin   (a key: tidings key create --name ops{_data_flag(settings)})",
         f"  metrics   {url}/metrics",
         f"  health    {url}/healthz   {url}/readyz",
         f"  data      {settings.data}",
     ]
     return "\n".join(lines + (_dev_lines(url) if settings.dev else []))
+
+
+def _data_flag(settings: Settings) -> str:
+    """What a verb needs to find the same folder from here."""
+    return "" if settings.data == Path.cwd() / Settings().data else f" --data {shlex.quote(str(settings.data))}"
 
 
 def _dev_lines(url: str) -> list[str]:

@@ -89,9 +89,10 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
 def _target(arguments: argparse.Namespace, settings: Settings) -> Any:
     from tidings.benchmarks.people import people_of
     from tidings.benchmarks.processes import parts_behind
-    from tidings.benchmarks.target import Target
+    from tidings.benchmarks.target import Target, require_answer
 
     url = str(checked("URL", web_url, arguments.url)).rstrip("/")
+    require_answer(url)
     return Target(url, people_of(url, settings, arguments.api_key), parts_behind(url))
 
 

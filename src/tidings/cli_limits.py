@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidings import config_values
-from tidings.cli_verb import BY, Verb, checked, on_stores, print_json
+from tidings.cli_verb import BY, Verb, checked, on_stores, print_json, print_report
 from tidings.config_values import SettingsError
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def _fields(one: Override) -> dict[str, Any]:
 
 def _tail(arguments: argparse.Namespace) -> int:
     count = checked("--count", config_values.whole(1, 100_000), arguments.count)
+    if arguments.from_id is not None:
+        checked("--from", _audit_id, arguments.from_id)
 
     async def work(limiting: Limiting) -> None:
         if not arguments.follow:
@@ -142,10 +144,22 @@ def _print_entry(entry: AuditEntry, is_json: bool) -> None:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from tidings.cli_verb import print_report
-
+    checked("--from", _audit_id, arguments.from_id)
+    if arguments.to_id is not None:
+        checked("--to", _audit_id, arguments.to_id)
     print_report(_run(arguments, lambda one: one.replay.run(arguments.from_id, arguments.to_id)), arguments.json)
     return 0
+
+
+def _audit_id(text: str) -> str:
+    from tidings.errors import BadRequest
+    from tidings.messaging.audit_read import place_of
+
+    try:
+        place_of(text)
+    except BadRequest as error:
+        raise SettingsError(f"{text!r} is none; {error}") from None
+    return text
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -216,7 +216,10 @@ def load(flags: Mapping[str, str], environ: Mapping[str, str], cwd: Path, file: 
     sources = {path: found[path][1] if path in found else "default" for path in known}
     if sources["node.id"] == "default":
         sources["node.id"] = "random"
-    return Loaded(dataclasses.replace(settings, data=cwd / settings.data), sources)
+    data = cwd / settings.data
+    if data.exists() and not data.is_dir():
+        raise SettingsError(f"bad value for data ({sources['data']}): {data} is a file, not a folder")
+    return Loaded(dataclasses.replace(settings, data=data), sources)
 
 
 def _build(tree: type[Any], prefix: str, parsed: Mapping[str, Any]) -> Any:

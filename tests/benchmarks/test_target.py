@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.benchmarks.target import Refused, Target, each
+from tidings.benchmarks.target import Refused, Target, each, require_answer
+from tidings.errors import Unavailable
 
 
 def test_two_users_have_one_conversation_and_it_takes_messages(target: Target) -> None:
@@ -16,6 +17,13 @@ def test_two_users_have_one_conversation_and_it_takes_messages(target: Target) -
 def test_what_a_server_refuses_is_told_with_its_words(target: Target) -> None:
     with pytest.raises(Refused, match=r"404 .*not_found"):
         target.call("GET", "/v1/conversations/nowhere", user_id="target-a")
+
+
+def test_a_server_that_answers_anything_is_there_and_one_that_is_not_is_named(target: Target) -> None:
+    require_answer(target.url)
+    require_answer(f"{target.url}/nowhere")
+    with pytest.raises(Unavailable, match=r"\Anothing answers at http://127\.0\.0\.1:1\Z"):
+        require_answer("http://127.0.0.1:1")
 
 
 def test_a_metric_is_read_by_its_labels(target: Target) -> None:

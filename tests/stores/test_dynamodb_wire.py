@@ -171,7 +171,7 @@ async def test_after_an_unclear_try_a_throttled_write_stays_unclear(action: str,
 @pytest.mark.usefixtures("impatient")
 async def test_nobody_there_is_unavailable_and_not_ambiguous() -> None:
     wire = make_wire(f"http://127.0.0.1:{free_port()}", Server())
-    with pytest.raises(Unavailable) as said:
+    with pytest.raises(Unavailable, match=r"\Atables: 127\.0\.0\.1:\d+: Connect[^\[]+\Z") as said:
         await wire.call("PutItem", {})
     assert not said.value.is_ambiguous
 

@@ -6,6 +6,7 @@ machine; then there is no CPU figure, and everything else is the same.
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import urllib.error
@@ -15,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tidings.benchmarks.people import People
+from tidings.benchmarks.people import ASK_S, People
 from tidings.benchmarks.processes import Parts
+from tidings.errors import Unavailable
 
 CALL_S = 60.0
 AT_ONCE = 8  # REST requests under way while a trial is prepared
@@ -27,6 +29,17 @@ R = TypeVar("R")
 
 class Refused(RuntimeError):
     """The server said no to something that a benchmark needs."""
+
+
+def require_answer(url: str) -> None:
+    """Before anything is prepared; raises Unavailable."""
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=ASK_S):
+            pass
+    except urllib.error.HTTPError:
+        pass  # what it refuses is told by whoever asks for more
+    except (OSError, http.client.HTTPException):
+        raise Unavailable(f"nothing answers at {url}") from None
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class Pool:
         except TimeoutError as error:
             raise HttpFailed(f"{self.origin.authority} did not answer in time", is_sent=is_sent) from error
         except OSError as error:
-            raise HttpFailed(f"{self.origin.authority}: {error}", is_sent=is_sent) from error
+            raise HttpFailed(f"{self.origin.authority}: {error.strerror or error}", is_sent=is_sent) from error
 
     def close(self) -> None:
         while self._idle:

@@ -200,7 +200,7 @@ class Wire:
             return error
         except HttpFailed as failed:
             effort.is_unclear |= failed.is_sent and action not in READS
-            return Unavailable(str(failed))
+            return Unavailable(f"tables: {failed}")
 
     def close(self) -> None:
         self._is_closed = True

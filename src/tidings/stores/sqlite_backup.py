@@ -20,7 +20,9 @@ from tidings.stores.sqlite_file import connect
 def back_up(path: Path, to: Path) -> int:
     """Copies the tables to a file that must not exist yet, mode 0600; its bytes. Raises OSError or Unavailable."""
     if to.exists():
-        raise FileExistsError(errno.EEXIST, "there is a file already", str(to))
+        raise FileExistsError(errno.EEXIST, "it is there already; name a file that is not", str(to))
+    if not to.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder; make it first", str(to.parent))
     part = to.with_name(to.name + ".part")
     part.unlink(missing_ok=True)
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
