@@ -16,7 +16,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 import tidings
-from tidings.cli import banner, main
+from tidings.cli import VERBS, banner, main
 from tidings.config import Settings, load
 from tidings.errors import StoreUnavailable, Unavailable
 from tidings.node import TablesReport
@@ -334,6 +334,12 @@ LOOKING = [
     "tables backup --to copy.db",
     "tables restored",
 ]
+
+
+def test_every_verb_that_opens_the_stores_is_known_here() -> None:
+    free = {"serve", "tables create", "config", "version", "token create", "doctor", "top", "torture"}
+    looking = {" ".join(verb.split()[:2]) for verb in LOOKING}
+    assert {name for name in VERBS if not name.startswith("bench ")} - free == looking
 
 
 @pytest.mark.parametrize("verb", LOOKING)
