@@ -10,17 +10,16 @@ import argparse
 import sys
 
 from tidings.cli_verb import Verb, checked, load
-from tidings.config_values import duration_s, web_url
+from tidings.config_values import duration_s
 
 
 def _top(arguments: argparse.Namespace) -> int:
     interval_s = checked("--interval", duration_s, arguments.interval)
-    urls = [str(checked("URL", web_url, url)) for url in arguments.urls]
     settings = load(arguments).settings
     from tidings.top import live
 
     is_once = arguments.once or arguments.json or not sys.stdout.isatty()
-    return live.run(settings, urls, interval_s, show=print if is_once else None, is_json=arguments.json)
+    return live.run(settings, arguments.urls, interval_s, show=print if is_once else None, is_json=arguments.json)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -52,8 +52,11 @@ async def test_a_page_that_is_not_metrics_is_a_lost_node(node: Node) -> None:
 def test_addresses_are_understood_with_and_without_their_parts() -> None:
     assert metrics_url("10.0.0.1:8000") == metrics_url("http://10.0.0.1:8000/") == "http://10.0.0.1:8000/metrics"
     assert metrics_url("https://chat.example.com/x/metrics") == "https://chat.example.com/x/metrics"
-    with pytest.raises(SettingsError):
-        metrics_url("ftp://10.0.0.1")
+    assert metrics_url("me:secret@host:80") == "http://me:secret@host:80/metrics"
+    assert metrics_url("[::1]:8000") == "http://[::1]:8000/metrics"
+    for wrong in ("ftp://10.0.0.1", "foo", "me@host"):
+        with pytest.raises(SettingsError, match="not an http:// or https:// address"):
+            metrics_url(wrong)
 
 
 def test_the_local_node_is_the_one_of_the_settings() -> None:

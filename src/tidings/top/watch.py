@@ -7,6 +7,7 @@ commands of the keyspace come from its SLOWLOG where it can be reached. cli_top.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -21,6 +22,8 @@ from tidings.doctor.slow import Slow
 from tidings.top.figures import Figures, Pair, figures_of
 from tidings.top.readings import Reading, read_page
 from tidings.top.slowlog import ServersSlowlog
+
+_HOST_PORT = re.compile(r"([^/@]+@)?([^/:@]+|\[[^]]+\]):\d+(?:/|\Z)")
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -99,8 +102,8 @@ class Watch:
 
 
 def metrics_url(url: str) -> str:
-    """A node's address, with or without /metrics; raises SettingsError."""
-    text = web_url(url if "://" in url else f"http://{url}").rstrip("/")
+    """A node's address, HOST:PORT or a URL, with or without /metrics; raises SettingsError."""
+    text = web_url(f"http://{url}" if _HOST_PORT.match(url) else url).rstrip("/")
     return text if urlsplit(text).path else f"{text}/metrics"
 
 
