@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-from aiodynamo.credentials import EnvironmentCredentials, StaticCredentials
+from aiodynamo.credentials import EnvironmentCredentials, Key, Metadata, MetadataCredentials, StaticCredentials
+from aiodynamo.http.types import HttpImplementation
 
 from tests.stores.web import Heard, serve
 from tidings.clock import Clock
@@ -129,6 +133,35 @@ async def test_a_key_that_cannot_be_renewed_is_not_invalidated(bare: pytest.Monk
     keys = KeyChain(Clock(), [StaticCredentials(None), EnvironmentCredentials()])
     assert (await keys.key()).id == "id"
     assert not keys.invalidate()
+
+
+@dataclass
+class SlowCredentials(MetadataCredentials):
+    """Answers when it is let."""
+
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: int = 0
+
+    def is_disabled(self) -> bool:
+        return False
+
+    async def fetch_metadata(self, http: HttpImplementation) -> Metadata:
+        self.asked += 1
+        await self.let.wait()
+        return Metadata(Key("id", "secret"), datetime.now(UTC) + timedelta(hours=6))
+
+
+async def test_who_gives_up_takes_the_key_from_nobody_else() -> None:
+    slow = SlowCredentials()
+    keys = KeyChain(Clock(), [slow])
+    asking = [asyncio.ensure_future(keys.key()) for _ in range(3)]
+    while not slow.asked:
+        await asyncio.sleep(0)
+    asking[0].cancel()
+    assert isinstance((await asyncio.gather(asking[0], return_exceptions=True))[0], asyncio.CancelledError)
+    slow.let.set()
+    assert [key.id for key in await asyncio.gather(*asking[1:])] == ["id", "id"]
+    assert (await keys.key()).id == "id" and slow.asked == 1
 
 
 def test_china_has_a_domain_of_its_own() -> None:

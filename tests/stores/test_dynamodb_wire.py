@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiodynamo import sign
 from aiodynamo.credentials import Key, StaticCredentials
+from aiodynamo.http.types import HttpImplementation
 from yarl import URL
 
 from tests.stores.web import Heard, serve
@@ -43,16 +44,32 @@ class Server:
         return status, json.dumps(body)
 
     @asynccontextmanager
-    async def wire(self) -> AsyncIterator[Wire]:
+    async def wire(self, credentials: type[StaticCredentials] = StaticCredentials) -> AsyncIterator[Wire]:
         async with serve(self) as url:
-            wire = make_wire(url, self)
+            wire = make_wire(url, self, credentials)
             yield wire
             wire.close()
 
 
-def make_wire(url: str, server: Server) -> Wire:
+class Hiccuping(StaticCredentials):
+    """Has no answer the first times."""
+
+    hiccups = 1
+
+    async def get_key(self, http: HttpImplementation) -> Key | None:
+        self.hiccups -= 1
+        if self.hiccups >= 0:
+            raise OSError("the metadata service hiccups")
+        return await super().get_key(http)
+
+
+class Keyless(Hiccuping):
+    hiccups = 1_000_000
+
+
+def make_wire(url: str, server: Server, credentials: type[StaticCredentials] = StaticCredentials) -> Wire:
     place, clock = place_of(f"dynamodb://eu-west-1?endpoint={url}"), Clock()
-    keys = KeyChain(clock, [StaticCredentials(Key("id", "secret"))])
+    keys = KeyChain(clock, [credentials(Key("id", "secret"))])
     count = lambda kind, units: server.units.append((kind, units))  # noqa: E731
     return Wire(place, Pool(place.origin, clock, place.links), keys, clock, count)
 
@@ -174,6 +191,23 @@ async def test_nobody_there_is_unavailable_and_not_ambiguous() -> None:
     with pytest.raises(Unavailable, match=r"\Atables: 127\.0\.0\.1:\d+: Connect[^\[]+\Z") as said:
         await wire.call("PutItem", {})
     assert not said.value.is_ambiguous
+
+
+async def test_a_key_that_cannot_be_had_is_asked_for_again() -> None:
+    server = Server((200, {"done": True}))
+    async with server.wire(Hiccuping) as wire:
+        assert await wire.call("PutItem", {}) == {"done": True}
+    assert len(server.heard) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_without_a_key_to_the_end_nothing_was_written() -> None:
+    server = Server((200, {}))
+    async with server.wire(Keyless) as wire:
+        with pytest.raises(Unavailable, match="no AWS credentials: asked Keyless") as said:
+            await wire.call("PutItem", {})
+        assert not said.value.is_ambiguous
+    assert not server.heard
 
 
 async def test_a_condition_that_fails_is_told_with_what_is_there() -> None:

@@ -1,7 +1,8 @@
 """Where AWS keys come from: environment, web identity (EKS service accounts), pod identity, file, ECS, EC2.
 
 aiodynamo knows environment, file, ECS and EC2 and renews what expires; the two ways of EKS are added here. The first
-source that has a key is kept. Keys never appear in a message or a log line. dynamodb_wire.py asks before each request.
+source that has a key is kept. Whoever asks at the same time shares one answer, and giving up takes it from nobody else.
+Keys never appear in a message or a log line. dynamodb_wire.py asks before each request.
 """
 
 from __future__ import annotations
@@ -110,9 +111,21 @@ class KeyChain:
         self._clock = clock
         self._candidates = [candidate for candidate in candidates if not candidate.is_disabled()]
         self._chosen: Credentials | None = None
+        self._asking: asyncio.Task[Key] | None = None
 
     async def key(self) -> Key:
         """Raises Unavailable in one line that names what was asked."""
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask(), name="aws-key")
+            self._asking.add_done_callback(self._answered)
+        return await asyncio.shield(self._asking)
+
+    def _answered(self, asking: asyncio.Task[Key]) -> None:
+        self._asking = None
+        if not asking.cancelled():
+            asking.exception()  # known to whoever still waits, if anybody does
+
+    async def _ask(self) -> Key:
         asked = []
         for candidate in self._candidates if self._chosen is None else [self._chosen]:
             try:

@@ -100,7 +100,7 @@ class Canceled(Exception):
 
 
 class Effort:
-    """The time that one operation has, over all its calls, from its first request on."""
+    """The time that one operation has, over all its calls, from its first request on, or from when no key was had."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -108,10 +108,14 @@ class Effort:
         self._pause_s = bounds.DYNAMODB_PAUSE_S
         self.is_unclear = False  # a write was sent and not answered
 
+    def begin(self, at_s: float) -> None:
+        """Only the first beginning counts."""
+        self._until_s = self._until_s or at_s + bounds.DYNAMODB_DEADLINE_S
+
     def attempt_s(self) -> float:
         """How long the next request may take; the first one starts the time."""
         now_s = self._clock.monotonic_s()
-        self._until_s = self._until_s or now_s + bounds.DYNAMODB_DEADLINE_S
+        self.begin(now_s)
         return max(0.001, min(bounds.DYNAMODB_ATTEMPT_S, self._until_s - now_s))
 
     async def pause(self, error: StoreError) -> None:
@@ -193,10 +197,12 @@ class Wire:
     async def _attempt(self, action: str, body: bytes, effort: Effort) -> Answer | StoreError:
         if self._is_closed:
             raise Unavailable("the tables are closed", is_ambiguous=effort.is_unclear)
+        asked_s = self.clock.monotonic_s()
         try:
             key = await self._keys.key()
             return await self._pool.exchange(self._sign(key, action, body), effort.attempt_s())
         except Unavailable as error:
+            effort.begin(asked_s)
             return error
         except HttpFailed as failed:
             effort.is_unclear |= failed.is_sent and action not in READS
