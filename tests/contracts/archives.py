@@ -273,3 +273,17 @@ class ArchivesContract:
         (asked,) = await rechecks_of(archive, id_)
         assert (asked.s3_ref, asked.why) == (EVERY_SEGMENT, "deleted")
         assert await candidates_of(archive, START_MS * 2, id_) == []
+
+    async def test_finishing_a_deletion_leaves_what_exists_alone_and_asks_for_nothing(
+        self, archive: ArchiveTables, tables: Tables
+    ) -> None:
+        id_ = await texts(tables, "one", "two")
+        assert await archive.finish_deletion(id_)
+        assert len(await log(tables, id_)) == 2 and await tables.heads([id_]) and await tables.members(id_)
+        await archive.move(await archive.take_fence(), id_, to(REF, *await log(tables, id_)))
+        await archive.advance(id_, archived_seq=2, next_ms=0)
+        await tables.delete(id_)
+        (asked,) = await rechecks_of(archive, id_)
+        assert await archive.finish_deletion(id_) and await archive.finish_deletion(fresh("none"))
+        assert await rechecks_of(archive, id_) == [asked]
+        assert await tables.heads([id_]) == {} and await log(tables, id_) == []

@@ -109,6 +109,22 @@ async def test_a_deleted_conversation_leaves_no_object(freezer: Freezer, channel
     assert await freezer.texts("bob", other) == expected
 
 
+async def test_a_deletion_that_somebody_is_still_at_stays_on_the_list(
+    freezer: Freezer, channel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await freezer.core.directory.delete("alice", channel)
+    with monkeypatch.context() as busy:
+
+        async def finish_deletion(conversation_id: str) -> bool:
+            return False
+
+        busy.setattr(freezer.archive, "finish_deletion", finish_deletion, raising=False)
+        await freezer.run()
+        assert [asked.conversation_id for asked in await freezer.rechecks()] == [channel]
+    await freezer.run()
+    assert await freezer.rechecks() == [] and await freezer.objects() == []
+
+
 async def test_a_conversation_that_was_made_anew_keeps_its_own_segments(freezer: Freezer) -> None:
     direct = await freezer.create("alice", "bob", kind="direct")
     await freezer.fill(direct, 5, text="before {}")

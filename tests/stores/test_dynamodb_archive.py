@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from tests.contracts import log
+from tests.contracts import group, log, message
 from tests.contracts.archives import REF, ArchivesContract, edited, rechecks_of, texts, to
 from tests.dynamodb_local import DynamoLocal
 from tests.stores.dynamo import Once, faults
+from tidings import bounds
+from tidings.errors import Throttled
+from tidings.model import Head
 from tidings.stores.dynamodb_archive import DynamoArchive
 from tidings.stores.dynamodb_calls import Op
 from tidings.stores.ports import Tables
+from tidings.stores.ports_archive import EVERY_SEGMENT
 from tidings.stores.tables_dynamodb import DynamoTables
 
 
@@ -59,3 +64,27 @@ async def test_an_edit_notices_that_its_target_was_archived_after_it_looked(
     assert await dynamo.append([edited(seen, 2)]) == [None]
     assert [(row.text, row.s3_ref) for row in await log(dynamo, id_)] == [("new", None), ("new", None)]
     assert [one.s3_ref for one in await rechecks_of(archive, id_)] == [REF]
+
+
+@pytest.mark.parametrize("table", ["conversations", "sent", "messages", "members"])
+async def test_a_deletion_that_was_interrupted_is_finished_when_nobody_is_at_it(
+    archive: DynamoArchive, dynamo: DynamoTables, dynamodb: DynamoLocal, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    def throttled(action: str, payload: dict[str, Any]) -> str | None:
+        names = payload.get("RequestItems", ()) if action == "BatchWriteItem" else ()
+        return "throttled" if any(name.endswith(table) for name in names) else None
+
+    id_ = await texts(dynamo, "one", "two")
+    with monkeypatch.context() as hurried, faults(dynamodb, throttled), pytest.raises(Throttled):
+        hurried.setattr(bounds, "DYNAMODB_DEADLINE_S", 0.2)
+        await dynamo.delete(id_)
+    assert not await archive.finish_deletion(id_)  # somebody may still be at it
+    monkeypatch.setattr(bounds, "DYNAMODB_DELETING_S", -1)
+    assert await archive.finish_deletion(id_)
+    assert await log(dynamo, id_) == [] and await dynamo.members(id_) == []
+    assert await dynamo.rows("alice", [id_]) == {}
+    (asked,) = await rechecks_of(archive, id_)
+    assert (asked.s3_ref, asked.why) == (EVERY_SEGMENT, "deleted")
+    assert await dynamo.create(Head(conversation_id=id_, kind="group", created_ms=9), [], [])
+    assert await dynamo.append([group(message(id_, 1, "one"))]) == [None]  # its dedupe rows are gone too
+    assert await archive.finish_deletion(id_) and len(await log(dynamo, id_)) == 1

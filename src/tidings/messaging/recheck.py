@@ -112,6 +112,8 @@ class Rechecker:
 
     async def _settle_all(self, term: Term, conversation_id: str, done: Rechecked) -> bool:
         """What a deleted conversation has left. It may be there again, with segments of its own, which stay."""
+        if not await self._tables.finish_deletion(conversation_id):
+            return False
         is_done = True
         async for chunk in self._blobs.list(folder_of(await self._tables.archive_id(), conversation_id)):
             for id_, s3_ref in filter(None, (parse_name(blob.name) for blob in chunk)):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tidings import bounds
 from tidings.errors import Conflict, Throttled
+from tidings.stores import dynamodb_conversations
 from tidings.stores.dynamodb_calls import Op, Store, assign, check, delete, put, remove, update
 from tidings.stores.dynamodb_careful import put_recheck
 from tidings.stores.dynamodb_heads import EXISTS
@@ -89,6 +90,9 @@ class DynamoArchive:
                     raise Conflict("another archiver has taken over") from None
                 moves = [move for move, is_failed in zip(moves, reasons, strict=True) if not is_failed]
         raise Throttled("the messages to archive change all the time")
+
+    async def finish_deletion(self, conversation_id: str) -> bool:
+        return await dynamodb_conversations.finish_deletion(self._store, conversation_id)
 
     async def put_recheck(self, recheck: Recheck, *, only_new: bool = False) -> None:
         op = put_recheck(recheck)

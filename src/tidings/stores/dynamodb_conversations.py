@@ -2,8 +2,8 @@
 
 A conversation that fits is created in one transaction. A larger one is reserved first, by a head row without a `head`,
 then its members and rows are written, and the head comes last: until then nobody sees it. Deleting goes the other way:
-the `head` is taken first, so that nobody can append, and the row itself goes last, so that whoever finds it half
-deleted can finish. Called by tables_dynamodb.py.
+the `head` is taken first, together with the word to the archiver, so that nobody can append, and the row itself goes
+last, so that whoever finds it half deleted can finish. Called by tables_dynamodb.py and dynamodb_archive.py.
 """
 
 from __future__ import annotations
@@ -144,9 +144,26 @@ async def rename(store: Store, conversation_id: str, *, name: str | None, avatar
 
 
 async def delete(store: Store, conversation_id: str) -> None:
+    await store.transact([_mark_deleted(store, conversation_id), _recheck_all(store, conversation_id)])
+    await _delete_marked(store, conversation_id)
+
+
+async def finish_deletion(store: Store, conversation_id: str) -> bool:
+    """False: somebody may still be at it."""
+    old_ms = store.clock.now_ms() - bounds.DYNAMODB_DELETING_S * 1000
+    abandoned = "attribute_not_exists(#head) AND #deleting_ms < :old_ms"
+    mark = _mark_deleted(store, conversation_id, abandoned, old_ms=old_ms)
+    try:
+        await store.write(mark)
+    except ConditionFailed as failed:
+        standing = await store.standing(mark, failed)
+        return standing is None or "deleting_ms" not in standing
+    await _delete_marked(store, conversation_id)
+    return True
+
+
+async def _delete_marked(store: Store, conversation_id: str) -> None:
     of_it = values(conversation_id=conversation_id)
-    await store.write(_mark_deleted(store, conversation_id))
-    await store.write(_recheck_all(store, conversation_id))
     people = [plain(item["user_id"]) for item in await store.all(store.query("members", _OF, of_it, only="#user_id"))]
     await store.delete_many("conversations", [row_key(user_id, conversation_id) for user_id in people])
     read_by = await store.all(store.query("message_status", _OF, of_it, only="#user_id"))
@@ -161,19 +178,18 @@ async def delete(store: Store, conversation_id: str) -> None:
 
 
 def _recheck_all(store: Store, conversation_id: str) -> Op:
-    """What it has in the cold tier goes too. Told before the log is gone, so that a crash forgets nothing."""
+    """What it has in the cold tier goes too, and the rest of it, should we not get to the end."""
     mark, now_ms = store.clock.random_id(8), store.clock.now_ms()
     return put_recheck(
         Recheck(conversation_id=conversation_id, s3_ref=EVERY_SEGMENT, why="deleted", mark=mark, since_ms=now_ms)
     )
 
 
-def _mark_deleted(store: Store, conversation_id: str, condition: str = "") -> Op:
+def _mark_deleted(store: Store, conversation_id: str, condition: str = "", **held: object) -> Op:
     """From now on it does not exist. The time says that somebody is at it, so that nobody else begins."""
     change = "SET #deleting_ms = :now_ms REMOVE #head, #reserved, #expires"
-    return update(
-        "conversation_heads", head_key(conversation_id), change, values(now_ms=store.clock.now_ms()), condition
-    )
+    held["now_ms"] = store.clock.now_ms()
+    return update("conversation_heads", head_key(conversation_id), change, values(**held), condition)
 
 
 async def _delete_some(store: Store, conversation_id: str) -> bool:

@@ -99,6 +99,11 @@ class Archives(Protocol):
         has a later fence, and nothing was changed. Back into the row counts as a change: the rev grows."""
         ...
 
+    async def finish_deletion(self, conversation_id: str) -> bool:
+        """What a deletion that was interrupted has left in the tables goes; a conversation that exists stays as it is.
+        Asks for no recheck. False: somebody may still be at it."""
+        ...
+
 
 class Rechecks(Protocol):
     """The list of segments to look at. append and delete of the other ports write to it in their own commits: an edit
