@@ -17,6 +17,7 @@ from tests.valkey import free_port
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Unavailable
+from tidings.stores import blobs_obstore
 from tidings.stores.blobs_obstore import open_blobs
 from tidings.stores.ports_archive import Blobs
 
@@ -81,6 +82,38 @@ async def test_what_a_killed_writer_left_is_cleared_when_it_is_old(tmp_path: Pat
         os.utime(file, (at_s, at_s))
     assert [blob.name for blob in await listed(blobs, "one")] == ["one/object"]
     assert (old.exists(), young.exists()) == (False, True)
+
+
+async def test_a_writer_whose_file_was_cleared_says_so_and_may_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs, link = open_blobs(tmp_path.as_uri(), Clock()), os.link
+
+    def stopped(new: Path, path: Path) -> None:
+        """For so long that somebody else took the file for a dead writer's."""
+        monkeypatch.setattr(os, "link", link)
+        new.unlink()
+        link(new, path)
+
+    monkeypatch.setattr(os, "link", stopped)
+    with pytest.raises(Unavailable, match="blobs: "):
+        await blobs.put("one/object", b"x")
+    assert await blobs.put("one/object", b"x") and await blobs.get("one/object") == b"x"
+
+
+@pytest.mark.parametrize("is_read_first", [False, True])
+async def test_every_folder_that_was_made_is_synced_into_the_one_it_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read_first: bool
+) -> None:
+    synced: set[Path] = set()
+    sync = blobs_obstore._sync
+    monkeypatch.setattr(blobs_obstore, "_sync", lambda folder: (synced.add(folder), sync(folder)))
+    blobs = open_blobs((tmp_path / "data" / "blobs").as_uri(), Clock())
+    if is_read_first:
+        await listed(blobs, "one")
+    await blobs.put("one/two/object", b"x")
+    below = ("data", "data/blobs", "data/blobs/one", "data/blobs/one/two")
+    assert synced == {tmp_path, *(tmp_path / name for name in below)}
 
 
 async def test_a_store_that_does_not_answer_says_so_in_one_line(

@@ -100,7 +100,7 @@ class FolderBlobs(ObjectBlobs):
         try:
             return await asyncio.to_thread(self._put, name, data)
         except OSError as error:
-            raise _as_store_error(error) from None
+            raise Unavailable(f"blobs: {_first_line(error)}") from None
 
     async def get(self, name: str) -> bytes:
         self._open()
@@ -120,7 +120,7 @@ class FolderBlobs(ObjectBlobs):
     def _open(self) -> None:
         """The folder is made with the first thing asked of it, not where nothing is archived."""
         if self._store is None:
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_private(self._root)
             self._store = LocalStore(self._root)
 
     def _put(self, name: str, data: bytes) -> bool:
@@ -135,7 +135,7 @@ class FolderBlobs(ObjectBlobs):
                 os.fsync(out.fileno())
             return _link(new, path)
         finally:
-            new.unlink()
+            new.unlink(missing_ok=True)
             for folder in (path.parent, *path.parent.relative_to(self._root).parents):
                 _sync(self._root / folder)
 
@@ -155,22 +155,25 @@ class FolderBlobs(ObjectBlobs):
 
 
 def _link(new: Path, path: Path) -> bool:
-    """False: there is something of this name."""
+    """False: there is something of this name. Raises FileNotFoundError: the new file was cleared away as an old one."""
     while True:
         try:
             os.link(new, path)
             return True
         except FileExistsError:
             return False
-        except FileNotFoundError:  # whoever deleted the last object there took the folder away
-            _make_private(path.parent)
+        except FileNotFoundError:
+            if not new.exists():
+                raise
+            _make_private(path.parent)  # whoever deleted the last object there took the folder away
 
 
 def _make_private(folder: Path) -> None:
+    """Whatever is missing of it, and durable."""
     if not folder.is_dir():
-        if not folder.parent.is_dir():
-            _make_private(folder.parent)
+        _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+        _sync(folder.parent)
 
 
 def _sync(folder: Path) -> None:
