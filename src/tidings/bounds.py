@@ -175,6 +175,7 @@ PUSH_IN_FLIGHT_MAX = 64  # jobs of one node under way; HTTP/2 carries them over 
 PUSH_POLL_S = 0.5  # how often a node looks for jobs that others put in
 PUSH_RETRY_S = 5.0  # the first wait after a provider failed, doubled each time
 PUSH_RETRY_S_MAX = 600.0  # the longest of these waits; a provider may ask for more
+PUSH_RETRY_AFTER_S_MAX = 86_400.0  # the longest that it gets: a job is a dead letter by then
 PUSH_AGE_S = 86_400  # a job that found no way for this long is a dead letter
 PUSH_TTL_S = 28 * 86_400  # how long a provider keeps a notice for a device that is off: the most that all three take
 PUSH_NOTES_MAX = 50_000  # acknowledgements and badges of a node that wait to be written; more are forgotten

@@ -208,10 +208,13 @@ async def test_a_token_that_was_renewed_meanwhile_is_kept(office: PostOffice) ->
     assert await office.devices.devices("bob") == [newer]
 
 
-async def test_not_now_is_tried_later_with_those_that_were_not_taken(office: PostOffice) -> None:
+async def test_not_now_is_tried_later_with_those_that_were_not_taken(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     phone = await office.register("bob", "phone")
     await office.register("bob", "tablet")
-    office.carrier.answers[phone.token].append(Outcome(Verdict.LATER, "TooManyRequests", 0.05))
+    monkeypatch.setattr(bounds, "PUSH_RETRY_S", 0.05)
+    office.carrier.answers[phone.token].append(Outcome(Verdict.LATER, "TooManyRequests", 0.02))
     entry = await message(office)
     await told(office, entry, "bob")
     await office.work()
@@ -232,8 +235,22 @@ async def test_waits_grow_until_the_provider_says_otherwise(office: PostOffice) 
         return (int(call.words[2]) - office.clock.now_ms()) / 1000
 
     for tries, least_s in ((0, 5), (1, 10), (3, 40), (20, 600)):
-        assert least_s * 0.99 <= wait_s(tries) <= least_s * 1.25
+        for asked_s in (None, 0.0, 0.5):
+            assert least_s * 0.99 <= wait_s(tries, asked_s) <= least_s * 1.25
     assert 36.5 <= wait_s(0, 37.0) <= 45
+    for asked_s in (1e9, float("inf")):
+        assert 86_000 <= wait_s(0, asked_s) <= 86_400 * 1.25
+
+
+@pytest.mark.parametrize(("asked_s", "for_s"), [(0.0, 5.0), (None, 5.0), (60.0, 60.0), (float("inf"), 86_400.0)])
+async def test_a_provider_is_left_alone_for_a_moment_at_least_and_a_day_at_most(
+    office: PostOffice, asked_s: float | None, for_s: float
+) -> None:
+    phone = await office.register("bob")
+    office.carrier.answers[phone.token].append(Outcome(Verdict.LATER, "Shutdown", asked_s, is_for_all=True))
+    await told(office, await message(office), "bob")
+    await office.work()
+    assert for_s - 1 <= office.notify._paused["apns"] - office.clock.monotonic_s() <= for_s
 
 
 async def test_a_provider_that_wants_nothing_is_left_alone_for_so_long(office: PostOffice) -> None:

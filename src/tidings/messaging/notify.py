@@ -252,7 +252,7 @@ class Notify:
         if outcome.verdict in (Verdict.REFUSED, Verdict.LATER):
             log.warning("push %s by %s: %s", outcome.verdict.value, name, outcome.reason)
         if outcome.is_for_all:
-            self._paused[name] = now_s + (outcome.retry_after_s or bounds.PUSH_RETRY_S)
+            self._paused[name] = now_s + max(bounds.PUSH_RETRY_S, _asked_s(outcome))
         return outcome
 
     async def _forget_gone(self, devices: Sequence[Device], outcomes: Sequence[Outcome]) -> None:
@@ -278,7 +278,7 @@ class Notify:
                 fields[device.device_id] = content.badge
         calls = self._acks.set_calls(job.user_id, fields)
         if later:
-            longest = max((outcome for _, outcome in later), key=lambda one: one.retry_after_s or 0.0)
+            longest = max((outcome for _, outcome in later), key=_asked_s)
             calls.append(self._again(shard, job, longest, tuple(device.device_id for device, _ in later)))
         return calls
 
@@ -289,9 +289,13 @@ class Notify:
         if now_ms - job.made_ms > bounds.PUSH_AGE_S * 1000:
             return self._scripts.push_bury(_encode(left), f"too old: {outcome.reason}")
         doubled_s = min(bounds.PUSH_RETRY_S * 2 ** min(job.tries, 10), bounds.PUSH_RETRY_S_MAX)
-        wait_s = outcome.retry_after_s if outcome.retry_after_s is not None else doubled_s
-        wait_ms = int(wait_s * 1000 * (1 + _JITTER * self._clock.random_fraction()))
+        wait_ms = int(max(doubled_s, _asked_s(outcome)) * 1000 * (1 + _JITTER * self._clock.random_fraction()))
         return self._scripts.push_put_off(shard, _encode(left), now_ms + wait_ms)
+
+
+def _asked_s(outcome: Outcome) -> float:
+    """How long the provider wants to be left alone, as far as we go along."""
+    return min(outcome.retry_after_s or 0.0, bounds.PUSH_RETRY_AFTER_S_MAX)
 
 
 def _notice(job: Job, content: Content, device: Device) -> Notice:
