@@ -110,6 +110,14 @@ async def test_a_user_who_may_not_ask_for_the_epoch_is_refused(start: Start) -> 
     assert "INFO, which tells a failover, is refused" in await open_refusal(f"unix://bob:pw@{valkey.socket}")
 
 
+async def test_a_user_who_may_not_choose_the_database_is_refused_and_never_put_into_another(start: Start) -> None:
+    valkey = start()
+    valkey.command("ACL", "SETUSER", "bob", "on", ">pw", "~*", "&*", "+@all", "-select", "-ping", "-client")
+    assert "'select' command" in await open_refusal(f"unix://bob:pw@{valkey.socket}?db=3")
+    async with linked(f"unix://bob:pw@{valkey.socket}") as link:
+        assert await answers(link, plain("", "ACL", "WHOAMI")) == [b"bob"]
+
+
 async def test_a_server_that_evicts_is_refused_by_its_policy(start: Start) -> None:
     valkey = start("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
     assert "evicts keys (allkeys-lru)" in await open_refusal(valkey.url)

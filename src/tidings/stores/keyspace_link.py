@@ -236,7 +236,7 @@ class Link:
             words.insert(0, ("AUTH", *user, address.password))
         run = await wire.send([plain("", *each) for each in words])
         for (name, *_), answer in zip(words, run.answers, strict=True):
-            if isinstance(answer, ErrorReply) and not (name == "CLIENT" or answer.code == "NOPERM"):
+            if isinstance(answer, ErrorReply) and not (name == "CLIENT" or (name, answer.code) == ("PING", "NOPERM")):
                 raise Unavailable(f"{self.label}: {_greeting_reason(name, answer)}")
 
     async def _ask_facts(self, wire: Wire, *sections: str) -> Facts:
