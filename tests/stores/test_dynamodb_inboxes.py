@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -10,8 +13,9 @@ from tests.contracts import conversation, fresh
 from tests.contracts.inboxes import row_of, touch
 from tests.dynamodb_local import DynamoLocal
 from tests.stores.dynamo import Counts, Once, faults
-from tidings.errors import Missing
+from tidings.errors import Missing, Unavailable
 from tidings.stores.dynamodb_items import USER_SHARDS, user_shard
+from tidings.stores.dynamodb_wire import Item
 from tidings.stores.tables_dynamodb import DynamoTables
 
 
@@ -40,6 +44,23 @@ async def test_a_user_of_many_rows_is_listed_once_and_passed_by(
         await conversation(dynamo, busy)
     await conversation(dynamo, later)
     assert await dynamo.users(after_id=prefix, limit=2) == [busy, later]
+
+
+async def test_users_of_which_one_partition_fails_are_a_store_error(
+    dynamo: DynamoTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, asked = dynamo.store.query, itertools.count()
+
+    async def failing(*args: Any, **fields: Any) -> AsyncGenerator[list[Item], None]:
+        """The first one, while the others are under way."""
+        if next(asked) == 0:
+            raise Unavailable("DynamoDB: InternalServerError")
+        async for page in query(*args, **fields):
+            yield page
+
+    monkeypatch.setattr(dynamo.store, "query", failing)
+    with pytest.raises(Unavailable, match="InternalServerError"):
+        await dynamo.users(after_id="", limit=10)
 
 
 async def test_a_touch_whose_reply_was_lost_is_done(dynamodb: DynamoLocal, dynamo: DynamoTables) -> None:

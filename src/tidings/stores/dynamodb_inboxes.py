@@ -119,7 +119,7 @@ async def users(store: Store, *, after_id: str, limit: int) -> list[str]:
         shards = [_users_of(store, shard, after_id) for shard in range(USER_SHARDS)]
         for shard in shards:
             await stack.enter_async_context(aclosing(shard))
-        firsts = await asyncio.gather(*(anext(shard, None) for shard in shards))
+        firsts = await _each_first(shards)
         heap = [(user_id, number) for number, user_id in enumerate(firsts) if user_id is not None]
         heapq.heapify(heap)
         while heap and len(found) < limit:
@@ -131,6 +131,15 @@ async def users(store: Store, *, after_id: str, limit: int) -> list[str]:
             else:
                 heapq.heapreplace(heap, (following, number))
     return found
+
+
+async def _each_first(shards: Iterable[AsyncGenerator[str, None]]) -> list[str | None]:
+    """None of them is under way any more when it raises: a generator that is cannot be closed."""
+    firsts = await asyncio.gather(*(anext(shard, None) for shard in shards), return_exceptions=True)
+    for first in firsts:
+        if isinstance(first, BaseException):
+            raise first
+    return firsts  # type: ignore[return-value]  # no exception is among them
 
 
 async def _users_of(store: Store, shard: int, after_id: str) -> AsyncGenerator[str, None]:
