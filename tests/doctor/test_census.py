@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.doctor.patients import seed, seed_members, server_of, valkey
@@ -53,6 +54,16 @@ async def test_keys_of_another_tenant_are_not_ours(tmp_path: Path) -> None:
         patient.ask("ZADD", "b.inbox:{ann}", 1, "c")
         census = await walk(patient, prefix="a.")
     assert {kind.family: kind.keys for kind in census.kinds} == {"inbox": 1, "not ours": 1}
+
+
+async def test_a_name_that_is_no_text_is_asked_for_as_it_is_and_shown_escaped(tmp_path: Path) -> None:
+    with valkey(tmp_path) as patient:
+        async with server_of(patient) as server:
+            await server.ask("SET", b"cache:\xff\xfe", b"x" * 300_000)
+        census = await walk(patient)
+    big = census.biggest[0]
+    assert (big.key, big.family, big.type, big.entries) == ("cache:\\xff\\xfe", "not ours", "string", 300_000)
+    assert b"cache" in msgspec.json.encode(census)
 
 
 async def test_a_walk_without_time_says_that_it_saw_nothing(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ class Walk:
         self._until_s = self._began_s + budget_s
         self._look_again_s = look_again_s
         self._tallies: dict[str, _Tally] = {}
-        self._big: list[tuple[int, str]] = []
-        self._hot: list[tuple[int, str]] = []
+        self._big: list[tuple[int, bytes]] = []
+        self._hot: list[tuple[int, bytes]] = []
         self._seen = 0
         self._has_lfu = False
 
@@ -149,15 +149,15 @@ class Walk:
             if said := refusal(answer):
                 raise Unavailable(f"SCAN is refused: {said}")
             cursor, keys = answer
-            await self._look_at([key.decode("utf-8", "surrogateescape") for key in keys])
+            await self._look_at(keys)
             if cursor == b"0":
                 return True
         return False
 
-    async def _look_at(self, keys: Sequence[str]) -> None:
+    async def _look_at(self, keys: Sequence[bytes]) -> None:
         """Two O(1) questions a key: what it weighs, and how much it is used."""
         weights, heats = await self._weigh(keys), await self._feel(keys)
-        unmeasured: dict[str, int] = {}
+        unmeasured: dict[bytes, int] = {}
         for key, weight, heat in zip(keys, weights, heats, strict=True):
             if not isinstance(weight, int):
                 continue  # gone since the SCAN
@@ -173,8 +173,8 @@ class Walk:
         for found in await self._describe(unmeasured):
             self._tallies[found.family].measured.append(found)
 
-    def _tally(self, key: str) -> _Tally:
-        family = self._sorter.family_of(key)
+    def _tally(self, key: bytes) -> _Tally:
+        family = self._sorter.family_of(_name(key))
         tally = self._tallies.get(family.name)
         if tally is None:
             tally = self._tallies[family.name] = _Tally(family)
@@ -194,32 +194,31 @@ class Walk:
 
     # --- questions about many keys ----------------------------------------------------------------
 
-    async def _weigh(self, keys: Iterable[str]) -> list[Any]:
-        return await self._ask([("MEMORY", "USAGE", _raw(key), "SAMPLES", DOCTOR_MEMORY_SAMPLES) for key in keys])
+    async def _weigh(self, keys: Iterable[bytes]) -> list[Any]:
+        return await self._ask([("MEMORY", "USAGE", key, "SAMPLES", DOCTOR_MEMORY_SAMPLES) for key in keys])
 
-    async def _feel(self, keys: Iterable[str]) -> list[Any]:
+    async def _feel(self, keys: Iterable[bytes]) -> list[Any]:
         """How often each is used, where the server counts; else for how many seconds it was not."""
         word = "FREQ" if self._has_lfu else "IDLETIME"
-        return await self._ask([("OBJECT", word, _raw(key)) for key in keys])
+        return await self._ask([("OBJECT", word, key) for key in keys])
 
-    async def _describe(self, weights: Mapping[str, int], heats: Mapping[str, int] | None = None) -> list[Key]:
+    async def _describe(self, weights: Mapping[bytes, int], heats: Mapping[bytes, int] | None = None) -> list[Key]:
         """Type, encoding and number of entries of keys whose bytes are known."""
-        types = [_text(answer) for answer in await self._ask([("TYPE", _raw(key)) for key in weights])]
-        encodings = [
-            _text(answer) for answer in await self._ask([("OBJECT", "ENCODING", _raw(key)) for key in weights])
-        ]
+        types = [_text(answer) for answer in await self._ask([("TYPE", key) for key in weights])]
+        encodings = [_text(answer) for answer in await self._ask([("OBJECT", "ENCODING", key) for key in weights])]
         sized = zip(types, weights, strict=True)
-        counts = await self._ask([(SIZE_COMMAND.get(type, "EXISTS"), _raw(key)) for type, key in sized])
+        counts = await self._ask([(SIZE_COMMAND.get(type, "EXISTS"), key) for type, key in sized])
         facts = zip(weights.items(), types, encodings, counts, strict=True)
         return [
             self._key(key, weight, type, encoding, count if isinstance(count, int) else 0, (heats or {}).get(key, 0))
             for (key, weight), type, encoding, count in facts
         ]
 
-    def _key(self, key: str, weight: int, type: str, encoding: str, entries: int, heat: int) -> Key:
-        family = self._sorter.family_of(key)
+    def _key(self, key: bytes, weight: int, type: str, encoding: str, entries: int, heat: int) -> Key:
+        name = _name(key)
+        family = self._sorter.family_of(name)
         return Key(
-            key=key,
+            key=name,
             family=family.name,
             type=type,
             encoding=encoding,
@@ -245,7 +244,7 @@ def is_normal(family: Family, type: str, entries: int, weight: int) -> bool:
     return type == family.type and entries <= family.entries_max and not is_heavy
 
 
-def _keep(heap: list[tuple[int, str]], item: tuple[int, str], size: int) -> None:
+def _keep(heap: list[tuple[int, bytes]], item: tuple[int, bytes], size: int) -> None:
     """The largest `size` items."""
     if len(heap) < size:
         heapq.heappush(heap, item)
@@ -253,8 +252,9 @@ def _keep(heap: list[tuple[int, str]], item: tuple[int, str], size: int) -> None
         heapq.heapreplace(heap, item)
 
 
-def _raw(key: str) -> bytes:
-    return key.encode("utf-8", "surrogateescape")
+def _name(key: bytes) -> str:
+    """To be shown. A key of somebody else may be any bytes."""
+    return key.decode("utf-8", "backslashreplace")
 
 
 def _text(answer: Any) -> str:
