@@ -24,7 +24,7 @@ MODULES = sorted(SRC.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LUA = sorted((SRC / "stores" / "lua").glob("*.lua"))
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
-SAMPLES: dict[str, Any] = {"str": "a", "int": 1, "bool": True, "tuple[int, int]": (0, 0), "Ranges": ()}
+SAMPLES: dict[str, Any] = {"bytes": b"b", "str": "a", "int": 1, "bool": True, "tuple[int, int]": (0, 0), "Ranges": ()}
 
 
 def dotted(file: Path) -> str:

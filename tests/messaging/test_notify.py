@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 from collections import Counter
@@ -232,7 +233,7 @@ async def test_waits_grow_until_the_provider_says_otherwise(office: PostOffice) 
     def wait_s(tries: int, retry_after_s: float | None = None) -> float:
         tried = Job(user_id="bob", made_ms=job.made_ms, conversation_id="c", seq_no=1, tries=tries)
         call = office.notify._again(0, tried, Outcome(Verdict.LATER, "503", retry_after_s), ())
-        return (int(call.words[2]) - office.clock.now_ms()) / 1000
+        return (int(call.words[4]) - office.clock.now_ms()) / 1000
 
     for tries, least_s in ((0, 5), (1, 10), (3, 40), (20, 600)):
         for asked_s in (None, 0.0, 0.5):
@@ -251,6 +252,25 @@ async def test_a_provider_is_left_alone_for_a_moment_at_least_and_a_day_at_most(
     await told(office, await message(office), "bob")
     await office.work()
     assert for_s - 1 <= office.notify._paused["apns"] - office.clock.monotonic_s() <= for_s
+
+
+async def test_past_the_bound_the_first_of_those_that_wait_are_dead_letters(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "PUSH_JOBS_MAX", 3)
+    monkeypatch.setattr("tidings.messaging.notify._JITTER", 0.0)
+    phone = await office.register("bob")
+    office.carrier.answers[phone.token] += [Outcome(Verdict.LATER, "down", 600.0)] * 5
+    entry = await message(office)
+    for _ in range(5):
+        await told(office, entry, "bob")
+        await office.work()
+        entry = await office.send("alice", entry.conversation_id)
+    assert await office.jobs() == 3
+    assert [(json.loads(job)["seq_no"], reason) for job, reason in await office.dead()] == [
+        (1, "too many wait"),
+        (2, "too many wait"),
+    ]
 
 
 async def test_a_provider_that_wants_nothing_is_left_alone_for_so_long(office: PostOffice) -> None:

@@ -14,7 +14,7 @@ from tidings.clock import Clock
 from tidings.stores.calls import plain
 from tidings.stores.keys import Keys
 from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
-from tidings.stores.scripts_push import SOURCES, Claimed, PushScripts, Taken, due_shard, push_shard
+from tidings.stores.scripts_push import SOURCES, Claimed, GivenUp, PushScripts, Taken, due_shard, push_shard
 
 _numbers = itertools.count(1)
 
@@ -183,3 +183,16 @@ def test_shards_are_within_their_bounds() -> None:
     names = [f"name{number}" for number in range(500)]
     assert {due_shard(name) for name in names} == set(range(bounds.DUE_SHARDS))
     assert {push_shard(name) for name in names} == set(range(bounds.PUSH_SHARDS))
+
+
+async def test_what_is_put_off_beyond_the_bound_crowds_out_what_was_to_be_tried_first(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "PUSH_JOBS_MAX", 2)
+    far = Clock().now_ms() + 60_000
+    given_up = [
+        await shard.keyspace.one(shard.scripts.push_put_off(3, job, far + wait_ms))
+        for job, wait_ms in ((b"b", 2), (b"a", 1), (b"b", 3), (b"c", 3), (b"d", 0))
+    ]
+    assert given_up == [GivenUp(()), GivenUp(()), GivenUp(()), GivenUp((b"a",)), GivenUp((b"d",))]
+    assert await shard.command("ZRANGE", shard.keys.push_later(3), 0, -1) == [b"b", b"c"]

@@ -22,7 +22,7 @@ from tidings.messaging.notices import BADGE_COLLAPSE_ID, Content, Notices
 from tidings.model_push import Device, Job, Notice, Outcome, Verdict
 from tidings.stores.calls import Call, Keyspace, each_alone
 from tidings.stores.ports_push import Devices, Push
-from tidings.stores.scripts_push import PushScripts
+from tidings.stores.scripts_push import GivenUp, PushScripts
 
 log = logging.getLogger("tidings.notify")
 
@@ -199,8 +199,9 @@ class Notify:
 
     async def _end(self, shard: int, job_id: str, calls: Sequence[Call[object]]) -> None:
         """What follows from a job, and its end, in this order: the end comes last."""
-        if calls:
-            await self._keyspace.run(calls)
+        answers = await self._keyspace.run(calls) if calls else []
+        if crowded_out := [job for answer in answers if isinstance(answer, GivenUp) for job in answer.jobs]:
+            await self._keyspace.run([self._scripts.push_bury(job, "too many wait") for job in crowded_out])
         await self._keyspace.run(self._scripts.push_done(shard, job_id))
 
     async def _carry_out(self, shard: int, raw: bytes) -> list[Call[object]]:

@@ -122,7 +122,7 @@ class Keys:
         return f"{self.prefix}audit_flush:{{{shard}}}:{node_id}"
 
     def push_later(self, shard: int) -> str:
-        """zset: push job -> when to try again, ms."""
+        """zset: push job -> when to try again, ms. At most PUSH_JOBS_MAX."""
         return f"{self.prefix}later:{{{shard}}}"
 
     # everybody: one slot, so that several days can be counted together

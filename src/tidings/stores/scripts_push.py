@@ -18,7 +18,7 @@ from tidings.stores.library import Library
 
 R = TypeVar("R")
 
-NAMES = ("due_claim", "due_settle", "push_take")
+NAMES = ("due_claim", "due_settle", "push_take", "push_put_off")
 _library = Library(NAMES)
 SOURCES = _library.sources
 
@@ -37,6 +37,12 @@ class Taken(msgspec.Struct, frozen=True):
 
     jobs: tuple[tuple[str, bytes], ...]
     dead: tuple[tuple[str, bytes], ...]
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """Jobs for which there is no room."""
+
+    jobs: tuple[bytes, ...]
 
 
 def due_shard(conversation_id: str) -> int:
@@ -78,12 +84,13 @@ class PushScripts:
 
     def push_take(self, shard: int, consumer: str, *, limit: int, idle_ms: int, deliveries_max: int) -> Call[Taken]:
         keys = (self.keys.push(shard), self.keys.push_later(shard))
-        args = (consumer, limit, idle_ms, deliveries_max)
+        args = (consumer, limit, idle_ms, deliveries_max, bounds.PUSH_JOBS_MAX)
         return _library.call("push_take", keys, args, _taken, has_epoch=False)
 
     def push_put_off(self, shard: int, job: bytes, until_ms: int) -> Call[object]:
-        key = self.keys.push_later(shard)
-        return plain(key, b"ZADD", key, until_ms, job)
+        """Answers a GivenUp."""
+        keys, args = (self.keys.push_later(shard),), (until_ms, bounds.PUSH_JOBS_MAX, job)
+        return _library.call("push_put_off", keys, args, _given_up, has_epoch=False)
 
     def push_done(self, shard: int, job_id: str) -> list[Call[object]]:
         """Off the group's list, then out of the stream: what is left there is unfinished."""
@@ -103,3 +110,7 @@ def _claimed(reply: list[Any]) -> Claimed:
 def _taken(reply: list[list[bytes]]) -> Taken:
     jobs, dead = (tuple((pile[i].decode(), pile[i + 1]) for i in range(0, len(pile), 2)) for pile in reply)
     return Taken(jobs, dead)
+
+
+def _given_up(reply: list[bytes]) -> GivenUp:
+    return GivenUp(tuple(reply))

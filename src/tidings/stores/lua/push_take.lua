@@ -3,16 +3,17 @@
 -- Atomic because the group is made again where the stream was lost, and a job that was put off must be either in the
 -- stream or in the waiting set, never in neither.
 -- KEYS  push  later
--- ARGV  consumer  limit  idle_ms  deliveries_max
+-- ARGV  consumer  limit  idle_ms  deliveries_max  jobs_max
 -- returns {{id, job, ...}, {id, job, ...}}       jobs to do; jobs that were handed out deliveries_max times already
 -- cost O(limit log n)
 local stream, later = KEYS[1], KEYS[2]
 local consumer, limit, idle, most = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local jobs_max = ARGV[5]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 for _, job in ipairs(redis.call('ZRANGE', later, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit)) do
-  redis.call('XADD', stream, '*', 'job', job)
+  redis.call('XADD', stream, 'MAXLEN', '~', jobs_max, '*', 'job', job)
   redis.call('ZREM', later, job)
 end
 
