@@ -169,6 +169,7 @@ PUSH_JOBS_MAX = 100_000  # jobs to do in one shard, and as many to try again; pa
 PUSH_DEAD_MAX = 10_000  # dead letters kept for an operator to look at
 PUSH_DELIVERIES_MAX = 5  # design: a job handed out this often without an end is a dead letter
 PUSH_IDLE_S = 30.0  # a job without an end for this long is of a dead worker
+PUSH_CONSUMER_IDLE_S = 3_600  # a worker not seen for this long, and without a job, is taken off the group's list
 PUSH_JOB_S = 15.0  # one device, a renewed token included; below PUSH_IDLE_S: a slow worker is not a dead one
 PUSH_SEND_S = 8.0  # one request to a provider
 PUSH_IN_FLIGHT_MAX = 64  # jobs of one node under way; HTTP/2 carries them over one connection

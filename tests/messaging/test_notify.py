@@ -383,6 +383,53 @@ async def test_a_lost_stream_is_made_again(office: PostOffice) -> None:
     assert len(office.carrier.told) == 1
 
 
+async def workers(office: PostOffice) -> set[str]:
+    """On the list of the group, in any shard."""
+    keys = [office.core.keys.push(shard) for shard in range(bounds.PUSH_SHARDS)]
+    rows = [row for key in keys for row in await office.command("XINFO", "CONSUMERS", key, "notify")]
+    return {row[1].decode() for row in rows}
+
+
+async def test_a_worker_that_stops_is_taken_off_the_list(office: PostOffice) -> None:
+    await office.register("bob")
+    entry = await message(office)
+    for life in range(3):
+        await told(office, entry, "bob")
+        entry = await office.send("alice", entry.conversation_id)
+        leaving = office.worker(f"life {life}")
+        await office.work(leaving)
+        assert await workers(office) == {f"life {life}"}
+        await leaving.stop()
+    assert await workers(office) == set() and len(office.carrier.told) == 3
+
+
+async def test_a_worker_that_has_something_stays_on_the_list_until_it_was_taken_over(office: PostOffice) -> None:
+    await office.register("bob")
+    await told(office, await message(office), "bob")
+    office.carrier.gate = asyncio.Event()
+    dying = office.worker("dying")
+    await dying.take(64)
+    for task in dying._under_way:
+        task.cancel()
+    await dying.stop()
+    heir = office.worker("heir", idle_s=0, consumer_idle_s=0)
+    assert await heir.tidy() == 0 and "dying" in await workers(office)
+    office.carrier.gate.set()
+    await office.work(heir)
+    assert await heir.tidy() > 0 and await workers(office) == set()
+    assert await office.jobs() == 0
+
+
+async def test_a_worker_that_runs_takes_those_long_gone_off_the_list(office: PostOffice) -> None:
+    await office.work(office.worker("gone"))
+    running = office.worker("running", consumer_idle_s=0)
+    running.start()
+    async with asyncio.timeout(10):
+        while "gone" in await workers(office):
+            await asyncio.sleep(0.02)
+    await running.stop()
+
+
 async def test_what_a_worker_left_is_not_taken_before_its_time(office: PostOffice) -> None:
     await office.register("bob")
     entry = await message(office)

@@ -48,6 +48,7 @@ class Notify:
         node_id: str,
         count: Callable[[str, str], None],
         idle_s: float = bounds.PUSH_IDLE_S,
+        consumer_idle_s: float = bounds.PUSH_CONSUMER_IDLE_S,
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
@@ -59,6 +60,7 @@ class Notify:
         self._node_id = node_id
         self._count = count
         self._idle_ms = int(idle_s * 1000)
+        self._consumer_idle_ms = int(consumer_idle_s * 1000)
         self._badges: dict[str, str] = {}  # users whose badge changed -> the device that knows, if it is one
         self._paused: dict[str, float] = {}  # provider -> until when it wants nothing, monotonic s
         self._under_way: set[asyncio.Task[None]] = set()
@@ -116,8 +118,15 @@ class Notify:
             await self.flush()
         except StoreError as error:
             log.info("devices may be told once more: %s", error)
+        await self._leave()
         for provider in self._providers.values():
             await provider.close()
+
+    async def _leave(self) -> None:
+        try:
+            await self.tidy(self._node_id)
+        except StoreError as error:
+            log.debug("another takes us off the list of workers: %s", error)
 
     async def flush(self) -> None:
         """Write what was noted, and queue the badges of those who have devices."""
@@ -146,12 +155,16 @@ class Notify:
     # --- the worker -------------------------------------------------------------------------------
 
     async def _work(self) -> None:
+        is_tidy = False
         while True:
             free = bounds.PUSH_IN_FLIGHT_MAX - len(self._under_way)
             self._nudge.clear()
             try:
                 if free > 0 and await self.take(free):
                     continue
+                if not is_tidy:
+                    await self.tidy()
+                    is_tidy = True
             except StoreError as error:
                 log.info("push waits for the keyspace: %s", error)
             except Exception:
@@ -178,6 +191,14 @@ class Notify:
             for job_id, raw in taken.jobs:
                 self._begin(shard, job_id, raw)
         return sum(len(taken.jobs) + len(taken.dead) for taken in found.values())
+
+    async def tidy(self, leaving: str = "") -> int:
+        """Take workers off the list that have nothing: the one that leaves, and those long gone; how many."""
+        if not self._providers:
+            return 0
+        tidy, idle_ms = self._scripts.push_tidy, self._consumer_idle_ms
+        calls = [tidy(shard, leaving, idle_ms=idle_ms) for shard in range(bounds.PUSH_SHARDS)]
+        return sum((await each_alone(self._keyspace, calls)).values())
 
     def _begin(self, shard: int, job_id: str, raw: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._do(shard, job_id, raw), name="push-job")

@@ -18,7 +18,7 @@ from tidings.stores.library import Library
 
 R = TypeVar("R")
 
-NAMES = ("due_claim", "due_settle", "push_take", "push_put_off")
+NAMES = ("due_claim", "due_settle", "push_take", "push_put_off", "push_tidy")
 _library = Library(NAMES)
 SOURCES = _library.sources
 
@@ -91,6 +91,10 @@ class PushScripts:
         """Answers a GivenUp."""
         keys, args = (self.keys.push_later(shard),), (until_ms, bounds.PUSH_JOBS_MAX, job)
         return _library.call("push_put_off", keys, args, _given_up, has_epoch=False)
+
+    def push_tidy(self, shard: int, leaving: str, *, idle_ms: int) -> Call[int]:
+        """`leaving` "": nobody, only those that are long gone."""
+        return _library.call("push_tidy", (self.keys.push(shard),), (leaving, idle_ms), int, has_epoch=False)
 
     def push_done(self, shard: int, job_id: str) -> list[Call[object]]:
         """Off the group's list, then out of the stream: what is left there is unfinished."""
