@@ -62,6 +62,7 @@ APNS_BAD_TOKEN = Refusal(400, {"reason": "BadDeviceToken"})
 APNS_TOO_MANY = Refusal(429, {"reason": "TooManyRequests"})
 APNS_EXPIRED = Refusal(403, {"reason": "ExpiredProviderToken"})
 APNS_INVALID = Refusal(403, {"reason": "InvalidProviderToken"})
+APNS_OTHER_KEY = Refusal(403, {"reason": "UnrelatedKeyIdInToken"})
 APNS_TOO_LARGE = Refusal(413, {"reason": "PayloadTooLarge"})
 APNS_SHUTDOWN = Refusal(503, {"reason": "Shutdown"})
 
@@ -128,6 +129,17 @@ FCM_UNAUTHENTICATED = _fcm(
         "metadata": {"service": "fcm.googleapis.com"},
     },
 )
+FCM_NO_PERMISSION = _fcm(
+    403,
+    "Permission 'cloudmessaging.messages.create' denied on resource '//cloudresourcemanager.googleapis.com/projects/p'",
+    "PERMISSION_DENIED",
+    {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "IAM_PERMISSION_DENIED",
+        "domain": "cloudresourcemanager.googleapis.com",
+    },
+)
+FCM_OTHER_SENDER = _fcm(403, "SenderId mismatch", "PERMISSION_DENIED", _fcm_code("SENDER_ID_MISMATCH"))
 FCM_UNAVAILABLE = _fcm(
     503, "The service is currently unavailable.", "UNAVAILABLE", _fcm_code("UNAVAILABLE"), retry_after="12"
 )
@@ -146,6 +158,16 @@ WEBPUSH_GONE = Refusal(
 WEBPUSH_EXPIRED = Refusal(410, "push subscription has unsubscribed or expired.\n")
 WEBPUSH_NOT_FOUND = Refusal(404, {"code": 404, "errno": 102, "error": "Not Found", "message": "Invalid URL endpoint"})
 WEBPUSH_TOO_MANY = Refusal(429, "Too many requests\n", (("retry-after", "20"),))
+WEBPUSH_MISMATCH = Refusal(
+    401,
+    {
+        "code": 401,
+        "errno": 109,
+        "error": "Unauthorized",
+        "more_info": "http://autopush.readthedocs.io/en/latest/http.html#error-codes",
+        "message": "VAPID public key mismatch",
+    },
+)
 WEBPUSH_OTHER_KEY = Refusal(
     403,
     "the VAPID credentials in the authorization header do not correspond to the credentials used to create the "

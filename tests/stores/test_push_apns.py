@@ -125,6 +125,7 @@ async def test_a_token_registered_after_apple_saw_it_die_is_kept(apns: Apns, app
     [
         (standins.APNS_TOO_MANY, Outcome(Verdict.LATER, "TooManyRequests")),
         (standins.APNS_SHUTDOWN, Outcome(Verdict.LATER, "Shutdown", is_for_all=True)),
+        (standins.APNS_OTHER_KEY, Outcome(Verdict.LATER, "UnrelatedKeyIdInToken", 60.0, is_for_all=True)),
         (standins.APNS_TOO_LARGE, Outcome(Verdict.REFUSED, "PayloadTooLarge")),
         (Refusal(502, "<html>bad gateway</html>"), Outcome(Verdict.LATER, "502", is_for_all=True)),
     ],

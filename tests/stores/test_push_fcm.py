@@ -94,6 +94,8 @@ async def test_a_dead_token_is_gone(fcm: Fcm, google: FcmStandin, refusal: Refus
         (standins.FCM_QUOTA_OF_DEVICE, Outcome(Verdict.LATER, "QUOTA_EXCEEDED", 37.0)),
         (standins.FCM_QUOTA_OF_PROJECT, Outcome(Verdict.LATER, "RESOURCE_EXHAUSTED", 60.0, is_for_all=True)),
         (standins.FCM_UNAVAILABLE, Outcome(Verdict.LATER, "UNAVAILABLE", 12.0, is_for_all=True)),
+        (standins.FCM_NO_PERMISSION, Outcome(Verdict.LATER, "PERMISSION_DENIED", 60.0, is_for_all=True)),
+        (standins.FCM_OTHER_SENDER, Outcome(Verdict.REFUSED, "SENDER_ID_MISMATCH")),
         (standins.FCM_BAD_FIELD, Outcome(Verdict.REFUSED, "INVALID_ARGUMENT")),
     ],
 )

@@ -14,7 +14,7 @@ from tests import push_standins as standins
 from tests.push_standins import Browser, Certificate, Later, Refusal, WebPushStandin, served
 from tidings.model_push import Device, Notice, Outcome, Verdict
 from tidings.stores.push_http import open_client
-from tidings.stores.push_webpush import PASS_S, WebPush, encrypt, topic_of
+from tidings.stores.push_webpush import KEY_WAIT_S, PASS_S, WebPush, encrypt, topic_of
 
 PEM = standins.pem_of(ec.generate_private_key(ec.SECP256R1()))
 
@@ -133,12 +133,14 @@ async def test_too_many_are_put_off_as_asked(webpush: WebPush, carrier: WebPushS
     assert await webpush.send(notice(endpoint, browser)) == Outcome(Verdict.LATER, "429", 20.0)
 
 
-async def test_a_key_that_the_subscription_was_not_made_for_is_refused(
-    webpush: WebPush, carrier: WebPushStandin
+@pytest.mark.parametrize("refusal", [standins.WEBPUSH_OTHER_KEY, standins.WEBPUSH_MISMATCH])
+async def test_a_key_that_is_refused_puts_this_subscription_off(
+    webpush: WebPush, carrier: WebPushStandin, refusal: Refusal
 ) -> None:
     endpoint, browser = carrier.subscribe("one")
-    carrier.refusals["one"].append(standins.WEBPUSH_OTHER_KEY)
-    assert (await webpush.send(notice(endpoint, browser))).verdict is Verdict.REFUSED
+    carrier.refusals["one"].append(refusal)
+    assert await webpush.send(notice(endpoint, browser)) == Outcome(Verdict.LATER, str(refusal.status), KEY_WAIT_S)
+    assert await webpush.send(notice(endpoint, browser)) == Outcome(Verdict.SENT)
 
 
 async def test_an_address_that_is_not_on_the_list_is_never_posted_to(

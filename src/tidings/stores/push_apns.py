@@ -25,7 +25,6 @@ COLLAPSE_CHARS_MAX = 64  # Apple's bound on apns-collapse-id
 KEY_WAIT_S = 60.0  # after a refusal of our key or token: an operator is needed, or the other clock
 
 _GONE = frozenset(("Unregistered", "BadDeviceToken", "ExpiredToken"))
-_OUR_KEY = frozenset(("ExpiredProviderToken", "InvalidProviderToken", "MissingProviderToken"))
 _encode = msgspec.json.Encoder().encode
 
 
@@ -84,7 +83,7 @@ class Apns:
             since_ms = fields.get("timestamp")
             is_alive = isinstance(since_ms, int) and notice.device.registered_ms > since_ms
             return Outcome(Verdict.REFUSED if is_alive else Verdict.GONE, reason)
-        if reason in _OUR_KEY:
+        if status == 403:  # whatever the reason, it is about our key or its token
             return Outcome(Verdict.LATER, reason, KEY_WAIT_S, is_for_all=True)
         if status == 429 or status >= 500:
             is_for_all = reason != "TooManyRequests"  # which is about this device token alone

@@ -79,7 +79,7 @@ class Fcm:
         reason = error_code(error) or str(error.get("status", status))
         if reason == "UNREGISTERED" or _is_bad_token(error):
             return Outcome(Verdict.GONE, reason)
-        if status == 401:
+        if status == 401 or (status == 403 and error_code(error) is None):  # with a code it is about this device alone
             return Outcome(Verdict.LATER, reason, ACCOUNT_WAIT_S, is_for_all=True)
         if status == 429 or status >= 500:
             # QUOTA_EXCEEDED as FCM's own code is about one device; without it the project's rate is meant.

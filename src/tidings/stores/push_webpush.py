@@ -32,6 +32,7 @@ from tidings.stores.push_http import Pass, open_client, post, retry_after_s
 PASS_S = 6 * 3600.0  # a VAPID token lives twice as long; RFC 8292 allows a day
 RECORD_BYTES = 4096  # one record holds every notice; push services take no more
 TOPIC_CHARS_MAX = 32  # RFC 8030
+KEY_WAIT_S = 600.0  # after a refusal of our key: an operator is needed, or the browser subscribes anew
 HOSTS_MAX = 1_000  # passes kept, one per push service; there are a handful
 
 _encode = msgspec.json.Encoder().encode
@@ -97,6 +98,10 @@ class WebPush:
             return SENT
         if status in (404, 410):
             return Outcome(Verdict.GONE, str(status))
+        if status in (401, 403):
+            # RFC 8292: our token is not valid, or is not of the key that this subscription was made for. Services do
+            # not agree on which is which, so the others are asked on.
+            return Outcome(Verdict.LATER, str(status), KEY_WAIT_S)
         if status == 429 or status >= 500:
             return Outcome(Verdict.LATER, str(status), retry_after_s(response, self._clock))
         return Outcome(Verdict.REFUSED, str(status))
