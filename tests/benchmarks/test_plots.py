@@ -26,7 +26,7 @@ def test_another_kind_of_file_is_refused_before_anything_runs() -> None:
 
 def test_a_missing_matplotlib_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "has_matplotlib", lambda: False)
-    with pytest.raises(SettingsError, match=r"pip install 'tidings\[bench\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[bench\]'"):
         plots.check_plot(Path("plot.svg"))
 
 

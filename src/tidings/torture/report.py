@@ -51,10 +51,11 @@ def again(options: Options) -> str:
     if options.faults is not None:
         words += ["--faults", ",".join(options.faults) or "none"]
     fresh = Options(seed=0)
+    is_usual = options.stores.startswith("sqlite") and not options.addresses  # elsewhere the usual rate is another
     for flag, value, usual in (
         ("--nodes", options.nodes, fresh.nodes),
         ("--users", options.users, fresh.users),
-        ("--rate", f"{options.rate:g}", f"{fresh.rate:g}" if options.stores.startswith("sqlite") else ""),
+        ("--rate", f"{options.rate:g}", f"{fresh.rate:g}" if is_usual else ""),
         ("--stores", options.stores, fresh.stores),
         ("--plant", ",".join(options.plants), ""),
         ("--at", ",".join(options.addresses), ""),
