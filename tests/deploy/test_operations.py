@@ -46,6 +46,15 @@ def test_the_arithmetic_adds_up() -> None:
     assert wrong == []
 
 
+def test_the_model_uses_what_is_measured() -> None:
+    measured = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    (opened,) = re.findall(r"^\| inbox: CPU per open, 5,000 conversations \| (\d+) us", measured, re.MULTILINE)
+    (sent,) = re.findall(r"^\| send: CPU per message, closed loop \| ([\d.]+) us", measured, re.MULTILINE)
+    assert f"cores for it, {opened} us each" in PAGE and f"({round(float(sent))} us of CPU each" in PAGE
+    (rate,) = re.findall(r"one does ([\d,]+) messages a second", PAGE)
+    assert f"694,443 / {int(rate.replace(',', '')) // 2:,} " in PAGE
+
+
 def _value(expression: str) -> float:
     assert re.fullmatch(r"[\d. */+-]+", expression), expression
     return float(eval(expression))
