@@ -346,8 +346,9 @@ def test_every_verb_that_opens_the_stores_is_known_here() -> None:
 def test_no_verb_begins_an_empty_installation_by_mistake(
     verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    line = complaint(capsys, *verb.split(), "--data", str(tmp_path / "wrong"))
-    assert str(tmp_path / "wrong") in line and "--data or TIDINGS_DATA" in line
+    named = [] if verb.startswith("key create") else ["--data", str(tmp_path / "wrong")]
+    line = complaint(capsys, *verb.split(), *named)
+    assert str(tmp_path / ("wrong" if named else "tidings-data")) in line and "--data or TIDINGS_DATA" in line
     assert list(tmp_path.iterdir()) == []
 
 

@@ -71,12 +71,20 @@ def test_a_key_is_listed_by_name_role_and_age_and_never_itself(keys: Keys) -> No
     assert key not in line and hash_api_key(key) not in line
 
 
-def test_a_name_belongs_to_one_key(keys: Keys) -> None:
-    keys.run("create", "--name", "once")
-    assert "there is a key named 'once' already" in keys.run("create", "--name", "once", "--role", "readonly", code=1)
-    assert [line.split()[1] for line in keys.run("list").splitlines() if line.startswith("once ")] == ["admin"]
-    keys.run("revoke", "--name", "once")
-    assert keys.run("create", "--name", "once").startswith("tk_")
+def test_a_second_key_of_a_name_is_made_and_said_and_both_are_revoked(nodes: list[NodeProcess]) -> None:
+    first, second = (nodes[0].tidings("key", "create", "--name", "twice") for _ in range(2))
+    assert "There is a key named 'twice' already" not in first.stderr
+    assert "There is a key named 'twice' already" in second.stderr and second.stdout.startswith("tk_")
+    assert nodes[0].tidings("key", "revoke", "--name", "twice").stdout.count("revoked twice") == 2
+
+
+def test_a_key_may_be_made_before_the_first_start_where_the_folder_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["key", "create", "--name", "early", "--data", str(tmp_path / "new")]) == 0
+    assert capsys.readouterr().out.startswith("tk_")
+    assert main(["key", "list", "--data", str(tmp_path / "new")]) == 0
+    assert capsys.readouterr().out.startswith("early ")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines"])

@@ -1,7 +1,8 @@
 """`tidings key`: make a server API key, list those there are, withdraw one.
 
-A name belongs to one key, because limits and the audit stream go by it. Only the hash of a key is stored, and no verb
-shows more of it than its beginning. Nodes remember a key for API_KEY_S: that soon a withdrawn one is refused on all.
+A name should belong to one key, because limits and the audit stream go by it; whoever makes a second is told so. Only
+the hash of a key is stored, and no verb shows more of it than its beginning. Nodes remember a key for API_KEY_S: that
+soon a withdrawn one is refused on all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidings.cli_verb import BY, Verb, checked, on_stores, print_json
+from tidings.cli_verb import BY, Verb, checked, load, on_stores, print_json
 from tidings.config_values import text
 
 if TYPE_CHECKING:
@@ -23,16 +24,14 @@ _HASH_CHARS = 8  # of a hash are enough to tell two keys apart, and say nothing 
 
 def _create(arguments: argparse.Namespace) -> int:
     name = str(checked("--name", text, arguments.name))
+    _begin(arguments)
 
     async def work(core: Core) -> str:
-        from tidings.errors import Conflict
         from tidings.gateway.auth import hash_api_key
         from tidings.model import ApiKey
 
         if await _named(core, name):
-            raise Conflict(
-                f"there is a key named {name!r} already; choose another name, or `tidings key revoke` it first"
-            )
+            print(f"There is a key named {name!r} already: limits and audit take both for one.", file=sys.stderr)
         key, now_ms = f"tk_{core.clock.random_id(32)}", core.clock.now_ms()
         made = ApiKey(key_hash=hash_api_key(key), name=name, role=arguments.role, created_ms=now_ms)
         await core.tables.put_api_key(made)
@@ -46,6 +45,16 @@ def _create(arguments: argparse.Namespace) -> int:
         print(key)
         print("Keep it now: only its hash is stored, and it is not shown again.", file=sys.stderr)
     return 0
+
+
+def _begin(arguments: argparse.Namespace) -> None:
+    """Who names the folder or the file may make a key before the first start; the default may be a mistake."""
+    from tidings import node
+
+    loaded = load(arguments)
+    is_named = {loaded.sources["data"], loaded.sources["tables"]} != {"default"}
+    if is_named and not loaded.settings.tables.startswith("dynamodb:"):
+        node.check_tables(loaded.settings, create=True)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -84,7 +93,6 @@ def _revoke(arguments: argparse.Namespace) -> int:
 
 
 async def _named(core: Core, name: str) -> list[ApiKey]:
-    """One, or none; older installations may have several of one name."""
     return [key for key in await core.tables.api_keys() if key.name == name]
 
 
