@@ -75,6 +75,10 @@ def test_a_second_key_of_a_name_is_made_and_said_and_both_are_revoked(nodes: lis
     first, second = (nodes[0].tidings("key", "create", "--name", "twice") for _ in range(2))
     assert "There is a key named 'twice' already" not in first.stderr
     assert "There is a key named 'twice' already" in second.stderr and second.stdout.startswith("tk_")
+    prefix = hash_api_key(first.stdout.strip())[:8]
+    assert nodes[0].tidings("key", "revoke", "--name", "twice", "--hash", prefix).stdout.count("revoked twice") == 1
+    assert nodes[0].tidings("key", "revoke", "--name", "twice", "--hash", prefix).returncode == 1
+    nodes[0].tidings("key", "create", "--name", "twice")
     assert nodes[0].tidings("key", "revoke", "--name", "twice").stdout.count("revoked twice") == 2
 
 

@@ -72,9 +72,10 @@ def _revoke(arguments: argparse.Namespace) -> int:
     async def work(core: Core) -> list[ApiKey]:
         from tidings.errors import Missing
 
-        keys = await _named(core, arguments.name)
+        keys = [key for key in await _named(core, arguments.name) if key.key_hash.startswith(arguments.hash)]
         if not keys:
-            raise Missing(f"there is no key named {arguments.name!r}; `tidings key list` shows them")
+            which = f"{arguments.name!r}" + (f" with a hash like {arguments.hash!r}" if arguments.hash else "")
+            raise Missing(f"there is no key named {which}; `tidings key list` shows them")
         for key in keys:
             await core.tables.remove_api_key(key.key_hash)
             core.limiting.audit.acted("key.revoked", BY, detail=f"{key.role} {key.name}")
@@ -102,12 +103,13 @@ def _fields(key: ApiKey) -> dict[str, Any]:
 
 
 def _create_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", required=True, help="what the key is for; no other key has it")
+    parser.add_argument("--name", required=True, help="what the key is for: limits and the audit stream go by it")
     parser.add_argument("--role", choices=("admin", "readonly"), default="admin", help="(default admin)")
 
 
 def _revoke_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", required=True, help="the key's name")
+    parser.add_argument("--name", required=True, help="every key of this name")
+    parser.add_argument("--hash", default="", metavar="PREFIX", help="only the one whose hash begins so, as listed")
 
 
 VERBS: dict[str, Verb] = {

@@ -159,12 +159,12 @@ async def _leave(core: Core, gateway: GatewayServer, admin: Admin) -> None:
     try:
         async with asyncio.timeout(DRAIN_S):
             await gateway.drain()
-            try:
-                await core.sends.drain()
-            finally:
-                await core.receipts.flush()
+            outcomes = await asyncio.gather(core.sends.drain(), core.receipts.flush(), return_exceptions=True)
+            for error in outcomes:
+                if isinstance(error, BaseException):
+                    raise error
     except (TimeoutError, StoreError) as error:
-        log.warning("left without finishing everything: %s", error or "out of time")
+        log.warning("left without finishing everything: %s", str(error) or "out of time")
     finally:
         await gateway.stop()
         await admin.samples.stop()

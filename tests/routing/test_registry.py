@@ -120,6 +120,16 @@ async def test_a_node_whose_own_lease_was_gone_learns_of_it(a: FaultyNode) -> No
     assert await a.core.registry.renew_node()
 
 
+async def test_who_left_while_a_node_was_stopped_is_not_put_back_on_the_list(a: FaultyNode, b: FaultyNode) -> None:
+    async with telling(a, b):
+        assert a.core.registry.others == {"b"}
+        await b.core.registry.leave()
+        a.clock.ahead_ms += int(NODE_LEASE_S * 1000) + 1  # it was stopped for longer than its lease
+        assert await a.core.registry.renew_node()
+        assert not a.core.registry.has_others
+        assert await a.command("ZSCORE", a.core.keys.nodes, "b") is None
+
+
 async def test_a_renewal_without_an_answer_is_not_taken_for_a_lost_lease(a: FaultyNode) -> None:
     await a.core.registry.renew_node()
     for lost in (answer_lost, request_lost):

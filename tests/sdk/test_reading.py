@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.sdk.scripted import Conversation, Frame, ScriptedServer, entry, message_new, page
 from tests.valkey import eventually
 from tidings.bounds import RESUME_CONVERSATIONS_MAX, RESUME_ENTRIES_MAX
-from tidings.sdk import Client
+from tidings.sdk import Client, InboxPage
 from tidings.sdk import reading as module
 from tidings.sdk import session as session_module
 from tidings.sdk.events import Connected, MessageNew
@@ -206,6 +207,24 @@ async def test_ones_own_send_takes_its_place_among_the_others(server: TestServer
     for stream in streams.values():
         async with asyncio.timeout(5):
             assert [(await anext(stream)).seq for _ in range(100)] == list(range(1, 101))
+
+
+async def test_a_walk_through_the_inbox_goes_as_far_back_as_when_it_began(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(scripted) as (client, _):
+        reading, asked = client._device.reading, []
+
+        async def inbox(cursor: str | None) -> InboxPage:
+            asked.append(cursor)
+            reading._since_ms = 15_000  # it reconnects meanwhile
+            row: Any = SimpleNamespace(conversation_id="c1", last_seq=0, last_message_ts=500 if cursor else 2_000)
+            return InboxPage([row], "more", 0, 0, False)
+
+        monkeypatch.setattr(reading, "_inbox", inbox)
+        reading._since_ms, reading._is_to_walk = 1_000, True
+        await reading._walk_inbox()
+        assert asked == [None, "more"]
 
 
 async def test_with_more_changes_than_are_announced_the_inbox_is_read(scripted: ScriptedServer) -> None:

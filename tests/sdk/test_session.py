@@ -11,11 +11,13 @@ from tests.sdk.scripted import ScriptedServer
 from tests.valkey import eventually
 from tidings.clock import Clock
 from tidings.errors import RateLimited, StoreUnavailable
+from tidings.gateway import welcome
 from tidings.gateway.protocol import Connect, Inbox, Ping, Typing
-from tidings.sdk.events import Draining, Hello, ServerEvent
+from tidings.sdk.events import Draining, Hello, Interrupted, ServerEvent
 from tidings.sdk.refusals import Disconnected, Stopped
 from tidings.sdk.session import Nothing, Session
 from tidings.sdk.tokens import Tokens, TokenSource, sign_token
+from tidings.testing import TestServer
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
@@ -205,9 +207,18 @@ async def test_a_server_that_answers_its_pings_is_kept(scripted: ScriptedServer)
         peer = await scripted.next()
         await peer.welcome(ping_interval_ms=60)
         for _ in range(4):
-            await peer.heard("ping")
-            peer.say(type="pong", id=None)
+            peer.say(type="pong", id=(await peer.heard("ping"))["id"])  # without one there is no answer
         assert told.interruptions == []
+
+
+async def test_a_quiet_client_stays_connected_to_a_real_node(
+    server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(welcome, "PING_INTERVAL_S", 1)
+    alice = await server.client("alice")
+    interruptions = alice.events(Interrupted)
+    await asyncio.sleep(2.5)  # it is cut after two intervals without a word
+    assert alice.is_connected and len(interruptions) == 0
 
 
 async def test_a_request_ends_with_its_connection_and_insisting_asks_again(scripted: ScriptedServer) -> None:

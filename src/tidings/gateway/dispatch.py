@@ -67,6 +67,7 @@ class Dispatch:
         """Into the lane at once, in the order of arrival: no task, no await."""
         if self._cases.sends.is_overfull(outbound.connection_id):
             outbound.close(Close.TOO_MANY_REQUESTS)
+            answer(None)
             return
         self._cases.sends.submit(
             Draft(

@@ -92,9 +92,10 @@ class Lane:
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
         """Given up by its sender: if it is refused, nothing waits behind it."""
-        for draft in (*self.waiting, *self._all_under_way()):
-            if (draft.origin, draft.conversation_id, draft.message_id) == (origin, conversation_id, message_id):
-                draft.is_orphan = True
+        for drafts in (self.waiting, self._all_under_way()):
+            for draft in drafts:
+                if draft.message_id == message_id and draft.origin == origin:
+                    draft.is_orphan |= draft.conversation_id == conversation_id
 
     def forget(self, origin: str) -> list[Draft]:
         """The connection is gone, and its holds with it: what it had queued is taken out."""

@@ -129,7 +129,7 @@ class Sends:
         )
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
-        """Given up by its sender: what waits goes, what is under way is not put into a hold."""
+        """Given up by its sender: what waits is refused in its turn, and nothing of it is put into a hold."""
         self._lane_of(conversation_id).abandon(origin, conversation_id, message_id)
         self._holds.abandon(origin, conversation_id, message_id)
 

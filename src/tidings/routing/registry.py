@@ -42,7 +42,7 @@ class Registry:
         self._clock = clock
         self._node_id = node_id
         self._until_ms = 0  # our own lease, as we wrote it last
-        self._was_gone = False  # found so, and not answered yet
+        self._was_lost = False  # our place on the list; and the others are not back on it yet
         self._written: set[float] = set()  # the ends of it that may be on record: who finds another did not write it
         self._others: frozenset[str] = frozenset()
         self._heard: dict[str, float] = {}  # nodes that said themselves that they live, and when
@@ -127,15 +127,14 @@ class Registry:
         ]
         until_ms, _, names = await self._keyspace.run(calls)
         self._written = {self._until_ms}
-        was_lost = until_ms is None or float(until_ms) not in expected
-        self._was_gone |= was_lost or float(until_ms) < now_ms
-        if self._was_gone and self._others:
+        self._was_lost |= until_ms is None or float(until_ms) not in expected
+        if self._was_lost and self._others:
             # The list was lost. Who lives is on it again in a moment; who died must not be forgotten with its work.
             known = [part for name in self._others for part in (self._until_ms, name)]
             await self._keyspace.one(plain(key, b"ZADD", key, b"NX", *known))
         self._others = (frozenset(name.decode() for name in names) | self._newcomers()) - {self._node_id}
-        was_gone, self._was_gone = self._was_gone, False
-        return was_gone
+        was_lost, self._was_lost = self._was_lost, False
+        return was_lost or float(until_ms) < now_ms
 
     def _newcomers(self) -> set[str]:
         """Their word may overtake a list that was read before they were in it."""

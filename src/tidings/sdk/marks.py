@@ -65,7 +65,7 @@ class Mark:
     """A read that waits in line, with those that joined it."""
 
     def __init__(self) -> None:
-        self.up_to_seq = 0
+        self.wanted: list[int] = []
         self.state: ReadState | None = None
 
 
@@ -82,14 +82,23 @@ class Marks:
         """Callers that wait one behind another share a request, which names the highest of them."""
         wire.check(Read(conversation_id=conversation_id, up_to_seq=up_to_seq))
         mark = self._last.setdefault(conversation_id, Mark())
-        mark.up_to_seq = max(up_to_seq, mark.up_to_seq)
-        async with self._lock(conversation_id):
-            if mark.state is None:
-                if self._last.get(conversation_id) is mark:
-                    del self._last[conversation_id]
-                frame = Read(conversation_id=conversation_id, up_to_seq=mark.up_to_seq)
-                mark.state = await self._session.insist(frame, ReadState)
-            return mark.state
+        mark.wanted.append(up_to_seq)
+        try:
+            async with self._lock(conversation_id):
+                if mark.state is None:
+                    self._close(conversation_id, mark)
+                    frame = Read(conversation_id=conversation_id, up_to_seq=max(mark.wanted))
+                    mark.state = await self._session.insist(frame, ReadState)
+                return mark.state
+        finally:
+            mark.wanted.remove(up_to_seq)  # who was cancelled in line reads nothing
+            if not mark.wanted:
+                self._close(conversation_id, mark)
+
+    def _close(self, conversation_id: str, mark: Mark) -> None:
+        """Nobody joins it any more."""
+        if self._last.get(conversation_id) is mark:
+            del self._last[conversation_id]
 
     async def read_seqs(self, conversation_id: str, seqs: list[int]) -> ReadState:
         return await self._alone(Read(conversation_id=conversation_id, seqs=seqs))

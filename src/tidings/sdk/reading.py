@@ -41,6 +41,7 @@ class Reading:
         self._is_unbroken = since_ms is None  # connected once, and ever since: nothing can have been missed
         self._behind: set[str] = set()
         self._announced_count = 0
+        self._is_to_walk = False
         self._since_ms = 0
         self._turns = asyncio.Semaphore(CLIENT_READS_MAX)
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -95,6 +96,7 @@ class Reading:
         """A conversation stands so. After a reconnect that is how those are announced that no resume named."""
         self._announced_count += 1
         if self._announced_count == RESUME_CONVERSATIONS_MAX:
+            self._is_to_walk = True
             self._run("", self._walk_inbox())
         self.compare(row)
 
@@ -207,14 +209,19 @@ class Reading:
         return await self._session.insist(frame, HistoryPage)
 
     async def _walk_inbox(self) -> None:
-        """More has changed than is announced: the inbox names the rest, newest first."""
+        """More has changed than is announced: the inbox names the rest, newest first. Again, if it happens again."""
+        while self._is_to_walk:
+            self._is_to_walk = False
+            await self._walk_down(self._since_ms)
+
+    async def _walk_down(self, since_ms: int) -> None:
         cursor: str | None = None
         while True:
             page = await self._inbox(cursor)
             for row in page.conversations:
                 self.compare(row)
             oldest_ms = min((row.last_message_ts for row in page.conversations), default=0)
-            if page.next_cursor is None or oldest_ms < self._since_ms:
+            if page.next_cursor is None or oldest_ms < since_ms:
                 return
             cursor = page.next_cursor
 

@@ -303,7 +303,7 @@ class Session:
             log.warning("nothing heard for %.0f s: reconnecting", quiet_s)
             link.cut()
         elif quiet_s >= interval_s:
-            link.send(wire.encode(Ping()))
+            link.send(wire.encode(Ping(id=next(self._ids))))
 
     async def _keep_fresh(self, interval_s: float) -> None:
         due_s = self._clock.monotonic_s() + self._tokens.due_in_s()

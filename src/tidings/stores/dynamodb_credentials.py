@@ -33,6 +33,8 @@ from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.dynamodb_http import HttpFailed, fetch
 
+_KEPT_S = 1.0  # a key is used again for so long before its source is asked, which costs a task
+
 
 def aws_domain(region: str) -> str:
     return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
@@ -112,9 +114,12 @@ class KeyChain:
         self._candidates = [candidate for candidate in candidates if not candidate.is_disabled()]
         self._chosen: Credentials | None = None
         self._asking: asyncio.Task[Key] | None = None
+        self._kept: tuple[Key, float] | None = None  # and since when: a source renews its key minutes ahead
 
     async def key(self) -> Key:
         """Raises Unavailable in one line that names what was asked."""
+        if self._kept is not None and self._clock.monotonic_s() - self._kept[1] < _KEPT_S:
+            return self._kept[0]
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask(), name="aws-key")
             self._asking.add_done_callback(self._answered)
@@ -134,13 +139,14 @@ class KeyChain:
                 asked.append(f"{_name(candidate)} ({_reason(error)})")
                 continue
             if found is not None:
-                self._chosen = candidate
+                self._chosen, self._kept = candidate, (found, self._clock.monotonic_s())
                 return found
             asked.append(_name(candidate))
         raise Unavailable(f"no AWS credentials: asked {', '.join(asked) or 'nobody, as nothing is configured'}")
 
     def invalidate(self) -> bool:
         """The key was refused as expired. False: it cannot be renewed."""
+        self._kept = None
         return self._chosen is not None and self._chosen.invalidate()
 
     async def _http(self, request: Request) -> Response:

@@ -1,5 +1,5 @@
 #!lua
--- push_put_off: a push job is to be tried again later; past the bound those that were to be tried first are given up.
+-- push_put_off: a push job is to be tried again later; past the bound those that would wait longest are given up.
 -- Atomic because a job that is given up must be told to one worker, once.
 -- KEYS  later
 -- ARGV  until_ms  jobs_max  job
@@ -14,7 +14,7 @@ if over <= 0 then
   return {}
 end
 local given_up = {}
-local popped = redis.call('ZPOPMIN', later, math.min(over, 100))
+local popped = redis.call('ZPOPMAX', later, math.min(over, 100))
 for i = 1, #popped, 2 do
   given_up[#given_up + 1] = popped[i]
 end

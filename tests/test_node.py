@@ -1,0 +1,59 @@
+"""How a node goes: within its time, whatever hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidings import node
+from tidings.clock import Clock
+from tidings.errors import Unavailable
+
+
+def leaving(drain: Any, flush: Any) -> tuple[Any, Any, Any]:
+    async def done() -> None:
+        pass
+
+    parts = SimpleNamespace(drain=done, stop=done, close=done)
+    core = SimpleNamespace(
+        sends=SimpleNamespace(drain=drain),
+        receipts=SimpleNamespace(flush=flush),
+        signals=parts,
+        limiting=parts,
+        cold=SimpleNamespace(archiving=parts),
+        due=parts,
+        notify=parts,
+        tending=parts,
+        tracing=parts,
+    )
+    return core, parts, SimpleNamespace(samples=parts)
+
+
+async def hangs() -> None:
+    await asyncio.sleep(60)
+
+
+async def test_a_node_that_cannot_finish_leaves_in_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(node, "DRAIN_S", 0.1)
+    began_s = Clock().monotonic_s()
+    await node._leave(*leaving(hangs, hangs))
+    assert Clock().monotonic_s() - began_s < 5
+    assert "out of time" in caplog.text
+
+
+async def test_receipts_are_written_also_where_the_keyspace_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    flushed = []
+
+    async def gone() -> None:
+        raise Unavailable("no keyspace")
+
+    async def flush() -> None:
+        flushed.append(True)
+
+    await node._leave(*leaving(gone, flush))
+    assert flushed == [True] and "no keyspace" in caplog.text
