@@ -14,6 +14,7 @@ from tidings.errors import RateLimited, StoreUnavailable
 from tidings.gateway import welcome
 from tidings.gateway.protocol import Connect, Inbox, Ping, Typing
 from tidings.sdk.events import Draining, Hello, Interrupted, ServerEvent
+from tidings.sdk.link import Link
 from tidings.sdk.refusals import Disconnected, Stopped
 from tidings.sdk.session import Nothing, Session
 from tidings.sdk.tokens import Tokens, TokenSource, sign_token
@@ -216,8 +217,14 @@ async def test_a_quiet_client_stays_connected_to_a_real_node(
 ) -> None:
     monkeypatch.setattr(welcome, "PING_INTERVAL_S", 1)
     alice = await server.client("alice")
-    interruptions = alice.events(Interrupted)
-    await asyncio.sleep(2.5)  # it is cut after two intervals without a word
+    interruptions, pings, send = alice.events(Interrupted), [], Link.send
+
+    def counted(link: Link, data: bytes) -> None:
+        pings.append(data)
+        send(link, data)
+
+    monkeypatch.setattr(Link, "send", counted)
+    await eventually(lambda: len(pings) == 3 or len(interruptions) > 0)  # it is cut after two without an answer
     assert alice.is_connected and len(interruptions) == 0
 
 
