@@ -14,6 +14,7 @@ from typing import Any
 import picows
 
 from tidings.clock import Clock
+from tidings.sdk import Client
 
 Frame = dict[str, Any]
 
@@ -142,3 +143,17 @@ def page(*entries: Frame, head: int, next_before_seq: int | None = None) -> Fram
         "delivered_all_seq": 0,
         "read_all_seq": 0,
     }
+
+
+@asynccontextmanager
+async def connected(scripted: ScriptedServer, **options: Any) -> AsyncIterator[tuple[Client, Conversation]]:
+    """A client that this server has welcomed."""
+    client = Client(scripted.url, "t", **options)
+    connecting = asyncio.create_task(client.connect())
+    peer = await scripted.next()
+    await peer.welcome()
+    await connecting
+    try:
+        yield client, peer
+    finally:
+        await client.close()

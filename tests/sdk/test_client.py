@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tidings
-from tests.sdk.scripted import ScriptedServer, message_new
+from tests.sdk.scripted import ScriptedServer, connected, message_new
 from tests.valkey import eventually, free_port
 from tidings import Client
 from tidings.errors import BadRequest
@@ -97,24 +97,19 @@ async def test_a_full_stream_that_is_dropped_holds_nobody_up(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "CLIENT_EVENTS_PAUSE", 5)
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    left = client.events(MessageNew)
-    for seq in range(1, 6):
-        peer.say(**message_new(seq))
-    link = client._session._link
-    assert link is not None
-    peer.say(id=(await peer.heard("message.delivered"))["id"], type="ok")
-    await eventually(lambda: link.is_paused)
-    del left
-    gc.collect()
-    fresh = client.events(MessageNew)
-    peer.say(**message_new(6))
-    assert (await asyncio.wait_for(anext(fresh), 5)).message.seq == 6
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        left = client.events(MessageNew)
+        for seq in range(1, 6):
+            peer.say(**message_new(seq))
+        link = client._session._link
+        assert link is not None
+        peer.say(id=(await peer.heard("message.delivered"))["id"], type="ok")
+        await eventually(lambda: link.is_paused)
+        del left
+        gc.collect()
+        fresh = client.events(MessageNew)
+        peer.say(**message_new(6))
+        assert (await asyncio.wait_for(anext(fresh), 5)).message.seq == 6
 
 
 async def test_a_page_is_found_by_its_place(server: TestServer) -> None:
@@ -130,30 +125,25 @@ async def test_a_page_is_found_by_its_place(server: TestServer) -> None:
 
 @pytest.mark.parametrize("bad", ["c1/../../inbox", "a b", "a\n", "é", "\ud800", "", "x" * 129])
 async def test_what_is_not_an_id_is_refused_before_anything_is_sent(bad: str, scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    for ask in (
-        lambda: client.send(bad, "t"),
-        lambda: client.send("c1", "t", message_id=bad or "m.1"),
-        lambda: client.watch("c1", bad),
-        lambda: client.mark_read(bad, 1),
-        lambda: client.mark_read(bad, seqs=[1]),
-        lambda: client.mark_unread(bad, 1),
-        lambda: client.page(bad),
-        lambda: anext(client.history(bad)),
-        lambda: client.conversation(bad),
-    ):
+    async with connected(scripted) as (client, peer):
+        for ask in (
+            lambda: client.send(bad, "t"),
+            lambda: client.send("c1", "t", message_id=bad or "m.1"),
+            lambda: client.watch("c1", bad),
+            lambda: client.mark_read(bad, 1),
+            lambda: client.mark_read(bad, seqs=[1]),
+            lambda: client.mark_unread(bad, 1),
+            lambda: client.page(bad),
+            lambda: anext(client.history(bad)),
+            lambda: client.conversation(bad),
+        ):
+            with pytest.raises(BadRequest):
+                await ask()
         with pytest.raises(BadRequest):
-            await ask()
-    with pytest.raises(BadRequest):
-        client.typing(bad)
-    assert not client.abandon(bad, bad)
-    client.typing("c1")
-    await peer.heard("typing")
-    await client.close()
+            client.typing(bad)
+        assert not client.abandon(bad, bad)
+        client.typing("c1")
+        await peer.heard("typing")
 
 
 @pytest.mark.parametrize("given", [{"device": "a b"}, {"resume": {"a/b": 1}}, {"resume": {"c1": -1}}, {"since": -1}])

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.sdk.scripted import Frame, ScriptedServer, message_new
+from tests.sdk.scripted import Frame, ScriptedServer, connected, message_new
 from tests.valkey import eventually
 from tidings.errors import BadRequest
-from tidings.sdk import Client
 from tidings.sdk.events import Receipt
 from tidings.testing import TestServer
 
@@ -18,103 +17,78 @@ def state(asked: Frame, read_seq: int) -> Frame:
 
 
 async def test_a_burst_is_acknowledged_in_one_frame_which_is_said_again_when_lost(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    for seq in range(1, 6):
-        peer.say(**message_new(seq))
-    peer.say(**message_new(1, "c2"))
-    assert (await peer.heard("message.delivered"))["acks"] == {"c1": 5, "c2": 1}
-    peer.close(4004)
-    peer = await scripted.next()
-    await peer.welcome()
-    asked = await peer.heard("message.delivered")
-    assert asked["acks"] == {"c1": 5, "c2": 1}
-    peer.say(id=asked["id"], type="ok")
-    await client.close()
+    async with connected(scripted) as (_, peer):
+        for seq in range(1, 6):
+            peer.say(**message_new(seq))
+        peer.say(**message_new(1, "c2"))
+        assert (await peer.heard("message.delivered"))["acks"] == {"c1": 5, "c2": 1}
+        peer.close(4004)
+        peer = await scripted.next()
+        await peer.welcome()
+        asked = await peer.heard("message.delivered")
+        assert asked["acks"] == {"c1": 5, "c2": 1}
+        peer.say(id=asked["id"], type="ok")
 
 
 async def test_reads_that_wait_are_folded_into_one(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    reads = [asyncio.create_task(client.mark_read("c1", seq)) for seq in (1, 2, 5, 3)]
-    first = await peer.heard("message.read")
-    peer.say(**state(first, first["up_to_seq"]))
-    seen = [first["up_to_seq"]]
-    while seen[-1] < 5:
-        asked = await peer.heard("message.read")
-        seen.append(asked["up_to_seq"])
-        peer.say(**state(asked, asked["up_to_seq"]))
-    assert len(seen) <= 2
-    assert max(state.read_seq for state in await asyncio.gather(*reads)) == 5
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        reads = [asyncio.create_task(client.mark_read("c1", seq)) for seq in (1, 2, 5, 3)]
+        first = await peer.heard("message.read")
+        peer.say(**state(first, first["up_to_seq"]))
+        seen = [first["up_to_seq"]]
+        while seen[-1] < 5:
+            asked = await peer.heard("message.read")
+            seen.append(asked["up_to_seq"])
+            peer.say(**state(asked, asked["up_to_seq"]))
+        assert len(seen) <= 2
+        assert max(state.read_seq for state in await asyncio.gather(*reads)) == 5
 
 
 async def test_a_mark_that_is_refused_does_not_spoil_the_next(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    with pytest.raises(BadRequest):
-        await client.mark_read("c1", 2**60)
-    read = asyncio.create_task(client.mark_read("c1", 2))
-    asked = await peer.heard("message.read")
-    assert asked["up_to_seq"] == 2
-    peer.say(**state(asked, 2))
-    assert (await read).read_seq == 2
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        with pytest.raises(BadRequest):
+            await client.mark_read("c1", 2**60)
+        read = asyncio.create_task(client.mark_read("c1", 2))
+        asked = await peer.heard("message.read")
+        assert asked["up_to_seq"] == 2
+        peer.say(**state(asked, 2))
+        assert (await read).read_seq == 2
 
 
 async def test_reads_before_and_after_an_unread_keep_their_order(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    asked_for = [
-        client.mark_read("c1", seqs=[4]),
-        client.mark_read("c1", 7),
-        client.mark_read("c1", 6),
-        client.mark_unread("c1", 3),
-        client.mark_read("c1", 9),
-        client.mark_read("c1", 8),
-    ]
-    waiting = [asyncio.create_task(one) for one in asked_for]
-    said = []
-    for read_seq in (4, 7, 2, 9):
-        frame = await asyncio.wait_for(peer._frames.get(), 5)
-        said.append((frame["type"], frame.get("seqs") or frame.get("up_to_seq") or frame.get("from_seq")))
-        peer.say(**state(frame, read_seq))
-    reads = ("message.read", [4]), ("message.read", 7), ("message.unread", 3), ("message.read", 9)
-    assert said == list(reads)
-    assert [one.read_seq for one in await asyncio.gather(*waiting)] == [4, 7, 7, 2, 9, 9]
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        asked_for = [
+            client.mark_read("c1", seqs=[4]),
+            client.mark_read("c1", 7),
+            client.mark_read("c1", 6),
+            client.mark_unread("c1", 3),
+            client.mark_read("c1", 9),
+            client.mark_read("c1", 8),
+        ]
+        waiting = [asyncio.create_task(one) for one in asked_for]
+        said = []
+        for read_seq in (4, 7, 2, 9):
+            frame = await asyncio.wait_for(peer._frames.get(), 5)
+            said.append((frame["type"], frame.get("seqs") or frame.get("up_to_seq") or frame.get("from_seq")))
+            peer.say(**state(frame, read_seq))
+        reads = ("message.read", [4]), ("message.read", 7), ("message.unread", 3), ("message.read", 9)
+        assert said == list(reads)
+        assert [one.read_seq for one in await asyncio.gather(*waiting)] == [4, 7, 7, 2, 9, 9]
 
 
 async def test_a_read_that_nobody_waits_for_any_more_does_not_take_those_that_joined_it_along(
     scripted: ScriptedServer,
 ) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    first, given_up, joined = [asyncio.create_task(client.mark_read("c1", seq)) for seq in (1, 5, 4)]
-    peer.say(**state(await peer.heard("message.read"), 1))
-    await first
-    await peer.heard("message.read")
-    given_up.cancel()
-    asked = await peer.heard("message.read")
-    peer.say(**state(asked, 4))
-    assert asked["up_to_seq"] == 4 and (await joined).read_seq == 4, "not what was given up"
-    assert not client._device.marks._last
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        first, given_up, joined = [asyncio.create_task(client.mark_read("c1", seq)) for seq in (1, 5, 4)]
+        peer.say(**state(await peer.heard("message.read"), 1))
+        await first
+        await peer.heard("message.read")
+        given_up.cancel()
+        asked = await peer.heard("message.read")
+        peer.say(**state(asked, 4))
+        assert asked["up_to_seq"] == 4 and (await joined).read_seq == 4, "not what was given up"
+        assert not client._device.marks._last
 
 
 async def test_reading_turns_ticks_and_counts_and_unreading_brings_them_back(server: TestServer) -> None:

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.sdk.scripted import Conversation, Frame, ScriptedServer, entry, message_new, page
+from tests.sdk.scripted import Conversation, Frame, ScriptedServer, connected, entry, message_new, page
 from tests.valkey import eventually
 from tidings.bounds import RESUME_CONVERSATIONS_MAX, RESUME_ENTRIES_MAX
 from tidings.sdk import Client, InboxPage
@@ -17,19 +15,6 @@ from tidings.sdk import session as session_module
 from tidings.sdk.events import Connected, MessageNew
 from tidings.sdk.streams import Stream
 from tidings.testing import TestServer
-
-
-@asynccontextmanager
-async def connected(scripted: ScriptedServer, **options: Any) -> AsyncIterator[tuple[Client, Conversation]]:
-    client = Client(scripted.url, "t", **options)
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    try:
-        yield client, peer
-    finally:
-        await client.close()
 
 
 async def told(stream: Stream[MessageNew], count: int) -> list[int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdk.scripted import Frame, ScriptedServer
+from tests.sdk.scripted import Frame, ScriptedServer, connected
 from tests.valkey import eventually
 from tidings import testing
 from tidings.config import Limits, Settings
@@ -26,44 +26,38 @@ def refused(asked: Frame, code: str) -> Frame:
 
 
 async def test_what_was_not_answered_is_sent_again_with_the_same_id_and_in_order(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    first = await scripted.next()
-    await first.welcome()
-    await connecting
-    sends = [asyncio.create_task(client.send("c1", f"text {n}")) for n in range(3)]
-    frames = [await first.heard("message.send") for _ in range(3)]
-    first.say(**ok(frames[0], 1))
-    await sends[0]
-    first.close(4004)
-    second = await scripted.next()
-    await second.welcome()
-    for seq, frame in enumerate(frames[1:], 2):
-        again = await second.heard("message.send")
-        assert (again["message_id"], again["text"], again["ts"]) == (frame["message_id"], frame["text"], frame["ts"])
-        second.say(**ok(again, seq))
-    assert [(await send).seq for send in sends] == [1, 2, 3]
-    await client.close()
+    async with connected(scripted) as (client, first):
+        sends = [asyncio.create_task(client.send("c1", f"text {n}")) for n in range(3)]
+        frames = [await first.heard("message.send") for _ in range(3)]
+        first.say(**ok(frames[0], 1))
+        await sends[0]
+        first.close(4004)
+        second = await scripted.next()
+        await second.welcome()
+        for seq, frame in enumerate(frames[1:], 2):
+            again = await second.heard("message.send")
+            assert (again["message_id"], again["text"], again["ts"]) == (
+                frame["message_id"],
+                frame["text"],
+                frame["ts"],
+            )
+            second.say(**ok(again, seq))
+        assert [(await send).seq for send in sends] == [1, 2, 3]
 
 
 async def test_a_refusal_that_is_temporary_holds_what_is_behind_it(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    sends = [asyncio.create_task(client.send("c1", f"text {n}")) for n in range(2)]
-    one, two = [await peer.heard("message.send") for _ in range(2)]
-    peer.say(**refused(one, "unavailable"))
-    peer.say(**refused(two, "held"))
-    again = await peer.heard("message.send")
-    assert again["message_id"] == one["message_id"]
-    assert peer.is_quiet(), "the second waits for the first"
-    peer.say(**ok(again, 1))
-    last = await peer.heard("message.send")
-    peer.say(**ok(last, 2))
-    assert [(await send).seq for send in sends] == [1, 2]
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        sends = [asyncio.create_task(client.send("c1", f"text {n}")) for n in range(2)]
+        one, two = [await peer.heard("message.send") for _ in range(2)]
+        peer.say(**refused(one, "unavailable"))
+        peer.say(**refused(two, "held"))
+        again = await peer.heard("message.send")
+        assert again["message_id"] == one["message_id"]
+        assert peer.is_quiet(), "the second waits for the first"
+        peer.say(**ok(again, 1))
+        last = await peer.heard("message.send")
+        peer.say(**ok(last, 2))
+        assert [(await send).seq for send in sends] == [1, 2]
 
 
 async def test_over_the_budget_of_a_real_node_everything_arrives_in_order_and_once() -> None:
@@ -121,41 +115,31 @@ async def test_the_same_id_joins_the_send_under_way_and_conflicts_with_another_t
 
 
 async def test_giving_up_waiting_keeps_the_send_and_abandoning_ends_it(scripted: ScriptedServer) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    sending = asyncio.create_task(client.send("c1", "hi", message_id="m1"))
-    await peer.heard("message.send")
-    sending.cancel()
-    await asyncio.gather(sending, return_exceptions=True)
-    assert client.unanswered_count == 1
-    assert client.abandon("c1", "m1") and not client.abandon("c1", "m1")
-    assert client.unanswered_count == 0
-    assert (await peer.heard("message.abandon"))["message_id"] == "m1"
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        sending = asyncio.create_task(client.send("c1", "hi", message_id="m1"))
+        await peer.heard("message.send")
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert client.unanswered_count == 1
+        assert client.abandon("c1", "m1") and not client.abandon("c1", "m1")
+        assert client.unanswered_count == 0
+        assert (await peer.heard("message.abandon"))["message_id"] == "m1"
 
 
 @pytest.mark.parametrize("answer", ["ok", "unavailable"])
 async def test_the_answer_to_an_abandoned_send_says_nothing_of_a_later_one_with_its_id(
     scripted: ScriptedServer, answer: str
 ) -> None:
-    client = Client(scripted.url, "t")
-    connecting = asyncio.create_task(client.connect())
-    peer = await scripted.next()
-    await peer.welcome()
-    await connecting
-    first = asyncio.create_task(client.send("c1", "first", message_id="m1"))
-    one = await peer.heard("message.send")
-    assert client.abandon("c1", "m1")
-    await peer.heard("message.abandon")
-    second = asyncio.create_task(client.send("c1", "second", message_id="m1"))
-    two = await peer.heard("message.send")
-    peer.say(**(ok(one, 1) if answer == "ok" else refused(one, answer)))
-    peer.say(**ok(two, 2))
-    assert (await second).seq == 2 and peer.is_quiet() and first.cancelled()
-    await client.close()
+    async with connected(scripted) as (client, peer):
+        first = asyncio.create_task(client.send("c1", "first", message_id="m1"))
+        one = await peer.heard("message.send")
+        assert client.abandon("c1", "m1")
+        await peer.heard("message.abandon")
+        second = asyncio.create_task(client.send("c1", "second", message_id="m1"))
+        two = await peer.heard("message.send")
+        peer.say(**(ok(one, 1) if answer == "ok" else refused(one, answer)))
+        peer.say(**ok(two, 2))
+        assert (await second).seq == 2 and peer.is_quiet() and first.cancelled()
 
 
 async def test_what_a_file_keeps_after_the_end_cannot_be_abandoned(scripted: ScriptedServer, tmp_path: Path) -> None:
