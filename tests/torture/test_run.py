@@ -37,9 +37,9 @@ async def test_a_node_that_runs_already_can_be_tried_again_with_the_same_command
         assert outcome.not_looked_at == ["I12", "I15", "I16"], as_text(outcome)  # in tables, process and keyspace
 
 
-@pytest.mark.timeout(180)
-async def test_most_of_a_minute_of_all_faults_breaks_no_promise() -> None:
-    outcome = await torture(Options(seed=20, seconds=28))
+@pytest.mark.timeout(240)
+async def test_a_minute_of_all_faults_breaks_no_promise() -> None:
+    outcome = await torture(Options(seed=20, seconds=60))
     assert outcome.is_kept, as_text(outcome)
     assert outcome.counts["acknowledged"] > 300 and len({done.fault for done in outcome.done}) > 10, as_text(outcome)
     assert set(outcome.left_out) <= {"keyspace-clock"}, outcome.left_out  # libfaketime may be missing, and is named
