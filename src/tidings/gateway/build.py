@@ -46,7 +46,7 @@ def build_gateway(
     """Raises ValueError, with one line for the operator, when the settings cannot be served."""
     auth = Auth(settings.auth, accounts, clock)
     connections = Connections(auth, cases, accounts, clock, on_connections)
-    dev_auth = settings.auth if settings.is_dev and settings.auth.secret else None
+    dev_auth = settings.auth if settings.is_dev else None
     pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page)
     account_routes = AccountRoutes(accounts, cases.directory, auth, clock, connections.revoke, dev_auth, cases.audit)
     routes = [*pages.routes(), *WebRoutes().routes(), *account_routes.routes(), *_use_case_routes(cases), *more_routes]

@@ -77,9 +77,8 @@ class KeySource:
             try:
                 self._keys = _public_keys(await self._read())
             except (httpx2.HTTPError, TimeoutError, JoseError, ValueError, TypeError, KeyError) as error:
-                log.warning(
-                    "the key set of auth.jwks_url cannot be read: %s", type(error).__name__
-                )  # it may quote the URL
+                why = type(error).__name__  # not its text, which may quote the URL
+                log.warning("the key set of auth.jwks_url cannot be read: %s", why)
                 return
             self._fetched_s = self._clock.monotonic_s()
 

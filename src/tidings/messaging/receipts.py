@@ -151,14 +151,9 @@ class Receipts:
         self._on_delivered(raises)
         for conversation_id, user_id, delivered, _ in raises:
             await self._unread.delivered(user_id, conversation_id, delivered)
-        moved = await self._ticks.raise_all(raises, rosters)
-        await self._tell(
-            raises,
-            [
-                now._replace(before=None) if one[:2] in self._untold else now
-                for one, now in zip(raises, moved, strict=True)
-            ],
-        )
+        moved = zip(raises, await self._ticks.raise_all(raises, rosters), strict=True)
+        untold = self._untold
+        await self._tell(raises, [now._replace(before=None) if one[:2] in untold else now for one, now in moved])
 
     async def _rosters(self, conversation_ids: set[str]) -> dict[str, Roster]:
         """Those that exist, with their members as of now."""

@@ -119,7 +119,8 @@ class Registry:
         that we did not write was gone too: what was written with it (messaging/repair.py) stands for us meanwhile."""
         key, now_ms = self._keys.nodes, self._clock.now_ms()
         self._until_ms = now_ms + int(NODE_LEASE_S * 1000)
-        expected, self._written = self._written, self._written | {self._until_ms}
+        expected, lasting = self._written, {end_ms for end_ms in self._written if end_ms >= now_ms}
+        self._written = lasting | {self._until_ms}
         calls: list[Call[Any]] = [
             plain(key, b"ZSCORE", key, self._node_id),
             plain(key, b"ZADD", key, self._until_ms, self._node_id),
