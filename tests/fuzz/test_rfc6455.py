@@ -188,7 +188,11 @@ async def test_nothing_is_answered_after_a_close(wire: Wire) -> None:
     wire.raw(CLOSE, (1000).to_bytes(2, "big"))
     wire.raw(TEXT, ASK)
     assert await asyncio.wait_for(wire.frame(), 10) == (CLOSE, (1000).to_bytes(2, "big"))
-    assert await asyncio.wait_for(wire.reader.read(), 10) == b""
+    said = b""
+    with suppress(ConnectionError):  # what we said last was not read: the end may be a reset
+        while block := await asyncio.wait_for(wire.reader.read(1024), 10):
+            said += block
+    assert said == b""
 
 
 # --- 8.1 UTF-8 ------------------------------------------------------------------------------------
