@@ -62,8 +62,8 @@ async def talk(core: Core) -> None:
     for i in range(5):
         await core.sends.send("bob", group, f"g{i}", "hello")
     await core.directory.add("alice", group, ["carol", "dave"])
-    await core.sends.edit("bob", group, 1, "edited")
-    await core.sends.delete("alice", group, 2)
+    await core.rewrites.edit("bob", group, 1, "edited")
+    await core.rewrites.delete("alice", group, 2)
     await core.unread.mark_read("alice", group, up_to_seq=3)
     await core.unread.mark_unread("alice", group, from_seq=2)
     await core.unread.mark_read("carol", group, seqs=[6])

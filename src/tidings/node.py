@@ -97,6 +97,7 @@ def _gateway(core: Core, admin: Admin) -> GatewayServer:
     cases = UseCases(
         hub=core.hub,
         sends=core.sends,
+        rewrites=core.rewrites,
         directory=core.directory,
         unread=core.unread,
         inbox=core.inbox,
@@ -136,9 +137,9 @@ def _device_routes(core: Core) -> list[Route]:
     return DeviceRoutes(
         core.devices,
         core.clock,
-        providers=core.providers.keys(),
+        providers=core.pushing.providers.keys(),
         webpush_hosts=push.webpush_hosts,
-        vapid_public_key=getattr(core.providers.get("webpush"), "public_key", None),
+        vapid_public_key=getattr(core.pushing.providers.get("webpush"), "public_key", None),
     ).routes()
 
 

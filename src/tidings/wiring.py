@@ -6,17 +6,16 @@ this module are the only places that name concrete adapters.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
 
 from tidings.bounds import SIGNALS_MAX
 from tidings.clock import Clock
 from tidings.config import Settings
-from tidings.config_values import SettingsError
 from tidings.messaging.access import Access
-from tidings.messaging.acks import Acks
 from tidings.messaging.admitting import Admitting
+from tidings.messaging.answering import Answering
 from tidings.messaging.conversations import Directory
 from tidings.messaging.crossings import Crossings
 from tidings.messaging.deliver import Deliver
@@ -28,7 +27,6 @@ from tidings.messaging.inbox import Inbox
 from tidings.messaging.indexing import Indexing
 from tidings.messaging.limiter import Limiter
 from tidings.messaging.newcomers import Newcomers
-from tidings.messaging.notices import Notices
 from tidings.messaging.notify import Notify
 from tidings.messaging.numbering import Numbering
 from tidings.messaging.pending import Due
@@ -37,6 +35,7 @@ from tidings.messaging.rebuild import Rebuilds
 from tidings.messaging.receipts import Receipts
 from tidings.messaging.repair import Repair
 from tidings.messaging.resume import Resume
+from tidings.messaging.rewrites import Rewrites
 from tidings.messaging.rows import Rows
 from tidings.messaging.send import Sends
 from tidings.messaging.signals import Signals
@@ -54,13 +53,11 @@ from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
 from tidings.stores.keyspace_cluster import ClusterKeyspace
-from tidings.stores.ports_push import Push
-from tidings.stores.push_open import open_providers
 from tidings.stores.scripts import Scripts
-from tidings.stores.scripts_push import PushScripts
 from tidings.stores.scripts_ticks import TickScripts
 from tidings.wiring_archive import ColdTier
 from tidings.wiring_limits import Limiting
+from tidings.wiring_push import Pushing
 from tidings.wiring_tracing import Tracing, open_tracing
 
 __all__ = ["LUA", "Core", "Stores", "build", "open_core"]
@@ -81,6 +78,7 @@ class Core:
     """A node without its sockets. Each part is a property, built when first asked for with exactly what it uses."""
 
     def __init__(self, stores: Stores) -> None:
+        self._stores = stores
         self.settings = stores.settings
         self.clock = stores.clock
         self.metrics = stores.metrics
@@ -273,6 +271,7 @@ class Core:
         return Sends(
             access=self.access,
             holds=holds,
+            answering=Answering(holds, self.clock, self.tracing.measures),
             admitting=Admitting(self.limiter, holds, self.keyspace, self.scripts, self.clock),
             numbering=numbering,
             storing=Storing(self.tables, numbering, self.clock),
@@ -280,11 +279,14 @@ class Core:
             deliver=self.deliver,
             rows=self.rows,
             repair=self.repair,
-            messages=self.tables,
             conversations=self.tables,
             clock=self.clock,
             measures=self.tracing.measures,
         )
+
+    @cached_property
+    def rewrites(self) -> Rewrites:
+        return Rewrites(self.access, self.tables, self.sends, self.clock)
 
     @cached_property
     def directory(self) -> Directory:
@@ -306,43 +308,16 @@ class Core:
     # --- those who are not there ----------------------------------------------------------------------
 
     @cached_property
-    def push_scripts(self) -> PushScripts:
-        return PushScripts(self.keys)
+    def pushing(self) -> Pushing:
+        return Pushing(self._stores, self.access, self.cold.messages, self.unread)
 
-    @cached_property
-    def providers(self) -> Mapping[str, Push]:
-        try:
-            return open_providers(self.settings.push, self.clock)
-        except ValueError as error:
-            raise SettingsError(str(error)) from None
-
-    @cached_property
+    @property
     def notify(self) -> Notify:
-        has_preview = self.settings.push.preview
-        return Notify(
-            keyspace=self.keyspace,
-            scripts=self.push_scripts,
-            acks=Acks(self.keyspace, self.keys),
-            devices=self.devices,
-            notices=Notices(self.access, self.cold.messages, self.tables, self.unread, has_preview=has_preview),
-            providers=self.providers,
-            clock=self.clock,
-            node_id=self.node_id,
-            count=lambda provider, outcome: self.metrics.push[provider, outcome].inc(),
-        )
+        return self.pushing.notify
 
-    @cached_property
+    @property
     def due(self) -> Due:
-        return Due(
-            keyspace=self.keyspace,
-            scripts=self.push_scripts,
-            access=self.access,
-            tables=self.tables,
-            pending=self.devices,
-            notify=self.notify,
-            clock=self.clock,
-            grace_s=self.settings.push.grace_s,
-        )
+        return self.pushing.due
 
     # --- beside answering -----------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Admin:
             reader=core.limiting.reader,
             activity=core.limiting.activity,
             archiving=core.cold.archiving,
-            providers=sorted(core.providers),
+            providers=sorted(core.pushing.providers),
         )
 
     def routes(self) -> list[Route]:

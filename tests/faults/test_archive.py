@@ -179,7 +179,7 @@ async def test_every_step_is_a_good_place_to_be_killed(settings: Settings, worke
         for step in range(1, 40):
             deleted = step if step <= 30 else 0
             if deleted and step % 2:
-                await core.sends.delete("alice", ids[0], deleted)
+                await core.rewrites.delete("alice", ids[0], deleted)
             code = await workers.until(step, f"{step}.")
             await check_deleted(core, texts, ids[0], step)
             if code == 0:

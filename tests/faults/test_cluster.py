@@ -131,8 +131,8 @@ async def test_every_script_runs_on_one_slot(core: Core) -> None:
     spy: Any = core.keyspace
     c = await group_of_all(core)
     await talk(core, c, USERS[:2], 3)
-    await core.sends.edit(USERS[0], c, (await _first_of(core, c, USERS[0])), "another text")
-    await core.sends.delete(USERS[1], c, (await _first_of(core, c, USERS[1])))
+    await core.rewrites.edit(USERS[0], c, (await _first_of(core, c, USERS[0])), "another text")
+    await core.rewrites.delete(USERS[1], c, (await _first_of(core, c, USERS[1])))
     await core.directory.add(USERS[0], c, ["late"])
     await core.directory.remove(USERS[0], c, USERS[3])
     await _lose_one_set(core, c, USERS[5])

@@ -69,6 +69,7 @@ class Gateway:
             registry=behind.registry,
             router=Router(self.hub),
             sends=behind.log,
+            rewrites=behind.log,
             directory=behind.directory,
             unread=behind.marks,
             inbox=behind.inbox,

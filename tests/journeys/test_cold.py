@@ -110,7 +110,7 @@ async def test_a_damaged_segment_is_said_to_be_unavailable(node: Node, archived:
 
 async def test_a_deleted_archived_message_is_deleted_for_everyone(node: Node, connect: Connect, archived: str) -> None:
     bob = await connect("bob")
-    await node.core.sends.delete("alice", archived, 44)
+    await node.core.rewrites.delete("alice", archived, 44)
     await bob.event(lambda event: event.get("message", {}).get("kind") == "delete")
     page = await bob.request("history", conversation_id=archived, before_seq=46, limit=3)
     assert [(message["text"], message["deleted"]) for message in page["messages"]] == [

@@ -113,7 +113,7 @@ async def test_what_has_no_text_stays_and_is_passed_over(freezer: Freezer) -> No
     await freezer.core.sends.send("alice", group, "m1", "first")
     await freezer.core.directory.add("alice", group, ["carol"])
     await freezer.core.sends.send("alice", group, "m2", "second")
-    await freezer.core.sends.delete("alice", group, 3)
+    await freezer.core.rewrites.delete("alice", group, 3)
     freezer.clock.ahead_ms += 40 * DAY_MS
     assert (await freezer.run()).archived.messages == 1
     assert await freezer.texts("bob", group) == ["first", None, None, None]
@@ -201,7 +201,7 @@ async def test_a_message_edited_while_its_segment_is_written_keeps_the_new_text(
 
     async def edit() -> None:
         freezer.archive.before_move = None
-        await freezer.core.sends.edit("alice", channel, 7, "changed")
+        await freezer.core.rewrites.edit("alice", channel, 7, "changed")
 
     freezer.archive.before_move = edit
     done = await freezer.run()

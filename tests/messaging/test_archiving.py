@@ -176,7 +176,7 @@ async def test_status_tells_how_the_cold_tier_stands(one: Freezer) -> None:
     status = await archiving.status()
     assert (status.segments, status.conversations_waiting) == (3, 0)
     assert status.bytes == done.archived.bytes
-    await one.core.sends.delete("alice", id_, 5)
+    await one.core.rewrites.delete("alice", id_, 5)
     assert ((await archiving.status()).rechecks, (await archiving.status()).damaged) == (1, [])
 
 

@@ -143,7 +143,7 @@ async def test_a_row_that_moves_while_it_is_read_is_read_again(freezer: Freezer,
         while not reads(freezer):
             await asyncio.sleep(0.01)
     gate, freezer.blobs.gate = freezer.blobs.gate, None
-    await freezer.core.sends.delete("alice", channel, 490)
+    await freezer.core.rewrites.delete("alice", channel, 490)
     await freezer.run()
     gate.set()
     page = await reader
@@ -189,9 +189,9 @@ async def test_resume_brings_archived_entries(freezer: Freezer) -> None:
 
 async def test_an_archived_message_can_be_edited_deleted_and_shown_alone(freezer: Freezer, channel: str) -> None:
     assert (await freezer.core.history.entry("bob", channel, 700)).text == "text 700"
-    await freezer.core.sends.edit("alice", channel, 700, "changed")
+    await freezer.core.rewrites.edit("alice", channel, 700, "changed")
     assert (await freezer.core.history.entry("bob", channel, 700)).text == "changed"
-    await freezer.core.sends.delete("alice", channel, 701)
+    await freezer.core.rewrites.delete("alice", channel, 701)
     deleted = await freezer.core.history.entry("bob", channel, 701)
     assert deleted.is_deleted and deleted.text is None and not deleted.is_unavailable
 

@@ -65,7 +65,7 @@ async def test_the_newest_audit_entries_come_first(core: Core, condition: Condit
 
 async def test_the_push_queue_and_its_dead_letters_are_told(core: Core, condition: Condition) -> None:
     job = msgspec.json.encode(Job(user_id="ann", made_ms=1, conversation_id="c1", seq_no=9, tries=4))
-    scripts = core.push_scripts
+    scripts = core.pushing.scripts
     calls = [scripts.push_add("ann", job), scripts.push_put_off(0, job, 5), scripts.push_bury(job, "Unregistered")]
     dead = core.keys.push_dead
     await core.keyspace.run([*calls, plain(dead, b"XADD", dead, b"*", b"job", b"{}", b"reason", b"?")])

@@ -468,7 +468,7 @@ async def test_edits_that_passed_by_are_found_though_they_move_no_inbox(
     await a.send("alice", group, "m1")
     await came(bob, 1)
     a.keyspace.fail("SPUBLISH", unheard)
-    await a.core.sends.edit("alice", group, 1, "better")
+    await a.core.rewrites.edit("alice", group, 1, "better")
     await b.core.deliver.reread(b.clock.now_ms())
     await came(bob, 1, 2)
     assert [event.entry.kind for event in bob.events if isinstance(event, MessageNew)] == ["message", "edit"]

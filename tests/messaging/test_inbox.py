@@ -191,7 +191,7 @@ async def test_a_text_edited_while_its_row_is_repaired_is_the_one_that_stays(
 
     async def edit_first(touches: Sequence[Touch]) -> None:
         monkeypatch.undo()
-        await b.core.sends.edit("alice", direct, 1, "after")
+        await b.core.rewrites.edit("alice", direct, 1, "after")
         await touch(touches)
 
     monkeypatch.setattr(a.tables, "touch", edit_first, raising=False)

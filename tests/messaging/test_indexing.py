@@ -43,7 +43,7 @@ async def test_what_was_read_is_not_revived_by_indexing_it_again(a: FaultyNode, 
 async def test_a_deleted_message_leaves_the_count(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1")
     await a.send("alice", direct, "m2")
-    await a.core.sends.delete("alice", direct, 1)
+    await a.core.rewrites.delete("alice", direct, 1)
     assert await a.unread("bob") == 1
     assert (await index(a, direct, await a.log(direct)))["bob"].unread_count == 1
 
@@ -127,7 +127,7 @@ async def test_a_message_that_another_node_deleted_before_it_was_indexed_is_not_
     a.keyspace.fail("inbox_index", gate)
     sent = a.submit("alice", direct, "m1")
     await gate.reached.wait()  # stored, and not indexed yet
-    await b.core.sends.delete("alice", direct, 1)
+    await b.core.rewrites.delete("alice", direct, 1)
     gate.opened.set()
     assert code_of(await sent) == "stored"
     assert await a.unread("bob") == 0 and await a.wrong() == []
@@ -138,7 +138,7 @@ async def test_a_resend_far_below_does_not_read_the_log_between(
 ) -> None:
     for i in range(30):
         await a.send("alice", group, f"m{i}")
-    await a.core.sends.delete("alice", group, 20)
+    await a.core.rewrites.delete("alice", group, 20)
     pages, page = [], a.core.indexing._tables.page
 
     async def counted(*args: Any, **options: Any) -> list[Entry]:
@@ -156,7 +156,7 @@ async def test_a_message_that_was_counted_after_its_delete_is_taken_out_by_a_res
     a.keyspace.fail("inbox_index", down)
     assert await a.code("alice", direct, "m1") == "unavailable"
     before = await a.log(direct)
-    await a.core.sends.delete("alice", direct, 2)
+    await a.core.rewrites.delete("alice", direct, 2)
     late = a.core.indexing._calls(await a.core.access.load(direct), before)  # type: ignore[arg-type]
     await a.keyspace.run([call for _, call in late])  # by a node that died before it looked again
     assert await a.wrong()

@@ -52,7 +52,7 @@ async def test_the_text_is_there_only_where_previews_are_wanted(office: PostOffi
     assert found is not None and found.body is not None
     assert found.body.startswith("alice: line one line two xx") and len(found.body) < 150
     assert await content(office, "bob", d, 1) == Content(badge=2, title="alice", body="hi")
-    await office.core.sends.edit("alice", d, 1, "hello")
+    await office.core.rewrites.edit("alice", d, 1, "hello")
     edited = await content(office, "bob", d, 1)
     assert edited is not None and edited.body == "hello"
 
@@ -82,7 +82,7 @@ async def test_nothing_is_said_of_what_was_read_deleted_or_is_ones_own(office: P
         await office.send("alice", c)
     await office.core.unread.mark_read("bob", c, up_to_seq=1)
     await office.core.unread.mark_read("bob", c, seqs=[3])
-    await office.core.sends.delete("alice", c, 4)
+    await office.core.rewrites.delete("alice", c, 4)
     assert [await content(office, "bob", c, seq_no) is not None for seq_no in (1, 2, 3, 4, 5, 99)] == [
         False,
         True,

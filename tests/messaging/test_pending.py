@@ -94,7 +94,7 @@ async def test_a_message_of_others_under_many_of_ones_own_is_found(office: PostO
 async def test_only_messages_are_pending_and_deleted_ones_are_not(office: PostOffice) -> None:
     c = await office.create("alice", "bob")
     first = await office.send("alice", c)
-    deletion = await office.core.sends.delete("alice", c, first.seq_no)
+    deletion = await office.core.rewrites.delete("alice", c, first.seq_no)
     await office.core.directory.add("alice", c, ["carol"])
     await office.record(office.due, deletion.entry)
     await office.pass_grace(deletion.entry)
@@ -372,7 +372,7 @@ async def test_what_was_looked_at_is_not_told_again(office: PostOffice) -> None:
     c = await office.create("alice", "bob")
     last = await office.send("alice", c, due=due)
     await office.pass_grace(last, due)
-    edit = await office.core.sends.edit("alice", c, last.seq_no, "other words")
+    edit = await office.core.rewrites.edit("alice", c, last.seq_no, "other words")
     await office.record(due, edit.entry)
     await office.pass_grace(edit.entry, due)
     assert tells.told == [(c, {"bob": 1})]

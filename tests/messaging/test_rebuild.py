@@ -136,7 +136,7 @@ async def test_joins_leaves_reads_and_deletes_during_a_rebuild_are_taken_in(a: F
     a.keyspace.fail("inbox_install", gate)
     look = asyncio.create_task(a.core.inbox.page("bob", limit=20, cursor=None))
     await gate.reached.wait()
-    await a.core.sends.delete("alice", group, 1)
+    await a.core.rewrites.delete("alice", group, 1)
     changes = [
         asyncio.create_task(a.core.directory.add("alice", other.head.conversation_id, ["bob"])),
         asyncio.create_task(a.core.directory.remove("bob", third.head.conversation_id, "bob")),

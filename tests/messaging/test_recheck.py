@@ -32,7 +32,7 @@ async def channel(freezer: Freezer) -> str:
 
 async def test_a_deleted_message_is_gone_from_the_blobs_too(freezer: Freezer, channel: str) -> None:
     (old,) = await freezer.objects()
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     texts = await freezer.texts("bob", channel)
     assert texts[6] is None and texts[5] == "text 6"
     assert b'"text 7"' in await freezer.content()  # until the next pass
@@ -45,7 +45,7 @@ async def test_a_deleted_message_is_gone_from_the_blobs_too(freezer: Freezer, ch
 
 
 async def test_an_edited_message_is_shown_as_edited_and_its_old_text_goes(freezer: Freezer, channel: str) -> None:
-    await freezer.core.sends.edit("alice", channel, 7, "better")
+    await freezer.core.rewrites.edit("alice", channel, 7, "better")
     row = (await freezer.rows(channel))[6]
     assert (row.text, row.s3_ref, row.rev) == ("better", None, 1)
     await freezer.run()
@@ -55,7 +55,7 @@ async def test_an_edited_message_is_shown_as_edited_and_its_old_text_goes(freeze
 
 async def test_the_old_object_goes_only_after_the_new_one_was_read_back(freezer: Freezer, channel: str) -> None:
     (old,) = await freezer.objects()
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     freezer.steps.clear()
     await freezer.run()
     (new,) = await freezer.objects()
@@ -63,13 +63,13 @@ async def test_the_old_object_goes_only_after_the_new_one_was_read_back(freezer:
 
 
 async def test_edits_and_deletes_of_archived_edits_leave_nothing_behind(freezer: Freezer, channel: str) -> None:
-    await freezer.core.sends.edit("alice", channel, 7, "second")
+    await freezer.core.rewrites.edit("alice", channel, 7, "second")
     freezer.clock.ahead_ms += 40 * DAY_MS
     await freezer.run()  # the edit entry holds the text too, and is archived by now
-    await freezer.core.sends.edit("alice", channel, 7, "third")
+    await freezer.core.rewrites.edit("alice", channel, 7, "third")
     await freezer.run()
     assert b"second" not in await freezer.content()
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     freezer.clock.ahead_ms += 40 * DAY_MS
     await freezer.run()
     content = await freezer.content()
@@ -79,18 +79,18 @@ async def test_edits_and_deletes_of_archived_edits_leave_nothing_behind(freezer:
 
 async def test_a_segment_whose_messages_are_all_gone_goes(freezer: Freezer, channel: str) -> None:
     for seq_no in range(1, 21):
-        await freezer.core.sends.delete("alice", channel, seq_no)
+        await freezer.core.rewrites.delete("alice", channel, seq_no)
     await freezer.run()
     assert await freezer.objects() == []
     assert await freezer.texts("bob", channel) == [None] * 40
 
 
 async def test_a_message_deleted_while_its_segment_is_rewritten_is_gone_as_well(freezer: Freezer, channel: str) -> None:
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
 
     async def delete_another() -> None:
         freezer.archive.before_move = None
-        await freezer.core.sends.delete("alice", channel, 8)
+        await freezer.core.rewrites.delete("alice", channel, 8)
 
     freezer.archive.before_move = delete_another
     await freezer.run()
@@ -204,7 +204,7 @@ async def test_killed_between_two_commits_of_rows_the_half_that_moved_is_kept(
 
 
 async def test_killed_between_the_new_segment_and_the_end_of_the_old_one(freezer: Freezer, channel: str) -> None:
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     real = freezer.blobs._note
 
     def note(what: str, name: str) -> None:
@@ -273,7 +273,7 @@ async def test_a_damaged_segment_is_never_rewritten_and_stays_reported(freezer: 
     (ref,) = await freezer.refs(channel)
     good = await freezer.stored(channel, str(ref))
     await freezer.damage(channel, str(ref), good[:-1])
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     for _ in range(2):
         done = await freezer.run()
         assert (done.rechecked.damaged, done.rechecked.rewritten) == ([f"{channel} {ref}"], 0)
@@ -287,7 +287,7 @@ async def test_a_damaged_segment_is_never_rewritten_and_stays_reported(freezer: 
 async def test_an_object_that_is_gone_is_reported(freezer: Freezer, channel: str) -> None:
     (ref,) = await freezer.refs(channel)
     await freezer.damage(channel, str(ref), None)
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     assert (await freezer.run()).rechecked.damaged == [f"{channel} {ref}"]
     assert freezer.count("missing") == 1
 
@@ -309,7 +309,7 @@ async def test_a_restored_conversation_has_its_texts_in_its_rows(freezer: Freeze
 
 
 async def test_what_was_deleted_is_not_restored(freezer: Freezer, channel: str) -> None:
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     await freezer.core.cold.archiving.restore(channel)
     assert (await freezer.rows(channel))[6].text is None
 
@@ -337,7 +337,7 @@ async def test_an_archiver_paused_through_a_restore_changes_nothing_any_more(fre
 
 
 async def test_trouble_with_the_blobs_ends_a_recheck_and_keeps_it(freezer: Freezer, channel: str) -> None:
-    await freezer.core.sends.delete("alice", channel, 7)
+    await freezer.core.rewrites.delete("alice", channel, 7)
     freezer.blobs.error = Unavailable("blobs: nobody there")
     with pytest.raises(Unavailable):
         await freezer.run()

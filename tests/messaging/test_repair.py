@@ -245,7 +245,7 @@ async def test_a_deleted_text_does_not_stay_in_the_inbox_when_the_node_dies(
     assert page.items[0].row.last_message_preview == "secret"
     a.keyspace.fail("inbox_index", request_lost)
     with pytest.raises(Exception, match="store"):
-        await a.core.sends.delete("alice", direct, 1)
+        await a.core.rewrites.delete("alice", direct, 1)
     await bury(a, by=b)
     page = await b.core.inbox.page("bob", limit=20, cursor=None)
     assert page.items[0].row.last_message_preview is None

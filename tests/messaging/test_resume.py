@@ -87,9 +87,9 @@ async def test_everything_after_the_seq_comes_in_order_and_then_how_it_stands(a:
 
 async def test_every_kind_of_entry_is_replayed(a: FaultyNode, group: str) -> None:
     await a.send("alice", group, "m1")
-    await a.core.sends.edit("alice", group, 1, "better")
+    await a.core.rewrites.edit("alice", group, 1, "better")
     await a.core.directory.add("alice", group, ["dave"])
-    await a.core.sends.delete("alice", group, 1)
+    await a.core.rewrites.delete("alice", group, 1)
     await write(a, group, 6, 1)
     await a.core.slots.close(group, 5, 5)
     reader = await resumed(a, "bob", {group: 0})

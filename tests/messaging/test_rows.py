@@ -77,7 +77,7 @@ async def test_the_text_of_a_deleted_last_message_leaves_every_row_at_once(a: Fa
     await a.send("alice", group, "m1", "secret")
     await rows_of(a).flush()
     assert await preview(a, "bob", group) == "secret"
-    await a.core.sends.delete("alice", group, 1)
+    await a.core.rewrites.delete("alice", group, 1)
     for user_id in ("alice", "bob", "carol"):
         assert await preview(a, user_id, group) is None
         assert (await a.core.inbox.item(user_id, group)).row.last_message_preview is None
@@ -85,7 +85,7 @@ async def test_the_text_of_a_deleted_last_message_leaves_every_row_at_once(a: Fa
 
 async def test_an_edited_last_message_is_shown_at_once(a: FaultyNode, group: str) -> None:
     await a.send("alice", group, "m1", "teh")
-    await a.core.sends.edit("alice", group, 1, "the")
+    await a.core.rewrites.edit("alice", group, 1, "the")
     assert await preview(a, "bob", group) == "the"
 
 
@@ -93,7 +93,7 @@ async def test_a_text_deleted_on_another_node_does_not_come_back_with_a_late_row
     a: FaultyNode, b: FaultyNode, group: str
 ) -> None:
     await a.send("alice", group, "m1", "secret")  # its row waits on node a
-    await b.core.sends.delete("alice", group, 1)
+    await b.core.rewrites.delete("alice", group, 1)
     await rows_of(a).flush()
     assert [await preview(a, user_id, group) for user_id in ("alice", "bob", "carol")] == [None, None, None]
 
@@ -106,7 +106,7 @@ async def test_a_text_deleted_while_the_rows_are_written_does_not_stay(
 
     async def delete_first(touches: object) -> None:
         monkeypatch.undo()
-        await b.core.sends.delete("alice", group, 1)
+        await b.core.rewrites.delete("alice", group, 1)
         await touch(touches)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rows_of(a)._tables, "touch", delete_first, raising=False)
@@ -147,7 +147,7 @@ async def test_who_joined_later_does_not_get_the_text_from_before(a: FaultyNode,
     await a.send("alice", group, "m1", "between us")
     await a.core.directory.add("alice", group, ["dave"])
     await rows_of(a).flush()
-    await a.core.sends.edit("alice", group, 1, "still between us")
+    await a.core.rewrites.edit("alice", group, 1, "still between us")
     row = await row_of(a, "dave", group)
     assert row is not None and (row.last_message_preview, row.last_seq) == (None, 0)
 
@@ -163,7 +163,7 @@ async def test_a_member_added_to_a_channel_gets_its_last_text_and_not_a_deleted_
     await b.core.directory.add("alice", id_, ["dave"])
     assert (await b.core.inbox.page("dave", limit=1, cursor=None)).items[0].row.last_message_preview == "two"
     await b.core.access.load(id_)
-    await a.core.sends.delete("alice", id_, 2)
+    await a.core.rewrites.delete("alice", id_, 2)
     await b.core.directory.add("alice", id_, ["erin"])
     assert (await b.core.inbox.page("erin", limit=1, cursor=None)).items[0].row.last_message_preview is None
 

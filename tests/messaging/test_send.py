@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,10 +24,11 @@ from tests.messaging.faulty import (
     told,
 )
 from tests.valkey import ValkeyProcess, eventually, start_valkey
-from tidings.bounds import LANE_QUEUE_MAX
+from tidings.bounds import LANE_QUEUE_MAX, LANES
 from tidings.config import Settings
-from tidings.errors import Forbidden, NotFound, Problem, StoreUnavailable
+from tidings.errors import NotFound, Problem, StoreUnavailable
 from tidings.messaging.drafts import BatchGroup, Draft
+from tidings.messaging.lanes import Lane
 from tidings.model import MessageNew, Sent
 
 # --- order ----------------------------------------------------------------------------------------
@@ -132,20 +133,6 @@ async def test_who_joined_on_another_node_may_send_at_once(a: FaultyNode, b: Fau
     assert await b.code("dave", group, "m2") == "stored"
 
 
-async def test_only_its_sender_edits_a_message_and_leaders_may_delete_it(a: FaultyNode, group: str) -> None:
-    await a.send("bob", group, "m1")
-    with pytest.raises(Forbidden):
-        await a.core.sends.edit("alice", group, 1, "changed")
-    with pytest.raises(Forbidden):
-        await a.core.sends.delete("carol", group, 1)
-    assert (await a.core.sends.edit("bob", group, 1, "mine")).entry.target_seq == 1
-    assert (await a.core.sends.delete("alice", group, 1)).entry.kind == "delete"
-    with pytest.raises(NotFound):
-        await a.core.sends.edit("bob", group, 1, "again")
-    with pytest.raises(NotFound):
-        await a.core.sends.edit("bob", group, 99, "nothing")
-
-
 # --- a store goes away ----------------------------------------------------------------------------
 
 
@@ -198,7 +185,24 @@ async def test_a_hold_ends_with_its_connection(a: FaultyNode, direct: str) -> No
     a.tables.faults.append(down)
     assert await a.code("alice", direct, "m1", origin="socket") == "unavailable"
     a.core.sends.forget("socket")
-    assert await a.code("alice", direct, "m2", origin="socket") == "stored"
+    assert await a.code("alice", direct, "m2", origin="the next one") == "stored"
+    assert not a.core.sends._holds._held
+
+
+async def test_the_lanes_are_looked_through_once_for_all_connections_that_go_together(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Set[str]] = []
+
+    def forget(self: Lane, origins: Set[str]) -> list[Draft]:
+        looks.append(origins)
+        return []
+
+    monkeypatch.setattr(Lane, "forget", forget)
+    for name in ("one", "two", "three"):
+        a.core.sends.forget(name)
+    assert await a.code("alice", direct, "m1") == "stored"
+    assert looks == [{"one", "two", "three"}] * LANES
 
 
 async def test_a_send_that_is_refused_for_good_holds_nothing(a: FaultyNode, direct: str) -> None:
@@ -396,19 +400,6 @@ async def test_a_keyspace_flushed_under_way_changes_no_number_and_no_count(
     assert [entry.message_id for entry in messages] == [f"m{i}-{n}" for i in range(5) for n in range(60)]
     assert all(later.seq_no == earlier.seq_no + 1 for earlier, later in pairwise(await node.log(id_)))
     assert await node.unread("bob") == 300 and await node.wrong() == []
-
-
-async def test_a_deleted_message_leaves_its_text_nowhere_not_even_in_its_edits(a: FaultyNode, direct: str) -> None:
-    await a.send("alice", direct, "m1", "first words")
-    await a.core.sends.edit("alice", direct, 1, "second words")
-    await a.core.sends.edit("alice", direct, 1, "third words")
-    await a.core.sends.delete("alice", direct, 1)
-    assert [(entry.kind, entry.text) for entry in await a.log(direct)] == [
-        ("message", None),
-        ("edit", None),
-        ("edit", None),
-        ("delete", None),
-    ]
 
 
 async def test_what_a_lost_connection_had_queued_is_not_sent(a: FaultyNode, direct: str) -> None:

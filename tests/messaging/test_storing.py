@@ -231,20 +231,20 @@ async def test_a_commit_that_comes_late_is_not_repeated(a: FaultyNode, b: Faulty
 
 async def test_a_deleted_message_stays_deleted_whatever_is_edited_at_the_same_time(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1", "secret")
-    sends = a.core.sends
+    rewrites = a.core.rewrites
     results = await asyncio.gather(
-        sends.delete("alice", direct, 1),
-        sends.edit("alice", direct, 1, "still here"),
-        sends.edit("alice", direct, 1, "and here", "e2"),
+        rewrites.delete("alice", direct, 1),
+        rewrites.edit("alice", direct, 1, "still here"),
+        rewrites.edit("alice", direct, 1, "and here", "e2"),
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [Sent, NotFound, NotFound]
     row = (await a.log(direct))[0]
     assert (row.is_deleted, row.text) == (True, None)
     with pytest.raises(NotFound):
-        await sends.edit("alice", direct, 1, "back again", "e3")
+        await rewrites.edit("alice", direct, 1, "back again", "e3")
     with pytest.raises(NotFound):
-        await sends.delete("alice", direct, 1, "d2")
+        await rewrites.delete("alice", direct, 1, "d2")
     assert (await a.log(direct))[0] == row
     assert await a.unread("bob") == 0 and await a.wrong() == []
 
@@ -253,7 +253,7 @@ async def test_edits_of_one_message_at_once_are_all_numbered_and_the_last_text_s
     a: FaultyNode, direct: str
 ) -> None:
     await a.send("alice", direct, "m1", "0")
-    edits = await asyncio.gather(*(a.core.sends.edit("alice", direct, 1, str(i)) for i in range(1, 5)))
+    edits = await asyncio.gather(*(a.core.rewrites.edit("alice", direct, 1, str(i)) for i in range(1, 5)))
     last = max(edits, key=lambda sent: sent.entry.seq_no)
     row = (await a.log(direct))[0]
     assert (row.text, row.edit_seq) == (last.entry.text, last.entry.seq_no)
@@ -268,11 +268,11 @@ async def test_a_rewriting_that_another_nodes_edit_overtook_stands_after_it(
     await a.send("alice", direct, "m1", "first")
     gate = Gate()
     a.tables.faults.append(gate)
-    sends = a.core.sends
-    late = sends.edit("alice", direct, 1, "last") if kind == "edit" else sends.delete("alice", direct, 1)
+    rewrites = a.core.rewrites
+    late = rewrites.edit("alice", direct, 1, "last") if kind == "edit" else rewrites.delete("alice", direct, 1)
     slow = asyncio.create_task(late)
     await gate.reached.wait()
-    assert (await b.core.sends.edit("alice", direct, 1, "between")).entry.seq_no == 3
+    assert (await b.core.rewrites.edit("alice", direct, 1, "between")).entry.seq_no == 3
     gate.opened.set()
     assert (await slow).entry.seq_no == 4
     text = "last" if kind == "edit" else None
@@ -285,16 +285,16 @@ async def test_a_resent_edit_whose_number_was_overtaken_gets_another(a: FaultyNo
     await a.send("alice", direct, "m1", "first")
     a.tables.faults.append(down)
     with pytest.raises(StoreUnavailable):
-        await a.core.sends.edit("alice", direct, 1, "last", "e1")
-    assert (await b.core.sends.edit("alice", direct, 1, "between")).entry.seq_no == 3
-    assert (await b.core.sends.edit("alice", direct, 1, "last", "e1")).entry.seq_no == 4
+        await a.core.rewrites.edit("alice", direct, 1, "last", "e1")
+    assert (await b.core.rewrites.edit("alice", direct, 1, "between")).entry.seq_no == 3
+    assert (await b.core.rewrites.edit("alice", direct, 1, "last", "e1")).entry.seq_no == 4
     assert (await b.log(direct))[0].text == "last" and await b.wrong() == []
 
 
 async def test_a_resent_edit_or_delete_is_a_duplicate_and_its_id_is_of_one_message(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1")
     await a.send("alice", direct, "m2")
-    edit, delete = a.core.sends.edit, a.core.sends.delete
+    edit, delete = a.core.rewrites.edit, a.core.rewrites.delete
     first = await edit("alice", direct, 1, "new", "e1")
     assert (await edit("alice", direct, 1, "new", "e1")).entry.seq_no == first.entry.seq_no
     with pytest.raises(IdConflict):
@@ -309,7 +309,7 @@ async def test_a_resent_edit_or_delete_is_a_duplicate_and_its_id_is_of_one_messa
 
 async def test_a_resend_after_an_edit_is_still_the_same_message(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1", "before")
-    await a.core.sends.edit("alice", direct, 1, "after")
+    await a.core.rewrites.edit("alice", direct, 1, "after")
     again = await a.core.sends.send("alice", direct, "m1", "before")
     assert again.is_duplicate and again.entry.text == "after"
 

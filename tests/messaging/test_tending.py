@@ -153,7 +153,7 @@ async def test_an_edit_that_was_published_meanwhile_is_read_though_it_moves_no_i
     sent = await tended.send("alice", group, "m1")
     await eventually(lambda: bob.seqs() == [1] and other.core.tending._well_ms > sent.entry.sent_ms)
     tended.keyspace.fail("SPUBLISH", unheard)
-    await tended.core.sends.edit("alice", group, 1, "better")
+    await tended.core.rewrites.edit("alice", group, 1, "better")
     valkey.command("CLIENT", "KILL", "TYPE", "pubsub")
     await eventually(lambda: bob.seqs() == [1, 2])
 
@@ -215,7 +215,7 @@ async def test_what_an_earlier_life_under_the_same_name_left_is_finished_before_
     await a.send("alice", direct, "m1")
     a.keyspace.fail("inbox_index", down)
     with pytest.raises(Problem):
-        await a.core.sends.delete("alice", direct, 1)  # stored, and nobody's count knows; then the node dies
+        await a.core.rewrites.delete("alice", direct, 1)  # stored, and nobody's count knows; then the node dies
     async with open_faulty(settings, "a") as again:
         await again.core.tending.start()
         assert await again.unread("bob") == 0 and await again.wrong() == []

@@ -200,8 +200,8 @@ class UnreadMachine(RuleBasedStateMachine):
         mine = [said for said in mine if said.seq_no > start]
         if mine:
             seq_no = data.draw(st.sampled_from(mine)).seq_no
-            sends = core.sends
-            self.run(sends.edit(user_id, id_, seq_no, "new") if is_edit else sends.delete(user_id, id_, seq_no))
+            rewrites = core.rewrites
+            self.run(rewrites.edit(user_id, id_, seq_no, "new") if is_edit else rewrites.delete(user_id, id_, seq_no))
             self.run(self._catch_up(id_))
 
     @rule(data=st.data(), seed=st.integers(0, 1 << 30))
@@ -547,7 +547,7 @@ async def test_an_older_change_that_comes_late_does_nothing(a: FaultyNode, b: Fa
 
 async def test_own_messages_edits_and_member_changes_do_not_count(a: FaultyNode, group: str) -> None:
     await a.send("bob", group, "m1")
-    await a.core.sends.edit("bob", group, 1, "better")
+    await a.core.rewrites.edit("bob", group, 1, "better")
     await a.core.directory.add("alice", group, ["dave"])
     assert [await a.unread(user_id) for user_id in ("alice", "bob", "carol", "dave")] == [1, 0, 1, 0]
 
@@ -556,7 +556,7 @@ async def test_a_deleted_message_does_not_count_even_if_its_set_was_lost(a: Faul
     await a.send("alice", direct, "m1")
     await a.send("alice", direct, "m2")
     await a.command("DEL", a.core.keys.unread("bob", direct))
-    await a.core.sends.delete("alice", direct, 1)
+    await a.core.rewrites.delete("alice", direct, 1)
     assert await a.unread("bob") == 1
     assert (await a.core.unread.state("bob", direct)).first_unread_seq == 2
 

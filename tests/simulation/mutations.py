@@ -14,7 +14,8 @@ import msgspec
 from tests.simulation import memory_valkey
 from tests.simulation.lua import compiled
 from tidings.errors import Unavailable
-from tidings.messaging.drafts import BatchGroup, to_entry
+from tidings.messaging.commits import to_entry
+from tidings.messaging.drafts import BatchGroup
 from tidings.messaging.holds import Holds
 from tidings.messaging.numbering import Numbering
 from tidings.messaging.rebuild import Rebuilds

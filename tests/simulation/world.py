@@ -247,10 +247,10 @@ class World:
         id_ = self.clock.random_id(4)
         self.texts[id_] = f"edited {id_}"
         seq_no = self._own(device.user_id, conversation_id)
-        await core.sends.edit(device.user_id, conversation_id, seq_no, self.texts[id_], id_)
+        await core.rewrites.edit(device.user_id, conversation_id, seq_no, self.texts[id_], id_)
 
     async def _delete(self, core: Any, device: Device, conversation_id: str, origin: str) -> None:
-        await core.sends.delete(device.user_id, conversation_id, self._own(device.user_id, conversation_id))
+        await core.rewrites.delete(device.user_id, conversation_id, self._own(device.user_id, conversation_id))
 
     async def _member(self, core: Any, device: Device, conversation_id: str, origin: str) -> None:
         other = self.dice.choice(self.plan.people)

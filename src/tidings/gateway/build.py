@@ -61,6 +61,6 @@ def _use_case_routes(cases: UseCases) -> list[Route]:
         *InboxRoutes(cases.inbox, cases.unread, cases.limiter).routes(),
         *(LimitRoutes(cases.overrides, cases.audit).routes() if cases.overrides is not None else ()),
         *ConversationRoutes(cases.directory).routes(),
-        *MessageRoutes(cases.history, cases.sends, cases.unread, cases.receipts).routes(),
+        *MessageRoutes(cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts).routes(),
         *(PresenceRoutes(cases.signals).routes() if cases.signals is not None else ()),
     ]

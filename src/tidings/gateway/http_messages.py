@@ -20,7 +20,7 @@ from tidings.gateway.bodies import (
 )
 from tidings.gateway.protocol import check_one_mark, check_one_place, check_text
 from tidings.gateway.routes import Reply, Request, Route
-from tidings.gateway.usecases import History, Receipts, Sends, Unread
+from tidings.gateway.usecases import History, Receipts, Rewrites, Sends, Unread
 
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 _LOG = _CONVERSATION + "/messages"
@@ -28,9 +28,10 @@ _ENTRY = _LOG + "/{seq}"
 
 
 class MessageRoutes:
-    def __init__(self, history: History, sends: Sends, unread: Unread, receipts: Receipts) -> None:
+    def __init__(self, history: History, sends: Sends, rewrites: Rewrites, unread: Unread, receipts: Receipts) -> None:
         self._history = history
         self._sends = sends
+        self._rewrites = rewrites
         self._unread = unread
         self._receipts = receipts
 
@@ -128,12 +129,12 @@ class MessageRoutes:
     async def edit(self, request: Request) -> Reply:
         asked: MessagePatch = request.body
         check_text(asked.text)
-        sent = await self._sends.edit(request.user_id, request.id(), request.seq(), asked.text, asked.message_id)
+        sent = await self._rewrites.edit(request.user_id, request.id(), request.seq(), asked.text, asked.message_id)
         return Reply(200, sent_of(sent))
 
     async def delete(self, request: Request) -> Reply:
         message_id = request.body.message_id or request.query.message_id
-        sent = await self._sends.delete(request.user_id, request.id(), request.seq(), message_id)
+        sent = await self._rewrites.delete(request.user_id, request.id(), request.seq(), message_id)
         return Reply(200, sent_of(sent))
 
     async def mark_read(self, request: Request) -> Reply:

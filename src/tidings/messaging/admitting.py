@@ -80,7 +80,7 @@ class Admitting:
             for draft in list(group.drafts):
                 if draft.kind == "member":
                     continue
-                if draft.is_orphan:  # what was refused before it is not known any more, and must not be overtaken
+                if draft.is_abandoned:  # what was refused before it is not known any more, and must not be overtaken
                     group.refuse(draft, StoreUnavailable("given up, or its connection is gone"))
                     continue
                 if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):

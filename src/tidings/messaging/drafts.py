@@ -2,28 +2,18 @@
 
 A draft leaves its group in one of three ways: stored (it has an entry), duplicate (its entry was stored before),
 refused (it has a problem). A number given to a draft that is not stored under it is given up, and closed by a void in
-the same commit as the rest of the group. send.py gathers drafts into batches here; the stages move them on.
+the same commit as the rest of the group. lanes.py gathers drafts into batches; the stages of send.py move them on.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tidings.bounds import BATCH_ENTRIES_MAX, BATCH_FANOUT_MAX, GROUP_ENTRIES_MAX
-from tidings.errors import IdConflict, NotFound, Problem
-from tidings.messaging.access import Access, Action, Roster, check
-from tidings.model import Entry, EntryKind, Member, MemberAction, MemberChange, Row, Sent
-from tidings.stores.ports import Group, Rewrite
-
-_LATER_MAX = 2 * BATCH_ENTRIES_MAX  # drafts passed over while a batch is gathered: a flood must not be walked each time
-_NO_REV = -1  # no row has it: a rewrite that expects it is looked at again before anything is stored
-
-# What somebody must be allowed to for each member change.
-_NEEDS: dict[MemberAction, Action] = {"added": "add", "removed": "remove", "left": "read", "role": "role"}
+from tidings.errors import IdConflict, Problem
+from tidings.messaging.access import Roster
+from tidings.model import Entry, EntryKind, MemberChange, Sent
 
 
 class Draft(msgspec.Struct, kw_only=True, eq=False):
@@ -42,7 +32,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     digest: bytes = b""
     # filled in on the way
     arrived_s: float = 0.0
-    is_orphan: bool = False  # its connection is gone, or gave it up: nothing is held behind it any more
+    is_abandoned: bool = False  # its connection is gone, or gave it up: nothing is held behind it any more
     place: int = 0  # among all drafts of the node, in the order they came
     seq_no: int = 0
     sent_ms: int = 0
@@ -78,36 +68,6 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
             return IdConflict()
         answer = self.answer()
         return Sent(answer.entry, True) if isinstance(answer, Sent) else answer
-
-
-class Lane:
-    """Drafts that wait, and the batch that is under way."""
-
-    __slots__ = ("task", "under_way", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[Draft] = deque()
-        self.under_way: list[Draft] = []
-        self.task: asyncio.Task[None] | None = None
-
-    def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
-        """Given up by its sender: if it is refused, nothing waits behind it."""
-        for drafts in (self.waiting, self._all_under_way()):
-            for draft in drafts:
-                if draft.message_id == message_id and draft.origin == origin:
-                    draft.is_orphan |= draft.conversation_id == conversation_id
-
-    def forget(self, origin: str) -> list[Draft]:
-        """The connection is gone, and its holds with it: what it had queued is taken out."""
-        queued = [draft for draft in self.waiting if draft.origin == origin]
-        for draft in queued:
-            self.waiting.remove(draft)
-        for draft in self._all_under_way():
-            draft.is_orphan |= draft.origin == origin
-        return queued
-
-    def _all_under_way(self) -> list[Draft]:
-        return [one for first in self.under_way for one in (first, *(first.followers or ()))]
 
 
 class BatchGroup:
@@ -205,43 +165,6 @@ class BatchGroup:
         self.drafts.remove(draft)
 
 
-def gather(waiting: deque[Draft], access: Access) -> list[Draft]:
-    """The next batch: in order, bounded in entries, in entries of one conversation, and in fan-out."""
-    if len(waiting) == 1:
-        return [waiting.popleft()]
-    batch: list[Draft] = []
-    later: list[Draft] = []
-    counts: dict[str, int] = {}
-    closed: set[str] = set()
-    rewritten: set[tuple[str, int]] = set()
-    fan_out = 0
-    while waiting and len(batch) < BATCH_ENTRIES_MAX and fan_out < BATCH_FANOUT_MAX and len(later) < _LATER_MAX:
-        draft = waiting.popleft()
-        id_ = draft.conversation_id
-        if id_ in closed or (draft.kind != "message" and id_ in counts and not _may_join(draft, rewritten)):
-            closed.add(id_)
-            later.append(draft)
-            continue
-        if id_ not in counts:
-            roster = access.cached(id_)
-            fan_out += len(roster.members) if roster is not None else 1
-        counts[id_] = count = counts.get(id_, 0) + 1
-        batch.append(draft)
-        if draft.target is not None:
-            rewritten.add((id_, draft.target.seq_no))
-        if count >= GROUP_ENTRIES_MAX or draft.kind == "member":
-            closed.add(id_)  # a member change is alone in its commit
-    waiting.extendleft(reversed(later))
-    return batch
-
-
-def _may_join(draft: Draft, rewritten: set[tuple[str, int]]) -> bool:
-    """A member change begins a group of its own; a message is rewritten once in a commit, so the next one sees it."""
-    if draft.target is not None:
-        return (draft.conversation_id, draft.target.seq_no) not in rewritten
-    return draft.kind != "member"
-
-
 def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
     """By conversation; an id that comes twice in one batch follows its first draft."""
     groups: dict[str, BatchGroup] = {}
@@ -257,119 +180,3 @@ def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
             group = groups[draft.conversation_id] = BatchGroup(draft.conversation_id)
         group.drafts.append(draft)
     return list(groups.values())
-
-
-def check_change(group: BatchGroup) -> None:
-    """May it still be done, and is there something to do? Members may have come and gone since the caller looked."""
-    draft = group.drafts[0]
-    assert draft.change is not None
-    action, user_ids = draft.change.action, draft.change.user_ids
-    try:
-        check(group.roster, draft.sender_id, _NEEDS[action])
-    except Problem as problem:
-        group.refuse(draft, problem)
-        return
-    assert group.roster is not None
-    left = tuple(user_id for user_id in user_ids if (user_id in group.roster.members) != (action == "added"))
-    if left:
-        draft.change = MemberChange(action, left, draft.change.role)
-    else:
-        group.refuse(draft, NotFound("no such member"))
-
-
-def to_group(group: BatchGroup) -> tuple[Group, list[Draft | None]]:
-    """What to store, and which draft stands at which position (None: a void)."""
-    assert group.roster is not None
-    slots: list[tuple[Entry, Draft | None]] = [(to_entry(draft, group.roster), draft) for draft in group.drafts]
-    if group.voids:
-        slots += [(_void(group.conversation_id, *void), None) for void in group.voids]
-        slots.sort(key=lambda slot: slot[0].seq_no)
-    elif any(draft.is_known for draft in group.drafts):
-        slots.sort(key=lambda slot: slot[0].seq_no)
-    entries = tuple(slot[0] for slot in slots)
-    positions = [slot[1] for slot in slots]
-    if group.is_member_change:
-        return _member_group(group, entries), positions
-    rewrites = tuple(_rewrite(draft) for draft in group.drafts if draft.target is not None)
-    return Group(conversation_id=group.conversation_id, entries=entries, rewrites=rewrites), positions
-
-
-def to_entry(draft: Draft, roster: Roster) -> Entry:
-    receiver_id = None
-    if roster.head.kind == "direct" and draft.kind == "message":
-        receiver_id = next((user_id for user_id in roster.members if user_id != draft.sender_id), None)
-    timestamp = draft.timestamp
-    return Entry(
-        conversation_id=draft.conversation_id,
-        seq_no=draft.seq_no,
-        kind=draft.kind,
-        sent_ms=draft.sent_ms,
-        message_id=draft.message_id,
-        sender_id=draft.sender_id,
-        receiver_id=receiver_id,
-        text=draft.text,
-        timestamp=draft.sent_ms if timestamp is None else timestamp,
-        digest=draft.digest,
-        member=draft.change,
-        target_seq=draft.target.seq_no if draft.target is not None else None,
-    )
-
-
-def _void(conversation_id: str, seq_no: int, sent_ms: int) -> Entry:
-    return Entry(conversation_id=conversation_id, seq_no=seq_no, kind="void", sent_ms=sent_ms)
-
-
-def _rewrite(draft: Draft) -> Rewrite:
-    target = draft.target
-    assert target is not None
-    is_deleted = draft.kind == "delete"
-    return Rewrite(
-        target_seq=target.seq_no,
-        # Deleted is for ever: only the dedupe verdict is wanted then, and it comes before the rev's.
-        expected_rev=_NO_REV if target.is_deleted else target.rev,
-        text=None if is_deleted else draft.text,
-        is_deleted=is_deleted,
-        edited_ms=target.edited_ms if is_deleted else draft.sent_ms,
-        edit_seq=None if is_deleted else draft.seq_no,  # after a delete no entry holds the text
-        wipe_seq=target.edit_seq,
-    )
-
-
-def _member_group(group: BatchGroup, entries: tuple[Entry, ...]) -> Group:
-    (draft,) = group.drafts
-    roster, change = group.roster, draft.change
-    assert roster is not None and change is not None
-    if change.action == "added":
-        fresh = [_joined(draft, user_id) for user_id in change.user_ids]
-        rows = tuple(_row(roster, member) for member in fresh)
-        return Group(conversation_id=group.conversation_id, entries=entries, members=tuple(fresh), rows_added=rows)
-    present = [roster.members[user_id] for user_id in change.user_ids]
-    if change.action == "role":
-        assert change.role is not None
-        changed = tuple(msgspec.structs.replace(member, role=change.role) for member in present)
-        return Group(conversation_id=group.conversation_id, entries=entries, members=changed)
-    gone = tuple(msgspec.structs.replace(member, left_seq=draft.seq_no) for member in present)
-    return Group(conversation_id=group.conversation_id, entries=entries, members=gone, rows_removed=change.user_ids)
-
-
-def _joined(draft: Draft, user_id: str) -> Member:
-    return Member(
-        conversation_id=draft.conversation_id, user_id=user_id, joined_seq=draft.seq_no, joined_ms=draft.sent_ms
-    )
-
-
-def _row(roster: Roster, member: Member) -> Row:
-    head = roster.head
-    is_visible = head.history == "all"
-    return Row(
-        user_id=member.user_id,
-        conversation_id=member.conversation_id,
-        kind=head.kind,
-        name=head.name,
-        avatar_url=head.avatar_url,
-        last_message_preview=head.preview if is_visible else None,
-        last_message_ts=head.last_ms if is_visible else 0,
-        last_seq=head.last_seq if is_visible else 0,
-        joined_seq=member.joined_seq,
-        joined_ms=member.joined_ms,
-    )

@@ -15,7 +15,8 @@ from tidings.bounds import CONVERSATIONS_CACHED_MAX, MEMBERS_WAIT_S, OPEN_SLOT_S
 from tidings.clock import Clock
 from tidings.errors import NotFound, Problem, StoreUnavailable, Unavailable
 from tidings.messaging.access import Access, Roster, check
-from tidings.messaging.drafts import BatchGroup, Draft, check_change
+from tidings.messaging.commits import check_change
+from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.model import Entry
 from tidings.stores.calls import Call, Keyspace
 from tidings.stores.ports import Group, Messages

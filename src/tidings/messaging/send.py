@@ -22,20 +22,23 @@ from typing import Any
 
 from tidings.bounds import LANE_QUEUE_MAX, LANES, SEAM_S, STREAM_IDLE_S
 from tidings.clock import Clock
-from tidings.errors import Forbidden, IdConflict, Internal, NotFound, Problem, StoreError, StoreUnavailable
+from tidings.errors import Internal, Problem, StoreError, StoreUnavailable
 from tidings.messaging.access import Access, Roster, check
 from tidings.messaging.admitting import Admitting, Asking
+from tidings.messaging.answering import Answering
+from tidings.messaging.commits import check_change
 from tidings.messaging.deliver import Deliver
-from tidings.messaging.drafts import BatchGroup, Draft, Lane, check_change, gather, grouped
+from tidings.messaging.drafts import BatchGroup, Draft, grouped
 from tidings.messaging.holds import Holds
 from tidings.messaging.indexing import Indexing
+from tidings.messaging.lanes import Lane, gather
 from tidings.messaging.numbering import Numbering
 from tidings.messaging.repair import Repair
 from tidings.messaging.rows import Rows
 from tidings.messaging.stopwatch import Measures, Stopwatch
 from tidings.messaging.storing import Storing
-from tidings.model import Entry, EntryKind, MemberChange, Sent, digest_of
-from tidings.stores.ports import Conversations, Messages, preview_of
+from tidings.model import Entry, MemberChange, Sent, digest_of
+from tidings.stores.ports import Conversations, preview_of
 from tidings.stores.scripts import Indexed
 
 log = logging.getLogger("tidings.send")
@@ -49,6 +52,7 @@ class Sends:
         *,
         access: Access,
         holds: Holds,
+        answering: Answering,
         admitting: Admitting,
         numbering: Numbering,
         storing: Storing,
@@ -56,13 +60,13 @@ class Sends:
         deliver: Deliver,
         rows: Rows,
         repair: Repair,
-        messages: Messages,
         conversations: Conversations,
         clock: Clock,
         measures: Measures,
     ) -> None:
         self._access = access
         self._holds = holds
+        self._answering = answering
         self._admitting = admitting
         self._numbering = numbering
         self._storing = storing
@@ -70,12 +74,12 @@ class Sends:
         self._deliver = deliver
         self._rows = rows
         self._repair = repair
-        self._messages = messages
         self._conversations = conversations
         self._clock = clock
         self._measures = measures
         self._lanes = [Lane() for _ in range(LANES)]
         self._places = count(1)
+        self._gone: set[str] = set()  # connections that went in this turn of the loop
         self._is_draining = False
 
     # --- what callers see -------------------------------------------------------------------------
@@ -86,7 +90,7 @@ class Sends:
         lane = self._lane_of(draft.conversation_id)
         if self._is_draining or len(lane.waiting) >= LANE_QUEUE_MAX:
             why = "the node is draining" if self._is_draining else "too much is waiting"
-            self._refuse([draft], StoreUnavailable(why))
+            self._answering.refuse([draft], StoreUnavailable(why))
             return
         draft.arrived_s = self._clock.monotonic_s()
         if not draft.digest:
@@ -100,33 +104,26 @@ class Sends:
     ) -> Sent:
         """A send without a socket. Raises Problem."""
         ids = {"sender_id": sender_id, "conversation_id": conversation_id, "message_id": message_id}
-        return await self._numbered(**ids, text=text, timestamp=timestamp)
-
-    async def edit(
-        self, user_id: str, conversation_id: str, seq_no: int, text: str, message_id: str | None = None
-    ) -> Sent:
-        """The sender gives a message another text; the old one is gone everywhere."""
-        target = await self._target(user_id, conversation_id, seq_no)
-        if target.sender_id != user_id:
-            raise Forbidden("only its sender may edit a message")
-        return await self._rewrite("edit", user_id, target, text, message_id)
-
-    async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent:
-        """The sender, or a leader of the conversation, takes a message away."""
-        target = await self._target(user_id, conversation_id, seq_no)
-        if target.sender_id != user_id:
-            await self._access.authorize(user_id, conversation_id, "moderate")
-        return await self._rewrite("delete", user_id, target, None, message_id)
+        return await self.numbered(**ids, text=text, timestamp=timestamp)
 
     async def change_members(self, user_id: str, conversation_id: str, change: MemberChange) -> Sent:
         """The caller has authorized; what changed meanwhile is checked again in the lane."""
-        return await self._numbered(
+        return await self.numbered(
             sender_id=user_id,
             conversation_id=conversation_id,
             message_id=self._clock.random_id(),
             kind="member",
             change=change,
         )
+
+    async def numbered(self, **fields: Any) -> Sent:
+        """Anything that gets a number, without a socket: the fields of its draft. Raises Problem."""
+        answer: asyncio.Future[Sent | Problem] = asyncio.get_running_loop().create_future()
+        self.submit(Draft(reply=lambda result: None if answer.done() else answer.set_result(result), **fields))
+        result = await answer
+        if isinstance(result, Problem):
+            raise result
+        return result
 
     def abandon(self, origin: str, conversation_id: str, message_id: str) -> None:
         """Given up by its sender: what waits is refused in its turn, and nothing of it is put into a hold."""
@@ -140,17 +137,24 @@ class Sends:
     def forget(self, origin: str) -> None:
         """The connection is gone. What it had queued is not sent: its client sends all of that again over the next one,
         in order, and an earlier message that was refused meanwhile must not be overtaken."""
+        if not self._gone:  # where many go at once the lanes are looked through once for all of them
+            asyncio.get_running_loop().call_soon(self._forget_gone)
+        self._gone.add(origin)
+
+    def _forget_gone(self) -> None:
+        gone, self._gone = self._gone, set()
         for lane in self._lanes:
-            for draft in lane.forget(origin):
+            for draft in lane.forget(gone):
                 draft.reply(StoreUnavailable("the connection is gone"))
-        self._holds.forget(origin)
+        for origin in gone:
+            self._holds.forget(origin)
 
     def drop_queued(self) -> int:
         """Refuse what waits: this node was stopped, and others may have gone on without it."""
         dropped = [draft for lane in self._lanes for draft in lane.waiting]
         for lane in self._lanes:
             lane.waiting.clear()
-        self._refuse(dropped, StoreUnavailable("the node was stopped"))
+        self._answering.refuse(dropped, StoreUnavailable("the node was stopped"))
         return len(dropped)
 
     async def drain(self) -> None:
@@ -163,13 +167,6 @@ class Sends:
 
     def _lane_of(self, conversation_id: str) -> Lane:
         return self._lanes[zlib.crc32(conversation_id.encode()) % LANES]
-
-    def _refuse(self, drafts: Sequence[Draft], problem: Problem) -> None:
-        """Before anything was done. What the same device sends later must not overtake it."""
-        for draft in drafts:
-            if draft.kind == "message" and not draft.is_orphan:
-                self._holds.join(draft.origin, draft.conversation_id, draft.message_id, draft.place)
-            draft.reply(problem)
 
     # --- the pipeline -----------------------------------------------------------------------------
 
@@ -298,46 +295,8 @@ class Sends:
                 await self._rows.write_now(group.roster, head)
 
     def _acknowledge(self, group: BatchGroup) -> None:
-        now_s = self._clock.monotonic_s()
-        group.is_answered = True
-        if group.refused:
-            self._hold_refused(group)
-        stored = 0
-        for draft in group.done:
-            for one in draft.followers or ():  # stored, so none of their own connections' holds waits for it any more
-                self._holds.abandon(one.origin, group.conversation_id, one.message_id)
-            self._reply(draft)
-            if not draft.is_duplicate and draft.kind == "message":
-                stored += 1
-                self._measures.send_seconds.observe(now_s - draft.arrived_s)
-        self._measures.messages.inc(stored)
-        for draft in group.refused:
-            self._reply(draft)
-
-    def _reply(self, draft: Draft) -> None:
-        try:
-            draft.reply(draft.answer())
-            for follower in draft.followers or ():
-                if isinstance(draft.problem, IdConflict) and follower.digest != draft.digest:
-                    self.submit(follower)  # its text may be the one that is stored
-                else:
-                    follower.reply(draft.answer_follower(follower))
-        except Exception:
-            log.exception("an answer was not taken")  # the other drafts of the batch must have theirs
-
-    def _hold_refused(self, group: BatchGroup) -> None:
-        """With each, the same id that came again over another connection. What is refused for good waits no longer."""
-        by_origin: dict[str, dict[str, int]] = {}
-        for draft in group.refused:
-            for one in (draft, *(draft.followers or ())) if draft.kind == "message" else ():
-                if one.origin is None or one.is_orphan:
-                    continue
-                if draft.problem is not None and draft.problem.is_temporary:
-                    by_origin.setdefault(one.origin, {})[one.message_id] = one.place
-                else:
-                    self._holds.abandon(one.origin, group.conversation_id, one.message_id)
-        for origin, places in by_origin.items():
-            self._holds.refuse(origin, group.conversation_id, places)
+        for draft in self._answering.acknowledge(group):
+            self.submit(draft)
 
     def _abandon(self, groups: Sequence[BatchGroup], problem: Problem) -> None:
         """The batch cannot go on: who was not answered is told to try again."""
@@ -358,41 +317,6 @@ class Sends:
         if last is not None and not last.is_deleted:
             preview = preview_of(last.text)
             self._rows.note(roster, last_seq=last.seq_no, last_ms=last.sent_ms, preview=preview, indexed=counts)
-
-    # --- edits, deletes, member changes -----------------------------------------------------------
-
-    async def _target(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
-        roster = await self._access.authorize(user_id, conversation_id, "write")
-        found = await self._messages.page(
-            conversation_id, after=seq_no - 1, before=seq_no + 1, limit=1, newest_first=False
-        )
-        is_visible = seq_no > roster.visible_after(user_id)
-        if not found or not is_visible or found[0].kind != "message":
-            raise NotFound("no such message")
-        return found[0]
-
-    async def _rewrite(
-        self, kind: EntryKind, user_id: str, target: Entry, text: str | None, message_id: str | None
-    ) -> Sent:
-        if target.is_deleted and message_id is None:
-            raise NotFound("no such message")  # with an id it may be a resend, which storing.py recognises
-        return await self._numbered(
-            sender_id=user_id,
-            conversation_id=target.conversation_id,
-            message_id=message_id or self._clock.random_id(),
-            kind=kind,
-            text=text,
-            target=target,
-            digest=digest_of(f"{kind} {target.seq_no}\0{text or ''}"),  # the same id for another message: a conflict
-        )
-
-    async def _numbered(self, **fields: Any) -> Sent:
-        answer: asyncio.Future[Sent | Problem] = asyncio.get_running_loop().create_future()
-        self.submit(Draft(reply=lambda result: None if answer.done() else answer.set_result(result), **fields))
-        result = await answer
-        if isinstance(result, Problem):
-            raise result
-        return result
 
 
 def _roster_of(group: BatchGroup) -> Roster:

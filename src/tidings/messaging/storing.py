@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from tidings.bounds import OPEN_SLOT_S, RENUMBER_MAX, STORE_DEADLINE_S
 from tidings.clock import Clock
 from tidings.errors import IdConflict, NotFound, StoreUnavailable, Throttled, Unavailable
-from tidings.messaging.drafts import BatchGroup, Draft, to_group
+from tidings.messaging.commits import to_group
+from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.messaging.numbering import Numbering
 from tidings.model import Entry
 from tidings.stores.ports import Messages, Refused

@@ -13,7 +13,8 @@ import msgspec
 
 from tidings import opening, wiring
 from tidings.messaging import drafts, slots, storing
-from tidings.messaging.drafts import BatchGroup, Draft, to_group
+from tidings.messaging.commits import to_group
+from tidings.messaging.drafts import BatchGroup, Draft
 from tidings.messaging.holds import Holds
 from tidings.model import Entry, Sent
 from tidings.stores import scripts, sqlite_log
