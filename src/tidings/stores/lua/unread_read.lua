@@ -56,8 +56,10 @@ if count > 0 then
     count = 0
   else
     local rank = redis.call('ZRANK', unread, string.format('%d', new_seen))
-    if not rank then
-      local low, high = 0, count
+    if not rank and tonumber(redis.call('ZRANGE', unread, 0, 0)[1]) > new_seen then
+      rank = -1 -- all of it was trimmed off the set, or read before
+    elseif not rank then
+      local low, high = 1, count
       while low < high do
         local middle = math.floor((low + high) / 2)
         if tonumber(redis.call('ZRANGE', unread, middle, middle)[1]) <= new_seen then
