@@ -34,6 +34,13 @@ def test_a_script_that_does_not_exist_is_noticed_when_the_library_is_made() -> N
         Library(["no_such_script"])
 
 
+def test_what_several_scripts_decide_alike_is_one_text() -> None:
+    sources = Library(["inbox_page", "unread_state"]).sources
+    function = "local function is_whole("
+    assert all(text.startswith("#!lua\n") and text.count(function) == 1 for text in sources.values())
+    assert not any("-- include" in text for text in sources.values())
+
+
 async def test_a_server_knows_the_script_by_the_same_hash(valkey: ValkeyProcess) -> None:
     library = Library(["session_release"])
     keyspace = await open_keyspace(valkey.url, (), Clock())

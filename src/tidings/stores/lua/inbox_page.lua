@@ -6,32 +6,11 @@
 -- returns {} = COLD, else {left, total, convs, cold, id, score, mark, ...}   left: how many come after this page;
 --         mark '': this conversation is COLD
 -- cost O(log n + limit)
+-- include whole
 local inbox, mark = KEYS[1], KEYS[2]
 local limit, after_score, after_id = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', ':put')
-if m[1] ~= ARGV[1] or not (m[2] and m[3] and m[4] and m[5]) then
-  return {}
-end
-local size = tonumber(m[2])
-local is_whole = redis.call('ZCARD', inbox) == size and redis.call('HLEN', mark) == 6 + size + (m[6] and 1 or 0)
-if m[6] then -- the oldest note comes first
-  local time = redis.call('TIME')
-  local now, left = time[1] * 1000 + time[2] / 1000, {}
-  if tonumber(string.match(m[6], '^%d+')) < now then
-    is_whole = false -- left behind by a node that died; who came later is still at it
-    for note in string.gmatch(m[6], '%S+') do
-      if tonumber(string.match(note, '^%d+')) >= now then
-        left[#left + 1] = note
-      end
-    end
-    redis.call('HDEL', mark, ':put')
-    if #left > 0 then
-      redis.call('HSET', mark, ':put', table.concat(left, ' '))
-    end
-  end
-end
-if not is_whole then
-  redis.call('HDEL', mark, '*')
+if not is_whole(inbox, mark, m, ARGV[1]) then
   return {}
 end
 
@@ -70,7 +49,7 @@ local ids = {}
 for i = 1, #rows, 2 do
   ids[#ids + 1] = rows[i]
 end
-local answer = {math.max(size - start - #ids, 0), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])}
+local answer = {math.max(m[2] - start - #ids, 0), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])}
 if #ids == 0 then
   return answer
 end
