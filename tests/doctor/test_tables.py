@@ -56,6 +56,17 @@ def test_read_only_tables_are_wrong(tmp_path: Path) -> None:
     assert finding.level == "wrong" and "is read-only" in finding.says and "remount,rw" in finding.fix
 
 
+def test_tables_that_only_may_be_read_are_wrong_though_their_folder_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tables_in(tmp_path)
+    opened = apsw.Connection
+    # As SQLite does where the file's mode forbids writing, which says nothing to root.
+    monkeypatch.setattr(apsw, "Connection", lambda name, flags: opened(name, flags=apsw.SQLITE_OPEN_READONLY))
+    finding = named(look_at(file), "tables.write")
+    assert finding.level == "wrong" and "is read-only" in finding.says and "chmod 600" in finding.fix
+
+
 def test_tables_on_a_full_disk_are_wrong_or_at_least_told_by_the_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path / "d", "2m") as disk:
         file = tables_in(disk)

@@ -1,7 +1,7 @@
 """The tables: can they be reached, read and written, are they of our version, and are they safe?
 
-SQLite is opened as it is, never made: the write lock is taken and given back, which shows a file that cannot be
-written without writing to it. DynamoDB's tables are compared with what they should be. Called by examination.py.
+SQLite is opened as it is, never made: whether it could be opened for writing is asked, and the write lock is taken and
+given back, so nothing is written. DynamoDB's tables are compared with what they should be. Called by examination.py.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ def _check_schema(connection: apsw.Connection, file: Path) -> Iterator[Finding]:
 
 
 def _check_write_lock(connection: apsw.Connection, file: Path) -> Finding:
+    """A file that may only be read gives the lock as well: SQLite then begins to read."""
+    if connection.readonly("main"):
+        return _cannot(file, apsw.ReadOnlyError("opened for reading alone"))
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
