@@ -67,6 +67,12 @@ def test_a_full_disk_is_wrong_twice_over(tmp_path: Path) -> None:
     assert "du -xh" in named(findings, "host.disk").fix
 
 
+def test_a_disk_that_is_too_small_is_not_called_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "d", "64m") as folder:
+        finding = named(check_disk(folder, Clock()), "host.disk")
+    assert finding.level == "wrong" and finding.says.startswith("the disk has less than 512.0 MiB: 64.0 MiB of 64.0")
+
+
 def test_a_read_only_disk_is_wrong(tmp_path: Path) -> None:
     with small_disk(tmp_path / "d") as folder:
         make_read_only(folder)

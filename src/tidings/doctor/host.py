@@ -108,9 +108,11 @@ def _check_space(folder: Path) -> Finding:
     free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
     says = f"{human_bytes(free)} of {human_bytes(size)} are free under {folder}"
     fix = f"free some space: du -xh {folder} | sort -h | tail; or a larger disk"
+    is_nearly_full = free < DOCTOR_DISK_SHARE_MIN * size
     if free < DOCTOR_DISK_BYTES_MIN:
-        return wrong("host.disk", f"the disk is full: {says}", fix)
-    if free < DOCTOR_DISK_SHARE_MIN * size:
+        room = "the disk is full" if is_nearly_full else f"the disk has less than {human_bytes(DOCTOR_DISK_BYTES_MIN)}"
+        return wrong("host.disk", f"{room}: {says}", fix)
+    if is_nearly_full:
         return advice("host.disk", f"the disk is nearly full: {says}", fix)
     if disk.f_files and disk.f_favail < DOCTOR_DISK_SHARE_MIN * disk.f_files:
         return advice("host.disk", f"{disk.f_favail} inodes are left under {folder}", f"df -i {folder}")
