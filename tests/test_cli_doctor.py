@@ -11,6 +11,8 @@ import pytest
 from tests.doctor.patients import SECRET, seed_members, valkey
 from tests.process import NodeProcess
 from tidings.cli import main
+from tidings.cli_doctor import _print
+from tidings.doctor.findings import Report, ok
 
 SETTINGS = ("--auth-secret", SECRET, "--data", "d")
 
@@ -79,3 +81,10 @@ def test_it_looks_at_a_running_node_without_disturbing_it(tmp_path: Path) -> Non
         assert seen.returncode == 0, seen.stdout + seen.stderr
         assert "AOF is on" in seen.stdout and "SQLite can be written" in seen.stdout
         node.check_alive()
+
+
+def test_of_several_servers_each_finding_says_whose_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    fine = [ok("keyspace.persistence", "AOF is on", where) for where in ("redis://a:1", "redis://b:1")]
+    _print(Report(findings=tuple(fine)))
+    _print(Report(findings=(fine[0],)))
+    assert capsys.readouterr().out.count("AOF is on [redis://a:1]") == 1

@@ -51,14 +51,16 @@ def _examine(arguments: argparse.Namespace, budget_s: float) -> Report:
 def _print(report: Report) -> None:
     for census in report.keyspace:
         _print_census(census)
+    has_several = len({finding.where for finding in report.findings if finding.where}) > 1
     for finding in report.findings:
-        _print_finding(finding)
+        _print_finding(finding, has_several)
     counts = Counter(finding.level for finding in report.findings)
     print(f"\n{counts['wrong']} wrong, {counts['advice']} worth a look, {counts['unknown']} unknown, {counts['ok']} ok")
 
 
-def _print_finding(finding: Finding) -> None:
-    where = f" [{finding.where}]" if finding.where and finding.level != "ok" else ""
+def _print_finding(finding: Finding, has_several: bool) -> None:
+    """`has_several` servers: of each finding it is told whose it is, be it good or bad."""
+    where = f" [{finding.where}]" if finding.where and (has_several or finding.level != "ok") else ""
     print(f"{_WORD[finding.level]:<7} {finding.name:<21} {finding.says}{where}")
     if finding.fix:
         print(f"{'':7} {'':21} fix: {finding.fix}")

@@ -13,6 +13,7 @@ from tidings.clock import Clock
 from tidings.doctor.findings import Finding
 from tidings.doctor.servers import open_servers, refusal
 from tidings.errors import Unavailable
+from tidings.stores.keyspace_folder import FOLDER_NAME
 
 
 async def findings_of(folder: Path, url: str) -> list[Finding]:
@@ -40,6 +41,28 @@ async def test_a_refusal_is_an_answer(valkey: ValkeyProcess) -> None:
         answers = await server.ask_all([("PING",), ("NONSENSE", "a")])
         assert refusal(answers[0]) == "" and refusal(answers[1]).startswith("ERR unknown command")
         assert server.cli == f"valkey-cli -s {valkey.socket}"
+
+
+async def test_a_fix_goes_to_the_same_database_as_the_same_user_and_shows_no_password(tmp_path: Path) -> None:
+    with valkey(tmp_path, "--requirepass", "right") as patient:
+        patient.ask_all([["AUTH", "right"], ["ACL", "SETUSER", "ann", "on", ">hidden", "~*", "&*", "+@all"]])
+        for words, shown in {
+            "ann:hidden": "--user ann --askpass -n 3",
+            ":right": "--askpass -n 3",
+        }.items():
+            url = f"unix://{words}@{patient.socket}?db=3"
+            async with open_servers(settings_for(tmp_path, url), Clock()) as found:
+                assert [server.cli for server in found.servers] == [f"valkey-cli -s {patient.socket} {shown}"]
+
+
+async def test_a_folder_of_another_user_is_told_with_who_may_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / FOLDER_NAME
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr("os.geteuid", lambda: folder.stat().st_uid + 1)
+    finding = named(await findings_of(tmp_path, "embedded"), "keyspace.reachable")
+    assert finding.level == "wrong" and finding.fix.endswith(f'sudo -u "$(stat -c %U {folder})" tidings doctor')
 
 
 async def test_a_server_that_hangs_is_given_up(valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch) -> None:

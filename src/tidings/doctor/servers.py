@@ -155,14 +155,20 @@ def _unreachable(why: str, where: str = "") -> Finding:
         fix = "see host.disk and host.write"
     elif "SELECT" in why or "DB index" in why:
         fix = "take ?db= out of the URL"
+    elif "folder of ours" in why:
+        folder = why.partition(" is ")[0]
+        fix = f'as the user whose node it is: sudo -u "$(stat -c %U {folder})" tidings doctor'
     return wrong("keyspace.reachable", why, fix, where)
 
 
 def _command_line(address: Address) -> str:
-    if address.path:
-        return f"valkey-cli -s {address.path}"
+    """To the same server and database as the same user; it asks for the password, which is never printed."""
+    where = f" -s {address.path}" if address.path else f" -h {address.host} -p {address.port}"
     tls = " --tls" if address.is_tls else ""
-    return f"valkey-cli -h {address.host} -p {address.port}{tls}"
+    user = f" --user {address.user}" if address.user else ""
+    password = " --askpass" if address.password else ""
+    db = f" -n {address.db}" if address.db else ""
+    return f"valkey-cli{where}{tls}{user}{password}{db}"
 
 
 def refusal(answer: Any) -> str:
