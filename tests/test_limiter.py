@@ -6,12 +6,14 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.valkey import ValkeyProcess
 from tidings.clock import Clock
 from tidings.limiter import Limiter, Unavailable, Verdict
+from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -63,6 +65,32 @@ async def test_the_first_question_opens_it_and_it_may_be_closed_twice(valkey: Va
     assert await limiter.admit("another")
     await limiter.close()
     await limiter.close()
+
+
+async def test_first_questions_that_come_all_at_once_open_it_once(
+    valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    async def counted(*words: Any) -> SingleKeyspace:
+        opened.append(words)
+        return await open_keyspace(*words)
+
+    monkeypatch.setattr("tidings.limiter.open_keyspace", counted)
+    limiter = Limiter(fresh(valkey), "20/60s")
+    try:
+        verdicts = await asyncio.gather(*(limiter.admit("k") for _ in range(50)))
+    finally:
+        await limiter.close()
+    assert sum(map(bool, verdicts)) == 20 and len(opened) == 1
+
+
+@pytest.mark.parametrize("count", [-1, 0, 4])
+async def test_a_number_that_can_never_pass_is_refused(valkey: ValkeyProcess, count: int) -> None:
+    async with Limiter(fresh(valkey), "3/60s") as limiter:
+        with pytest.raises(ValueError, match="1 to 3 requests"):
+            await limiter.admit("k", count=count)
+        assert (await limiter.peek("k")).remaining == 3
 
 
 @pytest.mark.parametrize("limit", ["off", "100", "0/60s", "1/0s", ""])

@@ -9,6 +9,7 @@ keyspace does not answer, `admit` raises `Unavailable`: whether to let people in
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
 
 import msgspec
@@ -53,6 +54,7 @@ class Limiter:
         self._scripts = Scripts(Keys(prefix), unread_cap=1, unread_ttl_s=1)
         self._keyspace: SingleKeyspace | ClusterKeyspace | None = None
         self._window: Window | None = None
+        self._opening = asyncio.Lock()  # the first questions may come all at once
 
     async def __aenter__(self) -> Limiter:
         await self.open()
@@ -65,11 +67,14 @@ class Limiter:
 
     async def open(self) -> Window:
         """Connected. Raises Unavailable."""
-        if self._window is None:
-            open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
-            self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
-            self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
-        return self._window
+        if self._window is not None:
+            return self._window
+        async with self._opening:
+            if self._window is None:
+                open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
+                self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
+                self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
+            return self._window
 
     async def close(self) -> None:
         keyspace, self._keyspace, self._window = self._keyspace, None, None
@@ -79,8 +84,10 @@ class Limiter:
     async def admit(self, key: str, count: int = 1) -> Verdict:
         """May `count` requests of `key` (a user, an address, anything) pass now? All of them, or none.
 
-        Raises Unavailable, and ValueError for a key that cannot be one.
+        Raises Unavailable, and ValueError for a key that cannot be one, or more requests than can ever pass together.
         """
+        if not 1 <= count <= self._limit.count:
+            raise ValueError(f"1 to {self._limit.count} requests may pass together, not {count}")
         window = await self.open()
         [answer] = await window.admit_many(_CLASS, [(_checked(key), count)])
         if answer.admitted == count:
