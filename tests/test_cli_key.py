@@ -91,6 +91,22 @@ def test_a_key_may_be_made_before_the_first_start_where_the_folder_is_named(
     assert capsys.readouterr().out.startswith("early ")
 
 
+def test_an_exception_to_the_limits_goes_with_the_last_key_of_its_name(
+    keys: Keys, nodes: list[NodeProcess], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def limits(*words: str) -> str:
+        assert main(["limits", *words, "--data", str(nodes[0].data)]) == 0
+        return capsys.readouterr().out
+
+    first = keys.run("create", "--name", "partner").strip()
+    keys.run("create", "--name", "partner")
+    limits("set", "--key", "partner", "--class", "http", "--limit", "5/60s")
+    assert "limits" not in keys.run("revoke", "--name", "partner", "--hash", hash_api_key(first)[:8])
+    assert "partner" in limits("list")
+    assert "the exception to the limits for partner is gone with it" in keys.run("revoke", "--name", "partner")
+    assert "partner" not in limits("list")
+
+
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines"])
 def test_a_name_is_printable_text(keys: Keys, name: str) -> None:
     assert "--name" in keys.run("create", "--name", name, code=2)

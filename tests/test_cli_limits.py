@@ -26,6 +26,7 @@ class Verbs:
     def __init__(self, node: NodeProcess, capsys: pytest.CaptureFixture[str]) -> None:
         self._node = node
         self._capsys = capsys
+        self.data = node.data
 
     def run(self, *words: str, code: int = 0) -> str:
         self._capsys.readouterr()
@@ -116,3 +117,10 @@ def test_a_mistake_is_one_line(
     assert main(words) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and said in shown.err and shown.err.count("\n") == 1
+
+
+def test_who_names_a_key_that_is_not_there_is_told(verbs: Verbs, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--key", "typo", "--class", "http")
+    assert main(["limits", "set", *words, "--limit", "5/60s", "--data", str(verbs.data)]) == 0
+    assert "There is no key named 'typo' yet" in capsys.readouterr().err
+    verbs.run("limits", "clear", *words)

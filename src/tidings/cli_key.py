@@ -1,8 +1,9 @@
 """`tidings key`: make a server API key, list those there are, withdraw one.
 
-A name should belong to one key, because limits and the audit stream go by it; whoever makes a second is told so. Only
-the hash of a key is stored, and no verb shows more of it than its beginning. Nodes remember a key for API_KEY_S: that
-soon a withdrawn one is refused on all.
+A name should belong to one key, because limits and the audit stream go by it; whoever makes a second is told so. An
+exception to the limits goes with the last key of its name, so that another key never has it unasked. Only the hash of a
+key is stored, and no verb shows more of it than its beginning. Nodes remember a key for API_KEY_S: that soon a
+withdrawn one is refused on all.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
-    async def work(core: Core) -> list[ApiKey]:
+    async def work(core: Core) -> tuple[list[ApiKey], bool]:
         from tidings.errors import Missing
 
         keys = [key for key in await _named(core, arguments.name) if key.key_hash.startswith(arguments.hash)]
@@ -79,9 +80,9 @@ def _revoke(arguments: argparse.Namespace) -> int:
         for key in keys:
             await core.tables.remove_api_key(key.key_hash)
             core.limiting.audit.acted("key.revoked", BY, detail=f"{key.role} {key.name}")
-        return keys
+        return keys, not await _named(core, arguments.name) and await _clear_limit(core, arguments.name)
 
-    gone = on_stores(arguments, work)
+    gone, is_cleared = on_stores(arguments, work)
     if arguments.json:
         print_json([_fields(key) for key in gone])
         return 0
@@ -90,7 +91,21 @@ def _revoke(arguments: argparse.Namespace) -> int:
     for key in gone:
         which = f"{key.name} ({key.role}, {key.key_hash[:_HASH_CHARS]})"
         print(f"revoked {which}; every node refuses it within {API_KEY_S:g} s")
+    if is_cleared:
+        print(f"the exception to the limits for {arguments.name} is gone with it")
     return 0
+
+
+async def _clear_limit(core: Core, name: str) -> bool:
+    """False: there was none."""
+    from tidings.messaging.limits import KEY_CLASS
+
+    overrides = await core.limiting.overrides.all()
+    if not any((one.scope, one.name, one.class_name) == ("key", name, KEY_CLASS) for one in overrides):
+        return False
+    await core.limiting.overrides.remove("key", name, KEY_CLASS)
+    core.limiting.audit.acted("limits.clear", BY, detail=f"key {name} {KEY_CLASS}")
+    return True
 
 
 async def _named(core: Core, name: str) -> list[ApiKey]:

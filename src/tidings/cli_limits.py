@@ -6,6 +6,7 @@ They work on the stores themselves, beside running nodes or without any. A chang
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from tidings.config_values import SettingsError
 if TYPE_CHECKING:
     from tidings.messaging.audit_read import AuditEntry
     from tidings.model import Override
+    from tidings.wiring import Core
     from tidings.wiring_limits import Limiting
 
 T = TypeVar("T")
@@ -36,12 +38,15 @@ def _set(arguments: argparse.Namespace) -> int:
     limit = checked("--limit", _limit, arguments.limit)
     count, window_s = limit
 
-    async def work(limiting: Limiting) -> Override:
+    async def work(core: Core) -> Override:
+        limiting = core.limiting
         stored = await limiting.overrides.put(scope, name, arguments.class_name, count=count, window_s=window_s)
         _note(limiting, "limits.set", scope, name, f"{arguments.class_name} {_shown(stored)}")
+        if scope == "key" and not any(key.name == name for key in await core.tables.api_keys()):
+            print(f"There is no key named {name!r} yet: it holds for one that is made.", file=sys.stderr)
         return stored
 
-    stored = _run(arguments, work)
+    stored = on_stores(arguments, work)
     if arguments.json:
         print_json(_fields(stored))
     else:
