@@ -61,12 +61,12 @@ class Terminal:
 
 
 @contextmanager
-def terminal(node: NodeProcess, *words: str) -> Iterator[Terminal]:
+def terminal(node: NodeProcess, *words: str, kind: str = "xterm-256color") -> Iterator[Terminal]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(
         command("top", "--data", str(node.data), *words),
-        env={**environment({}), "TERM": "xterm-256color"},
+        env={**environment({}), "TERM": kind},
         cwd=node.data.parent,
         stdin=slave,
         stdout=slave,
@@ -92,6 +92,15 @@ def test_it_draws_until_q_and_leaves_the_terminal_as_it_was(running: NodeProcess
         assert seen.ended() == 0
     assert b"\x1b[?1049l" in seen.screen  # back from the other screen
     assert b"Traceback" not in seen.screen
+
+
+def test_a_dumb_terminal_is_shown_one_look_below_the_other(running: NodeProcess) -> None:
+    with terminal(running, f"127.0.0.1:{running.port}", "--interval", "1s", kind="dumb") as seen:
+        seen.wait_for("just met")
+        seen.wait_for("batch size")  # the second look
+        seen.press("q")
+        assert seen.ended() == 0
+    assert b"\x1b" not in seen.screen and b"Traceback" not in seen.screen
 
 
 def test_ctrl_c_ends_it_too(running: NodeProcess) -> None:

@@ -1,7 +1,8 @@
 """The watch on a terminal until q or Ctrl-C, or one look of it printed, for people or as a line of JSON.
 
-The screen is the terminal's second one, so what was there before is there again afterwards, and the keyboard is put
-back as it was. Called by cli_top.py, which hands in how to print.
+A terminal that cannot move its cursor (TERM=dumb) is shown one look below the other. Elsewhere the screen is the
+terminal's second one, so what was there before is there again afterwards, and the keyboard is put back as it was.
+Called by cli_top.py, which hands in how to print.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import msgspec
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 
 from tidings.clock import Clock
@@ -63,15 +64,25 @@ async def _open_watch(settings: Settings, urls: Sequence[str]) -> AsyncIterator[
 
 
 async def _draw(watch: Watch, view: View, interval_s: float) -> int:
-    with _quit_key() as quit, Live(screen=True, auto_refresh=False) as live:
+    with _quit_key() as quit, _screen() as put:
         while not quit.is_set():
-            live.update(Group(*lines(view, live.console.height, "q quits")), refresh=True)
+            put(view)
             try:
                 async with asyncio.timeout(interval_s):
                     await quit.wait()
             except TimeoutError:
                 view = await watch.look()
     return 0
+
+
+@contextmanager
+def _screen() -> Iterator[Callable[[View], None]]:
+    console = Console()
+    if console.is_dumb_terminal:
+        yield lambda view: console.print(*lines(view, console.height, "q quits"), "", sep="\n")
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        yield lambda view: live.update(Group(*lines(view, console.height, "q quits")), refresh=True)
 
 
 @contextmanager
