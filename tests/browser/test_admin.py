@@ -202,6 +202,21 @@ async def test_an_axis_says_what_its_lines_mean(visit: Visit, keys: dict[str, st
     assert await labels.first.evaluate(room) >= 0
 
 
+async def test_a_figure_that_is_not_of_now_says_how_old_it_is(visit: Visit, keys: dict[str, str]) -> None:
+    ops = await visit(keys["admin"])
+    drawn = """async () => {
+      const { tile } = await import('/web/admin/parts.js');
+      const one = tile('Ack p99', true);
+      one.set('9 ms', [null, 4, 9, null, null], '40 s ago');
+      const [fill, line] = [...one.node.querySelectorAll('path')].map((path) => path.getAttribute('d'));
+      const old = one.node.querySelector('dt').textContent;
+      one.set('8 ms', [4, 8]);
+      return [old, fill, line, one.node.querySelector('dt').textContent];
+    }"""
+    line = "M25.0 15.3L50.0 2.0"
+    assert await ops.page.evaluate(drawn) == ["Ack p99, 40 s ago", f"{line}L50.0 28L25.0 28Z", line, "Ack p99"]
+
+
 async def test_the_audit_says_that_a_sign_in_failed_and_how_to_follow_it(
     visit: Visit, north: NodeProcess, keys: dict[str, str]
 ) -> None:
@@ -209,7 +224,7 @@ async def test_the_audit_says_that_a_sign_in_failed_and_how_to_follow_it(
     refused = await ops.context.request.get(f"{ops.url}/v1/inbox", headers={"Authorization": "Bearer nonsense"})
     assert refused.status == 401
     await ops.view("audit")
-    await expect(ops.page.locator(".lead code")).to_have_text(["tidings audit tail", "tidings audit replay"])
+    await expect(ops.page.locator(".lead code")).to_have_text(["tidings audit tail --follow", "tidings audit replay"])
     assert "`" not in await ops.page.inner_text(".lead")
     await expect(ops.page.locator("tbody .pill", has_text="failed sign-in").first).to_be_visible()
 

@@ -184,16 +184,16 @@ function sentence(title, bars, sums, shown) {
   return `${title}. Last ${shown(sums.at(-1))}; highest ${shown(sums[most])}, ${bars[most].label}.`;
 }
 
-/** A line without axes, for a tile. */
+/** A line without axes, for a tile: each value in its place, whether those around it are known or not. */
 export function spark() {
   const drawing = svg('svg', { class: 'spark', viewBox: '0 0 100 28', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
   const update = (values) => {
-    const known = values.filter((value) => value !== null && value !== undefined);
-    const top = Math.max(...known, 0.001);
-    const step = 100 / Math.max(known.length - 1, 1);
-    const d = known.map((value, at) => `${at ? 'L' : 'M'}${(at * step).toFixed(1)} ${(26 - (24 * value) / top).toFixed(1)}`);
+    const step = 100 / Math.max(values.length - 1, 1);
+    const known = values.map((value, at) => [(at * step).toFixed(1), value]).filter(([, value]) => value !== null && value !== undefined);
+    const top = Math.max(...known.map(([, value]) => value), 0.001);
+    const d = known.map(([x, value], at) => `${at ? 'L' : 'M'}${x} ${(26 - (24 * value) / top).toFixed(1)}`);
     drawing.replaceChildren(...(known.length > 1
-      ? [svg('path', { class: 'chart-fill tone-0', d: `${d.join('')}L100 28L0 28Z` }),
+      ? [svg('path', { class: 'chart-fill tone-0', d: `${d.join('')}L${known.at(-1)[0]} 28L${known[0][0]} 28Z` }),
         svg('path', { class: 'chart-stroke tone-0', d: d.join(''), 'vector-effect': 'non-scaling-stroke' })]
       : []));
   };

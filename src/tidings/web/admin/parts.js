@@ -16,14 +16,16 @@ export function card(title, ...body) {
   return el('section.card', { 'aria-label': title }, el('h2', null, title), ...body);
 }
 
-/** One number that matters, with its recent past if there is one. */
+/** One number that matters, with its recent past if there is one, and a word of when it was if that is not now. */
 export function tile(label, isLively = false) {
+  const title = el('dt', null, label);
   const value = el('dd', null, '–');
   const line = isLively ? spark() : null;
-  const node = el('div.tile', null, el('dt', null, label), value, line?.drawing);
+  const node = el('div.tile', null, title, value, line?.drawing);
   return {
     node,
-    set: (text, past = null) => {
+    set: (text, past = null, when = '') => {
+      setText(title, when ? `${label}, ${when}` : label);
       setText(value, text);
       if (line && past) line.update(past);
     },

@@ -10,7 +10,7 @@ const TONES = { admin: 'accent', revocation: 'warn', sign_in: 'bad', reject: 'pl
 
 export function show(place, context) {
   const body = el('div.results');
-  const lead = ['The newest entries of the stream. ', el('code', null, 'tidings audit tail'), ' follows it, ',
+  const lead = ['The newest entries of the stream. ', el('code', null, 'tidings audit tail --follow'), ' follows it, ',
     el('code', null, 'tidings audit replay'), ' counts it again.'];
   place.replaceChildren(head('Audit', lead), body);
   const columns = [['When'], ['Kind'], ['What'], ['User'], ['Count', true], ['By'], ['Detail']];

@@ -19,7 +19,7 @@ function draw(one) {
     el('section.card', { 'aria-label': 'Conversation' },
       el('div.node-head', null, el('h2', null, one.name ?? one.conversation_id), pill(one.kind, 'accent')),
       facts({
-        Id: one.conversation_id,
+        Id: el('span.id', null, one.conversation_id),
         Created: moment(one.created_at),
         'Last message': one.last_message_at ? `${moment(one.last_message_at)}, ${ago(one.last_message_at)}` : 'none yet',
         'New members see': one.history === 'all' ? 'everything' : 'what comes after they joined',

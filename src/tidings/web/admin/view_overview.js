@@ -2,12 +2,13 @@
 
 import { el, setText } from '../app/dom.js';
 import { barChart, lineChart } from './charts.js';
-import { count, dayOf, millis, rate } from './figures.js';
+import { count, dayOf, lasting, millis, rate } from './figures.js';
 import { card, head, pill, tile, tiles } from './parts.js';
 import { poll } from './poll.js';
 
 const SPAN_MS = 5 * 60_000;
 const EVERY_MS = 2000;
+const QUIET_MS = 6000; // after the last acknowledgement: from then on it is said how old the figure is
 const STAGES = ['admit', 'number', 'store', 'index', 'acknowledge', 'route'];
 const ABOUT = {
   admit: 'ask the limiter',
@@ -58,10 +59,12 @@ export function show(place, context) {
       parts[name].set(rate(last?.[name]), points.map((one) => one[name]));
     }
     const acked = points.findLast((one) => one.ack.p99_ms !== null);
-    parts.ack.set(millis(acked?.ack.p99_ms), points.map((one) => one.ack.p99_ms));
+    const quiet_ms = acked ? last.at_ms - acked.at_ms : 0;
+    const when = quiet_ms > QUIET_MS ? `${lasting(quiet_ms)} ago` : '';
+    parts.ack.set(millis(acked?.ack.p99_ms), points.map((one) => one.ack.p99_ms), when);
     parts.nodes.set(String(found.nodes.length));
     for (const chart of Object.values(charts)) chart.update(points);
-    stages.update(acked);
+    stages.update(acked, when);
   };
   const asking = poll(EVERY_MS, (signal) => context.api.look(`overview?since=${Math.max((points.at(-1)?.at_ms ?? 0) - 6000, 0)}`, signal), draw,
     (error) => {
@@ -80,7 +83,10 @@ function stageTable() {
       el('div.stage-track', null, cells.bar), el('div.stage-figures', null, 'p50 ', cells.p50, ' · p99 ', cells.p99));
     return { stage, node, ...cells };
   });
-  const update = (point) => {
+  const note = el('p.none', { hidden: true });
+  const update = (point, when) => {
+    setText(note, `Of the last acknowledgements, ${when}.`);
+    note.hidden = !when;
     const most = Math.max(...rows.map((row) => point?.stages[row.stage]?.p99_ms ?? 0), 0.001);
     for (const row of rows) {
       const found = point?.stages[row.stage];
@@ -89,7 +95,7 @@ function stageTable() {
       row.bar.style.inlineSize = `${(100 * (found?.p99_ms ?? 0)) / most}%`;
     }
   };
-  return { node: el('ol.stages', null, ...rows.map((row) => row.node)), update };
+  return { node: el('div', null, note, el('ol.stages', null, ...rows.map((row) => row.node))), update };
 }
 
 function daily(found) {
