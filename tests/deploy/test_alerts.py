@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -102,6 +104,87 @@ def test_no_two_panels_lie_on_each_other() -> None:
             cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
             assert not cells & taken, panel["title"]
             taken |= cells
+
+
+@dataclass(frozen=True)
+class Night:
+    """What was scraped once a minute, and whether the alert fires at the minute `at`."""
+
+    alert: str
+    series: Mapping[str, str]
+    at: int
+    fires: bool
+
+
+_UP = 'up{job="tidings", instance="%s"}'
+_SENDS = 'tidings_send_seconds_bucket{job="tidings", le="%s"}'
+NIGHTS = {
+    "150 people sleep, and a message comes every 20 minutes": Night(
+        "TidingsAcknowledgesNothing",
+        {
+            'tidings_connections{job="tidings"}': "150x300",
+            'tidings_messages_total{job="tidings"}': " ".join(f"{n}x19" for n in range(15)),
+        },
+        at=178,
+        fires=False,
+    ),
+    "a message a second, and from one minute to the next none": Night(
+        "TidingsAcknowledgesNothing",
+        {
+            'tidings_connections{job="tidings"}': "150x300",
+            'tidings_messages_total{job="tidings"}': "0+60x150 9000x100",
+        },
+        at=170,
+        fires=True,
+    ),
+    "of a few sends in the night each takes a second": Night(
+        "TidingsAcknowledgesSlowly",
+        {_SENDS % "0.5": "0x300", _SENDS % "1": "0+1x300", _SENDS % "+Inf": "0+1x300"}
+        | {'tidings_send_seconds_count{job="tidings"}': "0+1x300"},
+        at=60,
+        fires=False,
+    ),
+    "of many sends each takes a second": Night(
+        "TidingsAcknowledgesSlowly",
+        {_SENDS % "0.5": "0x300", _SENDS % "1": "0+60x300", _SENDS % "+Inf": "0+60x300"}
+        | {'tidings_send_seconds_count{job="tidings"}': "0+60x300"},
+        at=60,
+        fires=True,
+    ),
+    "a node is started anew within three minutes": Night(
+        "TidingsNodeDown", {_UP % "a": "1x10 0x2 1x20"}, at=13, fires=False
+    ),
+    "one of three nodes is gone": Night(
+        "TidingsHalfDown",
+        {_UP % "a": "1x60", _UP % "b": "1x60", _UP % "c": "0x60"},
+        at=30,
+        fires=False,
+    ),
+    "two of three nodes are gone": Night(
+        "TidingsHalfDown",
+        {_UP % "a": "0x60", _UP % "b": "0x60", _UP % "c": "1x60"},
+        at=30,
+        fires=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_nobody_is_woken_for_nothing(name: str, tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    night = NIGHTS[name]
+    series = [{"series": one, "values": values} for one, values in night.series.items()]
+    # A test of promtool lists what fires; here it is enough whether it does.
+    wanted = {"expr": f'count(ALERTS{{alertname="{night.alert}", alertstate="firing"}})', "eval_time": f"{night.at}m"}
+    samples = [{"labels": "{}", "value": 1}] if night.fires else []
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [{**wanted, "exp_samples": samples}]}
+    tests = {"rule_files": [str(DEPLOY / "alerts.yaml")], "evaluation_interval": "1m", "tests": [test]}
+    (tmp_path / "night.yaml").write_text(json.dumps(tests))
+    words = [promtool, "test", "rules", str(tmp_path / "night.yaml")]
+    checked = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_prometheus_itself_takes_the_rules_and_the_queries(tmp_path: Any) -> None:
