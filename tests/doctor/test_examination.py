@@ -87,3 +87,12 @@ async def test_a_cluster_is_examined_server_by_server(tmp_path: Path) -> None:
         report = await examine(settings, {}, Clock())
     assert len({census.where for census in report.keyspace}) == 3
     assert len({finding.where for finding in report.findings if finding.name == "keyspace.clock"}) == 3
+
+
+async def test_keys_whose_memory_is_not_told_are_not_called_seen(tmp_path: Path) -> None:
+    with valkey(tmp_path) as patient:
+        patient.ask_all([["SET", "k", "v"], ["ACL", "SETUSER", "few", "on", ">p", "~*", "&*", "+@all", "-memory"]])
+        settings = settings_for(tmp_path, f"unix://few:p@{patient.socket}")
+        report = await examine(settings, {}, Clock(), census_s=1)
+    assert "MEMORY USAGE is refused: NOPERM" in named(report.findings, "keyspace.check").says
+    assert not any(finding.name == "keyspace.keys" for finding in report.findings)

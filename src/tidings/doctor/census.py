@@ -157,6 +157,8 @@ class Walk:
     async def _look_at(self, keys: Sequence[bytes]) -> None:
         """Two O(1) questions a key: what it weighs, and how much it is used."""
         weights, heats = await self._weigh(keys), await self._feel(keys)
+        if said := next(filter(None, map(refusal, weights)), ""):
+            raise Unavailable(f"MEMORY USAGE is refused: {said}")
         unmeasured: dict[bytes, int] = {}
         for key, weight, heat in zip(keys, weights, heats, strict=True):
             if not isinstance(weight, int):
