@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.messaging.auditing import Auditing, audited
 from tests.valkey import ValkeyProcess
 from tidings import bounds
-from tidings.errors import BadRequest
+from tidings.errors import BadRequest, Unavailable
 from tidings.messaging.audit_read import AuditEntry, Lag, Rejects, place_of
 
 
@@ -91,6 +92,24 @@ async def test_a_follower_from_an_id_begins_after_it(one: Auditing) -> None:
             if len(seen) == 6:
                 break
     assert seen == everything[4:]
+
+
+async def test_a_follower_waits_for_a_keyspace_that_goes_away(one: Auditing, monkeypatch: pytest.MonkeyPatch) -> None:
+    await noted(one, 2)
+    everything = await one.reader.tail("0", 100)
+    ask, downs = one.reader._ask, iter(range(3))
+
+    async def ask_again(*words: Any) -> list[AuditEntry]:
+        if next(downs, None) is not None:
+            raise Unavailable("down")
+        return await ask(*words)
+
+    monkeypatch.setattr(one.reader, "_ask", ask_again)
+    async with asyncio.timeout(10):
+        async for entry in one.reader.follow(everything[0].id, 3, 0.01):
+            assert entry == everything[1]
+            break
+    assert next(downs, None) is None
 
 
 async def test_who_was_refused_most(one: Auditing) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from tidings import bounds
 from tidings.clock import Clock
-from tidings.errors import BadRequest
+from tidings.errors import BadRequest, Unavailable
 from tidings.messaging.audit import Event
 from tidings.messaging.audit_fold import decode_event
 from tidings.stores.calls import Keyspace, each_alone, plain
@@ -79,7 +80,7 @@ class AuditReader:
 
     async def follow(self, from_id: str | None, count: int, pause_s: float) -> AsyncIterator[AuditEntry]:
         """The same, and whatever comes after it, for ever. Each shard is followed by itself: their servers' clocks
-        may differ. Raises BadRequest, StoreError."""
+        may differ. A keyspace that goes away is waited for. Raises BadRequest, and StoreError where it cannot begin."""
         places: dict[int, Place] = dict.fromkeys(_SHARDS, place_of(from_id or "0"))
         found = await self._newest(count) if from_id is None else []
         shown = found[-count:]
@@ -89,7 +90,9 @@ class AuditReader:
             for entry in shown:
                 yield entry
             asked = [(shard, b"XRANGE", _after(places[shard], shard), b"+") for shard in _SHARDS]
-            found = shown = await self._ask(asked, _FOLLOWED)
+            found = shown = []
+            with suppress(Unavailable):
+                found = shown = await self._ask(asked, _FOLLOWED)
             if not found:
                 await asyncio.sleep(pause_s)
 
