@@ -18,6 +18,7 @@ from tests.browser.test_access import findings
 from tests.browser.test_pictures import KEPT, PHONE, picture
 from tests.client import Client
 from tests.process import NodeProcess
+from tidings.gateway.auth import hash_api_key
 
 Named = Callable[[str], str]
 Visit = Callable[..., Awaitable["Operator"]]
@@ -241,6 +242,23 @@ async def test_the_page_says_when_the_node_is_lost_and_goes_on_when_it_is_back(
     await expect(ops.page.locator(".view-actions .pill")).to_have_text("live")
     await ops.page.route("**/v1/admin/overview*", lambda route: route.fulfill(status=401, body="{}"))
     await expect(ops.page.get_by_role("alert")).to_have_text("That key is not valid any more.")
+
+
+async def test_a_key_that_was_refused_is_not_taken_for_a_user(
+    visit: Visit, north: NodeProcess, keys: dict[str, str], named: Named
+) -> None:
+    name = named("partner")
+    key = north.tidings("key", "create", "--name", name).stdout.strip()
+    north.tidings("limits", "set", "--key", name, "--class", "http", "--limit", "0/60s")
+    ops = await visit(keys["admin"])
+    async with asyncio.timeout(10):
+        while (await ops.context.request.get(f"{ops.url}/v1/rate_limits", headers={"X-Api-Key": key})).status != 429:
+            await asyncio.sleep(0.1)
+    who = f"API key {hash_api_key(key)[:8]}"
+    for view in ("rejects", "audit"):
+        await ops.view(view)
+        await expect(ops.page.get_by_role("cell", name=who).first).to_be_visible()
+    assert await ops.page.get_by_role("link", name="key-").count() == 0
 
 
 async def test_a_kick_and_a_revocation_close_the_sockets_and_are_audited(

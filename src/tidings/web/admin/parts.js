@@ -63,6 +63,14 @@ export function facts(pairs) {
 
 export const linkTo = (view, id) => el('a.id', { href: `#/${view}/${encodeURIComponent(id)}` }, id);
 
+const KEY = /^key-([0-9a-f]{8})[0-9a-f]{24}$/;
+
+/** Whose budget it was: a user's, or that of an API key, by the first digits of its hash as `tidings key list` has them. */
+export function payer(id) {
+  const key = KEY.exec(id);
+  return key ? el('span', null, 'API key ', el('span.id', null, key[1])) : linkTo('users', id);
+}
+
 export function button(text, name, run, { kind = 'plain', isOff = false, why = null } = {}) {
   const facts = { type: 'button', onclick: run, disabled: isOff, title: isOff ? why : null };
   return el(`button.${kind}.small`, facts, name ? mark(name) : null, text);

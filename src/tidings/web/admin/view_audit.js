@@ -2,7 +2,7 @@
 
 import { el } from '../app/dom.js';
 import { count, moment } from './figures.js';
-import { card, head, linkTo, pill, table } from './parts.js';
+import { card, head, payer, pill, table } from './parts.js';
 import { poll } from './poll.js';
 
 const NAMES = { sign_in: 'failed sign-in' };
@@ -22,6 +22,6 @@ function row({ at_ms, event }) {
   if (!event) return [moment(at_ms), pill('unreadable', 'bad'), '–', '–', '–', '–', '–'];
   const isSomebody = event.user_id !== '-' && event.user_id !== '*';
   return [moment(at_ms), pill(NAMES[event.kind] ?? event.kind, TONES[event.kind] ?? 'plain'), event.class,
-    isSomebody ? linkTo('users', event.user_id) : event.user_id === '*' ? 'others' : '–',
+    isSomebody ? payer(event.user_id) : event.user_id === '*' ? 'others' : '–',
     count(event.count ?? 1), event.by || '–', event.detail || '–'];
 }

@@ -3,7 +3,7 @@
 import { el } from '../app/dom.js';
 import { barChart } from './charts.js';
 import { count, rate, timeOf } from './figures.js';
-import { card, fixedTiles, head, linkTo, table } from './parts.js';
+import { card, fixedTiles, head, payer, table } from './parts.js';
 import { poll } from './poll.js';
 
 const SPANS = { 15: 'last 15 minutes', 60: 'last hour', 360: 'last 6 hours', 1440: 'last day' };
@@ -40,7 +40,7 @@ function draw(found) {
     barChart({ title: `Refused, ${SPANS[found.minutes] ?? 'by minute'}`, names: names.length ? names : ['refused'],
       bars: grouped(found.by_minute, names), shown: rate, every: 10 }),
     card('Most refused', table('Most refused', [['User'], ['Class'], ['Refused', true]],
-      found.top.map((one) => [one.user_id === '*' ? 'others together' : linkTo('users', one.user_id), one.class_name, count(one.count)]),
+      found.top.map((one) => [one.user_id === '*' ? 'others together' : payer(one.user_id), one.class_name, count(one.count)]),
       'Nobody was refused.')),
   ];
 }
