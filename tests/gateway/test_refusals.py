@@ -231,7 +231,10 @@ async def test_failed_sign_ins_are_counted_by_the_way_they_came(gateway: Watched
     await connected.ask("auth.refresh", token=gateway.token("somebody-else"))
     for headers in ({}, {"Authorization": "Bearer nonsense"}, {"X-Api-Key": "nonsense"}):
         assert (await http(gateway.port, "GET", "/v1/inbox", None, headers))[0] == 401
-    assert gateway.kept.failed == {"ws": 2, "http": 3}
+    assert (await gateway.rest("POST", "/v1/users/bob/revoke"))[0] == 403
+    reader = {"X-Api-Key": await gateway.api_key("readonly")}
+    assert (await http(gateway.port, "POST", "/v1/users/bob/revoke", None, reader))[0] == 403
+    assert gateway.kept.failed == {"ws": 2, "http": 3, "operator": 2}
     assert gateway.kept.rejects == {}
 
 

@@ -114,9 +114,9 @@ class HttpApp:
     async def _run(
         self, route: Route, params: tuple[str, ...], caller: Caller, scope: Scope, receive: Receive
     ) -> Reply:
-        if route.access == "operator" and caller.role is None:
-            raise Forbidden("for a server key")
-        if route.access == "server" and caller.role != "admin":
+        is_refused = caller.role is None if route.access == "operator" else caller.role != "admin"
+        if route.access in ("operator", "server") and is_refused:
+            self._refusals.sign_in_failed("operator")
             raise Forbidden("for a server key")
         if route.access == "user" and caller.user_id is None:
             raise Unauthorized("X-User-Id says for whom")
@@ -138,8 +138,8 @@ class HttpApp:
                 user_id = value.decode("latin-1")
         try:
             return await self._auth.caller(method, bearer, api_key, user_id)
-        except Unauthorized:
-            self._refusals.sign_in_failed("http")
+        except (Unauthorized, Forbidden) as problem:
+            self._refusals.sign_in_failed("http" if isinstance(problem, Unauthorized) else "operator")
             raise
 
     async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:

@@ -44,7 +44,7 @@ class Refusals:
             self._turn_later()
 
     def sign_in_failed(self, way: str) -> None:
-        """By `ws` or `http`."""
+        """By `ws` or `http`; `operator`: with a token or key that is good, but not for what it asked."""
         if self._audit is not None:
             self._audit.sign_in_failed(way)
 

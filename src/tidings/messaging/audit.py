@@ -89,7 +89,7 @@ class Audit:
         self._count_reject(class_name, count)
 
     def sign_in_failed(self, way: str) -> None:
-        """By `ws` or `http`. Whose it was is not known: the name in a bad token is anybody's."""
+        """By `ws`, `http` or `operator`. Whose it was is not kept: the name in a bad token is anybody's."""
         self._count("sign_in", way, NOBODY, 1)
 
     def revoked(self, user_id: str, by: str) -> None:
