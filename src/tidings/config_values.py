@@ -133,7 +133,7 @@ def duration_s(value: str) -> int:
 def safe_id(value: str) -> str:
     """An id that may stand inside a key."""
     if not is_id(value):
-        raise SettingsError(f"{value[:40]!r} is not 1-128 characters of A-Z a-z 0-9 _ . @ -")
+        raise SettingsError(f"{value[:40]!r} is not 1-128 characters of A-Z a-z 0-9 _ . @ - (and not . or ..)")
     return value
 
 

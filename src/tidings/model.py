@@ -21,12 +21,13 @@ Scope = Literal["user", "role", "key"]
 MemberAction = Literal["added", "removed", "left", "role"]
 Ranges = tuple[tuple[int, int], ...]
 
-_ID = re.compile(r"[A-Za-z0-9_.@-]{1,128}\Z")
+_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,128}\Z")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 def is_id(text: str) -> bool:
-    """A user or conversation id: no braces, colons, spaces or control characters, so it is safe inside a key."""
+    """A user or conversation id: no braces, colons, spaces or control characters, so it is safe inside a key. Not `.`
+    or `..`: in a path these mean this folder and the one above, so such a user could not be addressed over REST."""
     return _ID.match(text) is not None
 
 

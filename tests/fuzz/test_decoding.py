@@ -89,7 +89,7 @@ def test_any_cursor_is_a_place_of_this_user_or_refused(cursor: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 1 << 53), st.from_regex(r"[A-Za-z0-9_.@-]{1,40}", fullmatch=True), st.data())
+@given(st.integers(0, 1 << 53), st.from_regex(r"[A-Za-z0-9_.@-]{1,40}", fullmatch=True).filter(is_id), st.data())
 def test_a_cursor_is_of_one_user_and_every_change_of_it_is_noticed(score: int, id_: str, data: st.DataObject) -> None:
     cursor = encode_cursor("ann", score, id_)
     assert decode_cursor("ann", cursor) == (score, id_)

@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from tests.gateway.conftest import SECRET, TestClock
 from tests.gateway.standins import Accounts
-from tidings.errors import Forbidden, StoreUnavailable, Unauthorized, Unavailable
+from tidings.errors import BadRequest, Forbidden, StoreUnavailable, Unauthorized, Unavailable
 from tidings.gateway.auth import (
     ACCOUNT_S,
     API_KEY_S,
@@ -253,9 +253,11 @@ async def test_a_server_key_acts_for_a_user_and_a_readonly_one_only_looks() -> N
     assert (await at.auth.caller("GET", None, "readonly", "bob")).role == "readonly"
     with pytest.raises(Forbidden):
         await at.auth.caller("POST", None, "readonly", "bob")
-    for api_key, user_id in (("wrong", "bob"), ("", "bob"), ("admin", "b{b")):
+    for api_key, user_id in (("wrong", "bob"), ("", "bob"), ("wrong", "b{b")):
         with pytest.raises(Unauthorized):
             await at.auth.caller("GET", None, api_key, user_id)
+    with pytest.raises(BadRequest):
+        await at.auth.caller("GET", None, "admin", "b{b")
     assert (await at.auth.caller("GET", None, "admin", None)).budget_id.startswith("key-")
 
 

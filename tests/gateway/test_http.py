@@ -50,6 +50,29 @@ async def test_a_server_key_acts_for_the_user_it_names(gateway: Gateway) -> None
     assert status == 401
 
 
+@pytest.mark.parametrize("user_id", ["bob smith", ".", ".."])
+async def test_a_server_key_that_names_no_id_is_told_so(gateway: Gateway, user_id: str) -> None:
+    headers = {"X-Api-Key": await gateway.api_key(), "X-User-Id": user_id}
+    status, _, body = await http(gateway.port, "GET", "/v1/inbox", None, headers)
+    assert (status, body["error"]["message"]) == (400, "X-User-Id is not an id")
+    headers["X-Api-Key"] = "wrong"
+    assert (await http(gateway.port, "GET", "/v1/inbox", None, headers))[0] == 401
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+async def test_an_id_of_dots_is_a_bad_request_in_paths_and_bodies(gateway: Gateway, dots: str) -> None:
+    asked = (
+        ("GET", f"/v1/conversations/{dots}", None),
+        ("POST", f"/v1/users/{dots}/revoke", None),
+        ("POST", "/v1/conversations", {"kind": "direct", "members": [dots]}),
+        ("POST", "/v1/conversations/c1/members", {"user_ids": [dots]}),
+    )
+    headers = {"X-Api-Key": await gateway.api_key(), "X-User-Id": "alice"}
+    for method, path, body in asked:
+        status, _, answer = await http(gateway.port, method, path, body, headers)
+        assert (status, answer["error"]["code"]) == (400, "bad_request"), path
+
+
 async def test_a_readonly_key_may_not_write(gateway: Gateway) -> None:
     headers = {"X-Api-Key": await gateway.api_key("readonly"), "X-User-Id": "bob"}
     assert (await http(gateway.port, "GET", "/v1/inbox", None, headers))[0] == 200

@@ -100,14 +100,33 @@ def test_what_is_not_of_the_documented_form_is_a_bad_request(bad: str) -> None:
     "bad", ["a{b", "a}b", "a:b", "a b", "a\r\nb", "a\0", "a\n", "x" * 129, "x" * 10_240, "é", "a/b"]
 )
 def test_an_id_that_is_not_safe_in_a_key_is_refused(bad: str) -> None:
-    assert refusal(send(conversation_id=bad)) is BadRequest
     assert refusal(send(message_id=bad)) is BadRequest
+    check_refused_as_id(bad)
+
+
+@pytest.mark.parametrize("bad", [".", ".."])
+def test_an_id_that_would_lead_elsewhere_in_a_path_is_refused(bad: str) -> None:
+    check_refused_as_id(bad)
+    assert is_id(bad + ".." + bad) and is_id("..a") and is_id("a..")
+
+
+def check_refused_as_id(bad: str) -> None:
+    assert refusal(send(conversation_id=bad)) is BadRequest
     assert refusal(frame(type="message.delivered", acks={bad: 1})) is BadRequest
     assert refusal(frame(type="connect", token="t", resume={bad: 1})) is BadRequest
     assert refusal(frame(type="connect", token="t", device=bad)) is BadRequest
 
 
-@given(st.text(max_size=140))
+def test_a_refused_id_is_told_in_words_and_where_it_stands() -> None:
+    with pytest.raises(
+        BadRequest, match=r"^Expected an id, 1-128 of A-Z .* not \. or \.\. - at `\$\.conversation_id`$"
+    ):
+        protocol.decode_frame(send(conversation_id=".."))
+    with pytest.raises(BadRequest, match=r"^Expected a message_id, 1-64 of A-Z .* - at `\$\.message_id`$"):
+        protocol.decode_frame(send(message_id="a b"))
+
+
+@given(st.text(max_size=140) | st.text(alphabet=".", max_size=4))
 def test_the_patterns_agree_with_the_model(text: str) -> None:
     def matches(kind: Any) -> bool:
         return re.search(kind.__metadata__[0].pattern, text) is not None

@@ -13,7 +13,7 @@ from tidings.messaging import segments
 from tidings.messaging.segments import Damaged, Ref, name_of, pack, parse_name, parse_ref, unpack
 
 TEXTS = st.dictionaries(st.integers(1, 2**53), st.text(st.characters(codec="utf-8"), max_size=40), min_size=1)
-IDS = st.from_regex(r"[A-Za-z0-9_.@-]{1,128}", fullmatch=True)
+IDS = st.from_regex(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,128}", fullmatch=True)
 
 
 @given(IDS, TEXTS, st.integers(1, 10**9))

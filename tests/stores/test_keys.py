@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tidings.model import is_id
 from tidings.stores.keys import Keys
 
-ids = st.from_regex(r"[A-Za-z0-9_.@-]{1,128}", fullmatch=True)
+ids = st.from_regex(r"[A-Za-z0-9_.@-]{1,128}", fullmatch=True).filter(is_id)
 
 
 def tag(key: str) -> str:

@@ -20,7 +20,7 @@ from joserfc.jws import extract_compact
 
 from tidings.bounds import TOKEN_CHARS_MAX
 from tidings.clock import Clock
-from tidings.errors import Forbidden, Unauthorized
+from tidings.errors import BadRequest, Forbidden, Unauthorized
 from tidings.gateway.jwks import ALGORITHMS, KeySource
 from tidings.model import ApiKey, User, is_id
 from tidings.stores.ports import Accounts
@@ -208,8 +208,10 @@ class Auth:
         key_hash = hash_api_key(api_key)
         known = self._api_keys.get(key_hash)
         key = known[0] if known is not None else self._api_keys.put(key_hash, await self._accounts.api_key(key_hash))
-        if key is None or (user_id is not None and not is_id(user_id)):
+        if key is None:
             raise Unauthorized()
+        if user_id is not None and not is_id(user_id):
+            raise BadRequest("X-User-Id is not an id")
         if key.role != "admin" and method not in ("GET", "HEAD"):
             raise Forbidden("this key may only read")
         key_id = "key-" + key_hash[:32]

@@ -19,9 +19,12 @@ from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 INTEGER_MAX = 2**53 - 1  # what every JSON reader keeps exactly; also the highest seq and the latest time
 
 # `(?![\s\S])` is the end of the text in every dialect; `$` would let a trailing newline through in Python.
-Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@-]{1,128}(?![\s\S])", description="A user or conversation id.")]
+_END = r"(?![\s\S])"
+ID_PATTERN = rf"^(?!\.{{1,2}}{_END})[A-Za-z0-9_.@-]{{1,128}}{_END}"  # `.` and `..` could not be named in a path
+MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
+Id = Annotated[str, Meta(pattern=ID_PATTERN, description="A user or conversation id.")]
 MessageId = Annotated[
-    str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])", description="Made by the client; the key of a safe resend.")
+    str, Meta(pattern=MESSAGE_ID_PATTERN, description="Made by the client; the key of a safe resend.")
 ]
 Integer = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="A position in a conversation's log.")]
@@ -116,6 +119,10 @@ _ids = msgspec.json.Decoder(_IdAlone)
 
 _CURSOR_FIELDS = ("`$.before_seq`", "`$.after_seq`", "`$.around_seq`", "`$.cursor`")
 _REASON_CHARS_MAX = 200  # a reason names the field; it need not repeat a long value
+_WORDS = {  # what a pattern means, for who reads a refusal
+    f"`str` matching regex {ID_PATTERN!r}": "an id, 1-128 of A-Z a-z 0-9 _ . @ - and not . or ..",
+    f"`str` matching regex {MESSAGE_ID_PATTERN!r}": "a message_id, 1-64 of A-Z a-z 0-9 _ -",
+}
 
 
 def decode_frame(text: str) -> ClientFrame:
@@ -146,6 +153,8 @@ def refusal_of(problem: Exception) -> Problem:
     if isinstance(problem, RecursionError):
         return BadRequest("nested too deeply")
     reason = str(problem)
+    for pattern, words in _WORDS.items():
+        reason = reason.replace(pattern, words)
     kind: type[Problem] = BadRequest
     if reason.endswith(_CURSOR_FIELDS):
         kind = BadCursor

@@ -20,7 +20,7 @@ from tidings.model import is_id
 
 def path_of(*parts: str | int) -> str:
     """`/v1/` and the parts: words, ids, and seqs as numbers."""
-    return "/v1/" + "/".join(_seq(one) if isinstance(one, int) else _segment(one) for one in parts)
+    return "/v1/" + "/".join(_seq(one) if isinstance(one, int) else checked_id(one) for one in parts)
 
 
 def checked_id(text: str) -> str:
@@ -52,12 +52,6 @@ def _encoded(asked: msgspec.Struct) -> bytes:
     except (msgspec.DecodeError, UnicodeEncodeError) as problem:
         raise refusal_of(problem) from None
     return raw
-
-
-def _segment(text: str) -> str:
-    if text in (".", ".."):  # ids by their letters, but in a path they mean this folder and the one above
-        raise BadRequest(f"not an id in a path: {text!r}")
-    return checked_id(text)
 
 
 def _seq(number: int) -> str:
