@@ -53,9 +53,20 @@ class Told:
         return self.is_busy
 
 
+class AheadClock(Clock):
+    """Time that a test can let pass in one go, as it does for a program that is stopped."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
 @asynccontextmanager
-async def session_of(scripted: ScriptedServer, token: TokenSource = "t") -> AsyncIterator[tuple[Session, Told]]:
-    told, clock = Told(), Clock()
+async def session_of(
+    scripted: ScriptedServer, token: TokenSource = "t", clock: Clock | None = None
+) -> AsyncIterator[tuple[Session, Told]]:
+    told, clock = Told(), clock or Clock()
     session = Session(scripted.url, Tokens(token, clock), clock, told)
     session.start()
     try:
@@ -210,6 +221,38 @@ async def test_a_server_that_answers_its_pings_is_kept(scripted: ScriptedServer)
         for _ in range(4):
             peer.say(type="pong", id=(await peer.heard("ping"))["id"])  # without one there is no answer
         assert told.interruptions == []
+
+
+async def test_what_is_read_after_a_stop_proves_nothing_until_a_ping_is_answered(scripted: ScriptedServer) -> None:
+    clock = AheadClock()
+    async with session_of(scripted, clock=clock) as (session, told):
+        peer = await scripted.next()
+        await peer.welcome(ping_interval_ms=200)
+        await session.up()
+        clock.ahead_s, stopped_s = 600.0, clock.monotonic_s()
+        peer.say(type="typing", conversation_id="c1", user_id="bob", typing=True)
+        ping = await peer.heard("ping")
+        assert len(told.events) == 1
+        peer.say(type="pong", id=ping["id"])
+        await peer.heard("ping")  # of the ordinary kind, when it is quiet
+        peer.close(4004)
+        await scripted.next()
+        (heard_s,) = told.heard_s
+        assert heard_s is not None and heard_s > stopped_s + 500
+
+
+async def test_a_server_that_is_gone_after_a_stop_is_left_and_was_heard_before_it(scripted: ScriptedServer) -> None:
+    clock = AheadClock()
+    async with session_of(scripted, clock=clock) as (session, told):
+        peer = await scripted.next()
+        await peer.welcome(ping_interval_ms=400)
+        await session.up()
+        clock.ahead_s, stopped_s = 600.0, clock.monotonic_s()
+        peer.say(type="typing", conversation_id="c1", user_id="bob", typing=True)  # from before the network went
+        await peer.heard("ping")
+        await scripted.next()
+        (heard_s,) = told.heard_s
+        assert heard_s is not None and heard_s <= stopped_s
 
 
 async def test_a_quiet_client_stays_connected_to_a_real_node(

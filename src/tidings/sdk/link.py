@@ -1,7 +1,7 @@
 """One WebSocket on picows, from its opening to its end. The thin shell around session.py.
 
-Frames become whole texts; the close code is kept. `heard_s` is when anything was heard last, pings of the server
-among it. Nothing here knows what a frame means.
+Frames become whole texts; the close code is kept. `liveness` is told of whatever is heard, pings of the server among
+it. Nothing here knows what a frame means.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from tidings.bounds import CLIENT_FRAME_BYTES_MAX, CLIENT_HANDSHAKE_S
 from tidings.clock import Clock
+from tidings.sdk.liveness import Liveness
 from tidings.sdk.refusals import Disconnected
 
 
@@ -24,10 +25,9 @@ class Link(WSListener):
 
     def __init__(self, on_text: Callable[[bytes], None], clock: Clock) -> None:
         self.lost: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self.heard_s = clock.monotonic_s()
+        self.liveness = Liveness(clock)
         self.is_paused = False
         self._on_text = on_text
-        self._clock = clock
         self._code: int | None = None
         self._pieces = bytearray()
         self._transport: WSTransport | None = None
@@ -52,7 +52,7 @@ class Link(WSListener):
         self._transport = transport
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        self.heard_s = self._clock.monotonic_s()
+        self.liveness.hear()
         if frame.msg_type == WSMsgType.CLOSE:
             self._code = int(cast(int, frame.get_close_code())) or None
             with suppress(Exception):  # the peer may be gone already; then there is nobody to answer
@@ -95,7 +95,7 @@ class Link(WSListener):
             self._transport.underlying_transport.pause_reading()
         else:
             self._transport.underlying_transport.resume_reading()
-            self.heard_s = self._clock.monotonic_s()
+            self.liveness.doubt()
 
     def close(self) -> None:
         if self._transport is not None and self.is_open:

@@ -12,6 +12,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from tidings.sdk import wire
 from tidings.sdk.backoff import Backoff
 from tidings.sdk.events import Draining, Hello, ServerEvent
 from tidings.sdk.link import Link
+from tidings.sdk.liveness import Liveness, Verdict
 from tidings.sdk.refusals import Disconnected, Stopped, may_come_back
 from tidings.sdk.tokens import Tokens
 
@@ -175,7 +177,7 @@ class Session:
             return None, None
         try:
             await self._greet(link, token)
-            return await link.lost, link.heard_s if self._was_welcome else None
+            return await link.lost, link.liveness.heard_s if self._was_welcome else None
         finally:
             link.cut()
             self._lose()
@@ -275,7 +277,9 @@ class Session:
         self._is_token_new = False
         self._was_welcome = True
         self._up.set()
-        self._tending = asyncio.create_task(self._tend(self._link, hello.ping_interval_ms / 1000), name="tidings-tend")
+        interval_s = hello.ping_interval_ms / 1000
+        self._link.liveness.begin(interval_s)
+        self._tending = asyncio.create_task(self._tend(self._link, interval_s), name="tidings-tend")
         self._owner.welcomed(hello)
 
     # --- beside it ---
@@ -291,19 +295,21 @@ class Session:
         steady_s = self._clock.monotonic_s() + interval_s
         while True:
             await asyncio.sleep(interval_s / 2)
-            now_s = self._clock.monotonic_s()
-            self._probe(link, now_s - link.heard_s, interval_s)
-            if now_s >= steady_s:
+            verdict = link.liveness.tick()
+            if not link.is_paused:
+                self._probe(link, verdict)
+            if self._clock.monotonic_s() >= steady_s:
                 self._backoff.reset()
 
-    def _probe(self, link: Link, quiet_s: float, interval_s: float) -> None:
-        if link.is_paused:
-            return
-        if quiet_s >= 2 * interval_s:
-            log.warning("nothing heard for %.0f s: reconnecting", quiet_s)
+    def _probe(self, link: Link, verdict: Verdict) -> None:
+        if verdict is Verdict.CUT:
+            quiet_s = self._clock.monotonic_s() - link.liveness.heard_s
+            log.warning("nothing certain heard for %.0f s: reconnecting", quiet_s)
             link.cut()
-        elif quiet_s >= interval_s:
+        elif verdict is Verdict.PING:
             link.send(wire.encode(Ping(id=next(self._ids))))
+        elif verdict is Verdict.PROVE:
+            self.ask(Ping(), partial(_prove, link.liveness, link.liveness.proof))
 
     async def _keep_fresh(self, interval_s: float) -> None:
         due_s = self._clock.monotonic_s() + self._tokens.due_in_s()
@@ -322,6 +328,11 @@ class Session:
             pass  # the next connect brings the new token
         except Exception as error:
             log.warning("the token could not be refreshed: %r", error)
+
+
+def _prove(liveness: Liveness, proof: int, answer: bytes | Disconnected) -> None:
+    if not isinstance(answer, Disconnected):
+        liveness.proven(proof)
 
 
 def _settle(future: asyncio.Future[bytes], answer: bytes | Disconnected) -> None:
