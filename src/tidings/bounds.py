@@ -190,6 +190,7 @@ CLIENT_FIRST_S = 30.0  # until the first hello; then the program is told why the
 CLIENT_BACKOFF_S = 0.25  # the longest first pause before another attempt (full jitter), doubled each time
 CLIENT_BACKOFF_S_MAX = 30.0  # the longest of these pauses: a node that comes back is found within it
 CLIENT_REFRESH_S = 60.0  # a token is renewed this long before it expires, so that a slow refresh is still in time
+CLIENT_TOKEN_S = 10.0  # a token callback; one that hangs must not keep a client from coming back
 CLIENT_ACK_S = 0.25  # delivered marks of a burst become one frame; a tick may be this late
 CLIENT_GAP_S = 0.2  # an entry that is not the next waits this long: its predecessors are on their way as a rule
 CLIENT_GAP_AGAIN_S = 0.5  # an undecided number is looked at this often; it is decided within OPEN_SLOT_S

@@ -13,7 +13,7 @@ from tests.sdk.scripted import ScriptedServer, connected, message_new
 from tests.valkey import eventually, free_port
 from tidings import Client
 from tidings.errors import BadRequest
-from tidings.sdk import Stopped, streams
+from tidings.sdk import Disconnected, Message, Stopped, streams
 from tidings.sdk import client as module
 from tidings.sdk.events import Connected, Interrupted, MessageNew, Presence, ReadSynced, Typing
 from tidings.testing import TestServer
@@ -191,3 +191,56 @@ def test_the_client_loads_nothing_of_the_server() -> None:
     heavy = ["tidings.messaging", "tidings.routing", "tidings.stores", "tidings.wiring", "uvicorn"]
     code = f"import sys, tidings; tidings.Client; loaded = set({heavy}) & set(sys.modules); assert not loaded, loaded"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": "src"})
+
+
+async def test_what_needs_a_connection_says_so_before_there_is_one(server: TestServer) -> None:
+    client = Client(server.url, server.token("alice"))
+    asked = [
+        lambda: client.send("c1", "t"),
+        lambda: client.inbox(),
+        lambda: client.page("c1"),
+        lambda: client.mark_read("c1"),
+        lambda: client.watch("c1"),
+    ]
+    async with asyncio.timeout(5):
+        for ask in asked:
+            with pytest.raises(Disconnected, match="not connected yet"):
+                await ask()
+        with pytest.raises(Disconnected, match="not connected yet"):
+            _ = client.user_id
+        assert (await client.unread()).total_unread == 0  # REST needs none
+    await client.close()
+
+
+async def test_after_its_end_a_client_says_so_whatever_is_asked(server: TestServer) -> None:
+    client = await server.client("alice")
+    conversation_id = await client.direct("bob")
+    await client.close()
+    asked = [
+        lambda: client.send(conversation_id, "t"),
+        lambda: client.inbox(),
+        lambda: client.direct("bob"),
+        lambda: client.connect(),
+    ]
+    async with asyncio.timeout(5):
+        for ask in asked:
+            with pytest.raises(Disconnected, match="the client was closed"):
+                await ask()
+
+
+@pytest.mark.parametrize("kind", ["message.new", Message, MessageNew | ReadSynced])
+def test_what_is_no_kind_of_event_is_refused(kind: Any) -> None:
+    with pytest.raises(TypeError, match="not a kind of event"):
+        Client("http://127.0.0.1:1", "t").events(kind)
+
+
+async def test_ids_times_and_marks_are_taken_as_they_are_given(server: TestServer) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    await alice.send(conversation_id, "from the beginning", ts=0)
+    assert (await alice.page(conversation_id)).messages[0].ts == 0
+    for wrong in (alice.send(conversation_id, "t", message_id=""), alice.mark_read(conversation_id, 1, seqs=[1])):
+        with pytest.raises(BadRequest):
+            await wrong
+    with pytest.raises(BadRequest, match="not an id"):
+        alice.messages("a b")

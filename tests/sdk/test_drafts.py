@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tidings.sdk.drafts import Draft, FileDrafts, MemoryDrafts
 
 
@@ -26,3 +28,8 @@ def test_the_memory_keeps_nothing_for_the_next_process() -> None:
     drafts.drop(Draft("c1", "m1", "text"))
     assert list(drafts.load()) == []
     drafts.close()
+
+
+def test_a_file_that_cannot_be_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"nowhere/drafts\.db"):
+        FileDrafts(tmp_path / "nowhere" / "drafts.db")

@@ -101,7 +101,7 @@ async def test_what_is_not_an_id_never_becomes_a_path(method: str, visits: Visit
 async def test_what_is_not_an_id_is_never_sent(method: str, visits: Visits) -> None:
     async with Server(visits.url, "k") as backend:
         for ask in ELSEWHERE[method]:
-            for bad in [one for one in BAD_IDS if not isinstance(one, bytes)]:
+            for bad in BAD_IDS:
                 with pytest.raises(BadRequest):
                     await ask(backend.account("alice"), bad)
     assert visits.count == 0
@@ -168,3 +168,29 @@ async def test_ids_of_every_allowed_letter_reach_the_node_as_they_are(server: Te
     for user_id in ("a.b@c-d_e", "...", "@", "x" * 128):
         assert (await backend.put_user(user_id, name="n")).user_id == user_id
         assert (await backend.user(user_id)).name == "n"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda a: a.create("group", "bob"),
+        lambda a: a.add("c1", "bob"),
+        lambda a: a.presence("c1", "bob"),
+        lambda a: a.mark_read("c1", 1, seqs=[1]),
+        lambda a: a.send("c1", "t", message_id=""),
+        lambda a: a.send("c1", b"t"),
+    ],
+)
+async def test_what_nobody_means_is_refused(ask: Callable[[Account], Awaitable[object]], visits: Visits) -> None:
+    async with Server(visits.url, "k") as backend, asyncio.timeout(5):
+        with pytest.raises(BadRequest):
+            await ask(backend.account("alice"))
+    assert visits.count == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"), [(None, TypeError), (5, TypeError), ("tk_1\n", ValueError), ("ké", ValueError)]
+)
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(key: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^api_key (?!.*tk_1)"):
+        Server("http://127.0.0.1:1", key)

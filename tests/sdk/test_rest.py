@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.valkey import free_port
-from tidings import Server
 from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound, StoreUnavailable, Unauthorized
 from tidings.sdk.refusals import Disconnected
@@ -102,10 +101,15 @@ async def test_an_answer_of_a_proxy_in_between_is_told_apart() -> None:
                 await rest.get("/v1/unread", Totals)
 
 
-async def test_an_address_that_is_none_is_a_problem() -> None:
-    async with Server("http://127.0.0.1:port", "k") as backend:
-        with pytest.raises(BadRequest, match="port"):
-            await backend.user("alice")
+async def test_a_closed_one_says_so_at_once_whether_it_was_used_or_not() -> None:
+    for answers in (Answers(), Answers((200, TOTALS))):
+        async with rest_of(answers) as rest:
+            for _ in list(answers.answers):
+                await rest.get("/v1/unread", Totals)
+            await rest.close()
+            async with asyncio.timeout(0.2):  # it is not tried again
+                with pytest.raises(Disconnected, match="the client was closed"):
+                    await rest.get("/v1/unread", Totals)
 
 
 async def test_nobody_there_is_disconnected() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.sdk.scripted import Frame, ScriptedServer, connected
-from tests.valkey import eventually
+from tests.valkey import eventually, free_port
 from tidings import testing
 from tidings.config import Limits, Settings
 from tidings.config_values import Limit
 from tidings.errors import BadRequest, IdConflict, NotFound, TooLarge
-from tidings.sdk import Client, FileDrafts, Stopped
+from tidings.sdk import Client, Disconnected, FileDrafts, Stopped
 from tidings.testing import TestServer
 
 
@@ -74,12 +74,14 @@ async def test_over_the_budget_of_a_real_node_everything_arrives_in_order_and_on
 async def test_a_draft_in_a_file_is_sent_by_the_next_process(server: TestServer, tmp_path: Path) -> None:
     backend = server.server()
     conversation_id = await backend.account("alice").direct("bob")
-    before = Client(server.url, server.token("alice"), drafts=FileDrafts(tmp_path / "drafts"))
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    before = Client(nowhere, server.token("alice"), drafts=FileDrafts(tmp_path / "drafts"))
+    connecting = asyncio.create_task(before.connect())
+    await asyncio.sleep(0)
     begun = asyncio.create_task(before.send(conversation_id, "before the crash", message_id="m1"))
     await asyncio.sleep(0)  # begun, never connected: the process ends here
     await before.close()
-    with pytest.raises(ConnectionError):
-        await begun
+    assert [type(end) for end in await asyncio.gather(connecting, begun, return_exceptions=True)] == [Disconnected] * 2
     after = await server.client("alice", drafts=FileDrafts(tmp_path / "drafts"))
     await eventually(lambda: after.unanswered_count == 0)
     assert [entry.text async for entry in after.history(conversation_id)] == ["before the crash"]

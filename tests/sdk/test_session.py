@@ -13,6 +13,7 @@ from tidings.clock import Clock
 from tidings.errors import RateLimited, StoreUnavailable
 from tidings.gateway import welcome
 from tidings.gateway.protocol import Connect, Inbox, Ping, Typing
+from tidings.sdk import tokens
 from tidings.sdk.events import Draining, Hello, Interrupted, ServerEvent
 from tidings.sdk.link import Link
 from tidings.sdk.refusals import Disconnected, Stopped
@@ -152,6 +153,36 @@ async def test_a_token_callback_that_fails_is_asked_again(scripted: ScriptedServ
         await (await scripted.next()).welcome()
         await session.up()
         assert len(tries) == 2
+
+
+async def test_a_token_callback_that_hangs_is_asked_again(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "CLIENT_TOKEN_S", 0.02)
+    tries: list[int] = []
+
+    async def fresh() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            await asyncio.Event().wait()
+        return "t"
+
+    async with session_of(scripted, fresh) as (session, _):
+        await (await scripted.next()).welcome()
+        async with asyncio.timeout(5):
+            await session.up()
+        assert len(tries) == 2
+
+
+async def test_beginning_twice_is_one_connection(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, _):
+        session.start()
+        peer = await scripted.next()
+        await peer.welcome()
+        await session.up()
+        session.tell(Ping())
+        await peer.heard("ping")
+        assert scripted.arrivals.empty()
 
 
 async def test_only_a_connection_that_was_welcome_was_heard(scripted: ScriptedServer) -> None:

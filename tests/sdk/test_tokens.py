@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from tests.sdk.scripted import StillClock
+from tidings import Client
+from tidings.errors import BadRequest
+from tidings.sdk import Disconnected, tokens
 from tidings.sdk.tokens import Tokens, expires_s, sign_token
 from tidings.testing import TestServer
 
@@ -48,3 +54,33 @@ async def test_a_plain_token_stays_what_it_is() -> None:
     tokens = Tokens("a token", StillClock())
     assert not tokens.is_renewable
     assert await tokens.renew() == await tokens.current() == "a token"
+
+
+@pytest.mark.parametrize(("token", "kind"), [(None, TypeError), (5, TypeError), (b"t", TypeError), ("t\n", ValueError)])
+async def test_what_is_no_token_is_refused_where_it_is_given(token: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^token "):
+        Client("http://127.0.0.1:1", token)
+    with pytest.raises(kind, match=r"^what the token callback gives "):
+        await Tokens(lambda: token, StillClock()).renew()
+
+
+async def test_a_callback_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "CLIENT_TOKEN_S", 0.01)
+
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    async def late() -> str:
+        raise TimeoutError("the login server is slow")
+
+    with pytest.raises(Disconnected, match=r"the token callback gave none within 0\.01 s"):
+        await Tokens(hang, StillClock()).renew()
+    with pytest.raises(TimeoutError, match="the login server"):
+        await Tokens(late, StillClock()).renew()
+
+
+@pytest.mark.parametrize("user_id", ["", "a b", "..", None])
+def test_a_token_for_nobody_is_not_made(user_id: Any) -> None:
+    with pytest.raises(BadRequest, match="not an id"):
+        sign_token(SECRET, user_id)

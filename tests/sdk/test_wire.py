@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tests.sdk.scripted import message_new
+from tidings import Client, Server
 from tidings.bounds import FRAME_BYTES_MAX
 from tidings.errors import BadRequest, NotFound, TooLarge
 from tidings.gateway.protocol import Frame, Ping, Read, Send, Watch
@@ -25,10 +29,36 @@ def test_the_socket_is_found_from_the_url_of_the_node(url: str, socket: str) -> 
     assert wire.socket_url(url) == socket
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.org", "http://"])
-def test_what_is_not_a_url_of_a_node_is_said_at_once(url: str) -> None:
-    with pytest.raises(ValueError, match="http://host:port"):
-        wire.socket_url(url)
+def test_rest_is_found_from_it_too() -> None:
+    assert wire.rest_url("wss://example.org/chat") == wire.rest_url("https://example.org/chat?x=1")
+    assert wire.rest_url("ws://127.0.0.1:8000") == "http://127.0.0.1:8000"
+
+
+NO_URLS: list[Any] = [
+    "", "localhost:8000", "ftp://example.org", "http://", "http:///x", "http://h:port", "http://h:99999", "http://h:0",
+    "http://[::1", None, b"http://h", 5,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", NO_URLS)
+def test_what_is_not_a_url_of_a_node_is_said_at_once(url: Any) -> None:
+    for make in (wire.socket_url, lambda url: Client(url, "t"), lambda url: Server(url, "k")):
+        with pytest.raises(ValueError, match="http://host:port"):
+            make(url)
+
+
+MISTAKEN: Any = [
+    Send(conversation_id="c1", message_id="m1", text=b"t"),  # type: ignore[arg-type]
+    Send(conversation_id="c1", message_id=UUID(int=1), text="t"),  # type: ignore[arg-type]
+    Send(conversation_id="c1", message_id="m1", text=datetime(2026, 1, 1)),  # type: ignore[arg-type]
+    Read(conversation_id="c1", seqs=[True]),
+]
+
+
+@pytest.mark.parametrize("frame", MISTAKEN)
+def test_what_would_become_another_text_on_the_wire_is_refused(frame: Frame) -> None:
+    with pytest.raises(BadRequest, match=r"Expected `\w+`, got `\w+`"):
+        wire.check(frame)
 
 
 def test_a_frame_that_would_close_the_socket_is_refused_before_it_is_sent() -> None:

@@ -28,9 +28,9 @@ from tidings.gateway.bodies import (
     RolePatch,
     UnreadMark,
 )
-from tidings.gateway.protocol import INTEGER_MAX, Anchor, check_one_place
+from tidings.gateway.protocol import INTEGER_MAX, Anchor, check_one_mark, check_one_place
 from tidings.model import ConversationKind, HistoryRule, Role
-from tidings.sdk.forms import checked_id, path_of, query_of
+from tidings.sdk.forms import checked_id, checked_ids, path_of, query_of
 from tidings.sdk.rest import Rest
 from tidings.sdk.values import (
     Conversation,
@@ -68,7 +68,7 @@ class Account:
         history: HistoryRule | None = None,
     ) -> Conversation:
         """A direct pair has one conversation, however often it is created; a group or channel is new each time."""
-        body = NewConversation(kind, list(members), name, avatar_url, history)
+        body = NewConversation(kind, checked_ids(members, "members"), name, avatar_url, history)
         is_repeatable = kind == "direct"
         return await self._rest.send("POST", path_of("conversations"), Conversation, body, is_repeatable=is_repeatable)
 
@@ -87,7 +87,8 @@ class Account:
         await self._rest.send("DELETE", _one(conversation_id), object)
 
     async def add(self, conversation_id: str, user_ids: Sequence[str]) -> Conversation:
-        return await self._repeat("POST", _one(conversation_id, "members"), Conversation, NewMembers(list(user_ids)))
+        body = NewMembers(checked_ids(user_ids, "user_ids"))
+        return await self._repeat("POST", _one(conversation_id, "members"), Conversation, body)
 
     async def remove(self, conversation_id: str, user_id: str) -> None:
         """Oneself: leave."""
@@ -103,7 +104,7 @@ class Account:
         self, conversation_id: str, text: str, *, message_id: str | None = None, ts: int | None = None
     ) -> Sent:
         """Returns when it is stored. To try again after an error, pass the same message_id: it is stored once."""
-        body = NewMessage(message_id or self._clock.random_id(), text, ts)
+        body = NewMessage(self._clock.random_id() if message_id is None else message_id, text, ts)
         return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
 
     async def edit(self, conversation_id: str, seq: int, text: str) -> Sent:
@@ -178,6 +179,8 @@ class Account:
         self, conversation_id: str, up_to_seq: int | None = None, *, seqs: Sequence[int] | None = None
     ) -> ReadState:
         """Up to a seq (all, unless told), or only these."""
+        if seqs is not None:
+            check_one_mark(up_to_seq, None, seqs)
         mark = ReadMark(seqs=list(seqs)) if seqs is not None else ReadMark(up_to_seq=_or_all(up_to_seq))
         return await self._repeat("POST", _one(conversation_id, "read"), ReadState, mark)
 
@@ -188,7 +191,7 @@ class Account:
 
     async def presence(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Person]:
         """Who of a conversation is online; all other members unless some are named."""
-        named = ",".join(map(checked_id, user_ids)) or None
+        named = ",".join(map(checked_id, checked_ids(user_ids, "user_ids"))) or None
         query = {"conversation_id": checked_id(conversation_id), "user_ids": named}
         return (await self._rest.get(path_of("presence"), PresencePage, **query)).presence
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, get_args, overload
 
 from tidings.bounds import CLIENT_CLOSE_S, CLIENT_FIRST_S, PAGE_DEFAULT
 from tidings.clock import Clock
-from tidings.gateway.protocol import INTEGER_MAX, History, Inbox, Typing
+from tidings.gateway.protocol import INTEGER_MAX, History, Inbox, Typing, check_one_mark
 from tidings.sdk.account import Account
 from tidings.sdk.device import Device
 from tidings.sdk.drafts import Draft, Drafts, MemoryDrafts
 from tidings.sdk.events import Event, Hello, MessageNew
+from tidings.sdk.forms import checked_id
 from tidings.sdk.rest import Pool, Rest
 from tidings.sdk.streams import Stream
 from tidings.sdk.tokens import Tokens, TokenSource
@@ -124,10 +125,14 @@ class Client(Account):
     def events(self, *kinds: type[E]) -> Stream[E]: ...
     def events(self, *kinds: type[Any]) -> Stream[Any]:
         """Everything from now on, or only these kinds. Call it in time: what came before is not told."""
+        for kind in kinds:
+            if not (isinstance(kind, type) and any(issubclass(event, kind) for event in get_args(Event))):
+                raise TypeError(f"not a kind of event: {kind!r} (a class of tidings.sdk.events)")
         return self._device.streams.open(lambda event: event if not kinds or isinstance(event, kinds) else None)
 
     def messages(self, conversation_id: str, *, own: bool = False) -> Stream[Message]:
         """New messages of one conversation, each once, in order; one's own only where asked for."""
+        checked_id(conversation_id)
 
         def pick(event: Event) -> Message | None:
             if not isinstance(event, MessageNew) or event.conversation_id != conversation_id:
@@ -145,7 +150,8 @@ class Client(Account):
     ) -> Sent:
         """Returns when it is stored, numbered and counted, however often the connection goes meanwhile. Raises the
         Problem that refuses it for good. Giving up waiting does not take it back; `abandon` does."""
-        draft = Draft(conversation_id, message_id or self._clock.random_id(), text, ts or self._clock.now_ms())
+        message_id = self._clock.random_id() if message_id is None else message_id
+        draft = Draft(conversation_id, message_id, text, self._clock.now_ms() if ts is None else ts)
         return await asyncio.shield(self._device.sender.submit(draft))
 
     def abandon(self, conversation_id: str, message_id: str) -> bool:
@@ -166,6 +172,7 @@ class Client(Account):
     ) -> ReadState:
         """Up to a seq (unless told: all that this client was told of), or only these."""
         if seqs is not None:
+            check_one_mark(up_to_seq, None, seqs)
             return self._device.counted(await self._device.marks.read_seqs(conversation_id, list(seqs)))
         if up_to_seq is None:
             up_to_seq = self.seqs().get(conversation_id, INTEGER_MAX)

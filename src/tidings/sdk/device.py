@@ -62,7 +62,8 @@ class Device:
 
     @property
     def user_id(self) -> str:
-        assert self.hello is not None, "not connected yet"
+        if self.hello is None:
+            raise Disconnected("not connected yet: the first hello says who we are")
         return self.hello.user_id
 
     async def watch(self, conversation_ids: list[str]) -> None:

@@ -50,7 +50,10 @@ class FileDrafts:
     """A SQLite file. `put` returns when the draft would survive a crash of the process."""
 
     def __init__(self, path: str | Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.OperationalError as error:
+            raise OSError(f"drafts cannot be kept in {str(path)!r}: {error}") from None
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(

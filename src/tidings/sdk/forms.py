@@ -7,6 +7,7 @@ rest.py for bodies; wire.py does the same for frames.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -30,6 +31,31 @@ def checked_id(text: str) -> str:
     return text
 
 
+def checked_ids(ids: Sequence[str], name: str) -> list[str]:
+    """A list of ids. A string is one too, of its letters: nobody means that."""
+    if isinstance(ids, str):
+        raise BadRequest(f"{name} is a list of ids, not one of them")
+    return list(ids)
+
+
+def checked_credential(text: str, name: str) -> str:
+    """A token or key that a header can carry. An error does not repeat it."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is a string, not {type(text).__name__}")
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError(f"{name} has a character that none has: a line end at its end, perhaps")
+    return text
+
+
+def check_types(asked: msgspec.Struct) -> None:
+    """Bytes, dates and UUIDs would become strings on the wire, and not those that were meant."""
+    given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not msgspec.UNSET}
+    try:
+        msgspec.convert(given, type(asked))
+    except msgspec.ValidationError as problem:
+        raise refusal_of(problem) from None
+
+
 def query_of(asked: msgspec.Struct) -> dict[str, Any]:
     """The fields by name; those that are None are not sent."""
     given = msgspec.json.decode(_encoded(asked))
@@ -46,6 +72,7 @@ def body_of(asked: msgspec.Struct) -> bytes:
 
 
 def _encoded(asked: msgspec.Struct) -> bytes:
+    check_types(asked)
     try:
         raw = msgspec.json.encode(asked)
         msgspec.json.decode(raw, type=type(asked))

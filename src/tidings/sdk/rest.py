@@ -19,6 +19,7 @@ from tidings.errors import BadRequest, Problem, Unauthorized
 from tidings.sdk.backoff import Backoff
 from tidings.sdk.forms import body_of
 from tidings.sdk.refusals import Disconnected, Refusal, problem_of
+from tidings.sdk.wire import rest_url
 
 T = TypeVar("T")
 Headers = Callable[[], Awaitable[Mapping[str, str]]]
@@ -28,15 +29,19 @@ class Pool:
     """The HTTP connections to one node, made when first needed: reading the system's certificates takes a while."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self._url = rest_url(url)
         self._http: httpx2.AsyncClient | None = None
+        self.is_closed = False
 
     def get(self) -> httpx2.AsyncClient:
+        if self.is_closed:
+            raise Disconnected("the client was closed")
         if self._http is None:
             self._http = httpx2.AsyncClient(base_url=self._url, timeout=CLIENT_REST_S)
         return self._http
 
     async def close(self) -> None:
+        self.is_closed = True
         if self._http is not None:
             await self._http.aclose()
 
@@ -94,7 +99,7 @@ class Rest:
                 await self._renew()
             except (Problem, Disconnected) as error:
                 is_temporary = isinstance(error, Disconnected) or error.is_temporary
-                if not (is_temporary and is_repeatable) or tries >= CLIENT_TRIES_MAX:
+                if not (is_temporary and is_repeatable) or tries >= CLIENT_TRIES_MAX or self._pool.is_closed:
                     raise
                 tries += 1
                 await asyncio.sleep(backoff.next_s(getattr(error, "retry_after_ms", None)))

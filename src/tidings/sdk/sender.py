@@ -43,6 +43,7 @@ class Sender:
         """Begun: from here on it is sent until there is an answer. The same draft again joins the first."""
         if self._end is not None:
             raise self._end
+        self._session.check_begun()
         wire.check(frame_of(draft))
         key = key_of(draft)
         known = self._waiting.get(key)

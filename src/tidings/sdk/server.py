@@ -12,7 +12,7 @@ from types import TracebackType
 from tidings.clock import Clock
 from tidings.gateway.bodies import ProfilePut
 from tidings.sdk.account import Account
-from tidings.sdk.forms import checked_id, path_of
+from tidings.sdk.forms import checked_credential, checked_id, path_of
 from tidings.sdk.rest import Pool, Rest
 from tidings.sdk.values import Profile, Revoked
 
@@ -21,6 +21,8 @@ class Server:
     """`async with Server(url, api_key) as server: await server.account("alice").send(...)`"""
 
     def __init__(self, url: str, api_key: str, *, clock: Clock | None = None) -> None:
+        checked_credential(api_key, "api_key")
+
         async def headers() -> Mapping[str, str]:
             return {"X-Api-Key": api_key}
 

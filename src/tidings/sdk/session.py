@@ -75,7 +75,9 @@ class Session:
     # --- what client.py calls ---
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="tidings-session")
+        """Begins, unless it has begun or is over."""
+        if self._task is None and self._end is None:
+            self._task = asyncio.create_task(self._run(), name="tidings-session")
 
     async def stop(self) -> None:
         """Leaves for good."""
@@ -93,8 +95,14 @@ class Session:
     def is_up(self) -> bool:
         return self._end is None and self._up.is_set()
 
+    def check_begun(self) -> None:
+        """Nobody waits for a connection that nobody asked for."""
+        if self._task is None and self._end is None:
+            raise Disconnected("not connected yet: `async with client` or `await client.connect()` comes first")
+
     async def up(self) -> None:
         """Returns once connected. Raises Stopped when that will not happen."""
+        self.check_begun()
         await self._up.wait()
         if self._end is not None:
             raise self._end
@@ -185,6 +193,9 @@ class Session:
     async def _token(self) -> str:
         try:
             return await self._tokens.current()
+        except Disconnected as error:
+            log.warning("%s", error)
+            raise
         except Exception as error:
             log.warning("the token callback failed: %r", error)
             raise Disconnected(f"the token callback failed: {error!r}") from error

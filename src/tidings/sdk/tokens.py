@@ -6,6 +6,7 @@ check, here only `exp` is read.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
@@ -13,8 +14,10 @@ from inspect import isawaitable
 
 import msgspec
 
-from tidings.bounds import CLIENT_REFRESH_S
+from tidings.bounds import CLIENT_REFRESH_S, CLIENT_TOKEN_S
 from tidings.clock import Clock
+from tidings.sdk.forms import checked_credential, checked_id
+from tidings.sdk.refusals import Disconnected
 
 TokenSource = str | Callable[[], str | Awaitable[str]]
 
@@ -25,7 +28,7 @@ def sign_token(secret: str, user_id: str, ttl_s: int = 3600, clock: Clock | None
     from joserfc.jwk import OctKey
 
     now_ms = (clock or Clock()).now_ms()
-    claims = {"sub": user_id, "iat": now_ms / 1000, "exp": now_ms // 1000 + ttl_s}
+    claims = {"sub": checked_id(user_id), "iat": now_ms / 1000, "exp": now_ms // 1000 + ttl_s}
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(secret))
 
 
@@ -46,6 +49,8 @@ class Tokens:
     """One user's token. With a callback it is renewed before it expires and whenever the server refuses it."""
 
     def __init__(self, source: TokenSource, clock: Clock) -> None:
+        if not callable(source):
+            checked_credential(source, "token")
         self._source = source
         self._clock = clock
         self._token = source if isinstance(source, str) else ""
@@ -61,9 +66,11 @@ class Tokens:
         return self._token
 
     async def renew(self) -> str:
+        """Raises what the callback raises, and Disconnected where it does not come to an end."""
         if not isinstance(self._source, str):
             made = self._source()
-            self._token = await made if isawaitable(made) else made
+            token = await _in_time(made) if isawaitable(made) else made
+            self._token = checked_credential(token, "what the token callback gives")
         return self._token
 
     def due_in_s(self) -> float:
@@ -71,3 +78,14 @@ class Tokens:
         ends_s = expires_s(self._token)
         left_s = float("inf") if ends_s is None else ends_s - self._clock.now_ms() / 1000
         return left_s - min(CLIENT_REFRESH_S, left_s / 2)
+
+
+async def _in_time(made: Awaitable[str]) -> str:
+    limit = asyncio.timeout(CLIENT_TOKEN_S)
+    try:
+        async with limit:
+            return await made
+    except TimeoutError:
+        if not limit.expired():  # the callback's own
+            raise
+        raise Disconnected(f"the token callback gave none within {CLIENT_TOKEN_S:g} s") from None

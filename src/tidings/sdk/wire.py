@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import msgspec
 
@@ -16,12 +16,14 @@ from tidings.bounds import FRAME_BYTES_MAX
 from tidings.errors import TooLarge
 from tidings.gateway.protocol import Frame, decode_frame, refusal_of
 from tidings.sdk.events import ServerEvent
+from tidings.sdk.forms import check_types
 from tidings.sdk.refusals import Refusal, problem_of
 
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
-_SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+_SOCKET = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+_REST = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 
 
 class Peek(msgspec.Struct, gc=False):
@@ -37,10 +39,25 @@ _event: Callable[[bytes], ServerEvent] = msgspec.json.Decoder(ServerEvent).decod
 
 def socket_url(url: str) -> str:
     """`https://host/prefix` is wss://host/prefix/v1/ws."""
-    parts = urlsplit(url)
-    if parts.scheme not in _SCHEMES or not parts.netloc:
+    parts = _parts(url)
+    return urlunsplit((_SOCKET[parts.scheme], parts.netloc, parts.path.rstrip("/") + "/v1/ws", "", ""))
+
+
+def rest_url(url: str) -> str:
+    """What `/v1/...` is put behind."""
+    parts = _parts(url)
+    return urlunsplit((_REST[parts.scheme], parts.netloc, parts.path, "", ""))
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in _SOCKET and parts.hostname and parts.port != 0  # a port out of range raises
+    except (ValueError, TypeError, AttributeError):
+        is_whole = False
+    if not is_whole:
         raise ValueError(f"not the URL of a node: {url!r} (http://host:port or https://host)")
-    return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, parts.path.rstrip("/") + "/v1/ws", "", ""))
+    return parts
 
 
 def encode(frame: Frame) -> bytes:
@@ -56,6 +73,7 @@ def encode(frame: Frame) -> bytes:
 
 def check(frame: Frame) -> None:
     """What the server would refuse for good is refused here, where the mistake was made, and nothing is sent."""
+    check_types(frame)
     decode_frame(encode(frame).decode())
 
 
