@@ -55,7 +55,7 @@ test-all: setup
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q .
-	@$(BIN)/mypy --strict src
+	@$(BIN)/mypy --strict src examples
 	@$(MAKE) --no-print-directory test
 
 torture: setup

@@ -76,7 +76,7 @@ def _may_import(module: str, name: str) -> bool:
     if top == "sdk":
         return other == "sdk" or name in SCHEMA
     if top == "__init__":
-        return other == "sdk"  # the package's front door: Client and Server
+        return other in ("sdk", "testing")  # the package's front door: Client, Server, and the node of a test suite
     if top not in LAYERS:
         return False
     if other in LAYERS:

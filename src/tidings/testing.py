@@ -11,17 +11,16 @@ import dataclasses
 import hashlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from tidings.clock import Clock
 from tidings.config import Auth, Limits, Settings
 from tidings.config_values import Limit
 from tidings.model import ApiKey
 from tidings.node import Node, open_node
-from tidings.sdk import Client, Server, sign_token
+from tidings.sdk import Client, Drafts, Server, sign_token
 
 GENEROUS = Limit(1_000_000, 60)  # a test is no flood; the limiter is there all the same
 
@@ -43,9 +42,18 @@ class TestServer:
         """As the team's own backend would make it."""
         return sign_token(self.secret, user_id, ttl_s)
 
-    async def client(self, user_id: str, **options: Any) -> Client:
+    async def client(
+        self,
+        user_id: str,
+        *,
+        device: str | None = None,
+        drafts: Drafts | None = None,
+        resume: Mapping[str, int] | None = None,
+        since: int | None = None,
+    ) -> Client:
         """This user, connected; the options are those of Client."""
-        return await self._stack.enter_async_context(Client(self.url, self.token(user_id), **options))
+        made = Client(self.url, self.token(user_id), device=device, drafts=drafts, resume=resume, since=since)
+        return await self._stack.enter_async_context(made)
 
     def server(self) -> Server:
         """The team's own backend."""

@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 import tidings
 from tests.sdk.scripted import ScriptedServer, connected, message_new
 from tests.valkey import eventually, free_port
-from tidings import Client
+from tidings import Client, Server, sdk
 from tidings.errors import BadRequest
-from tidings.sdk import Disconnected, Message, Stopped, streams
+from tidings.sdk import Account, Disconnected, Message, Stopped, events, streams
 from tidings.sdk import client as module
 from tidings.sdk.events import Connected, Interrupted, MessageNew, Presence, ReadSynced, Typing
 from tidings.testing import TestServer
@@ -185,6 +186,34 @@ def test_naming_the_package_loads_nothing_of_it() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": "src"})
     with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
         tidings.Nobody  # noqa: B018
+
+
+def test_the_package_alone_names_the_testing_server_and_the_client() -> None:
+    code = "import tidings; tidings.testing.server; tidings.sdk.Problem"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": "src"})
+    assert all(hasattr(tidings, name) for name in tidings.__all__)
+
+
+def parts(hint: Any) -> set[Any]:
+    """Whatever a type is made of."""
+    return {hint}.union(*(parts(inner) for inner in (get_origin(hint), *get_args(hint)) if inner is not None))
+
+
+@pytest.mark.parametrize("kind", [Account, Client, Server, TestServer])
+def test_whatever_a_method_takes_or_gives_can_be_imported_by_its_name(kind: type) -> None:
+    public = {getattr(source, name) for source in (sdk, events) for name in source.__all__}
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        hints = get_type_hints(method)
+        assert set(inspect.signature(method).parameters) - {"self"} <= set(hints) and "return" in hints, name
+        ours = {
+            one
+            for hint in hints.values()
+            for one in parts(hint)
+            if inspect.isclass(one) and "tidings" in one.__module__
+        }
+        assert ours <= public, name
 
 
 def test_the_client_loads_nothing_of_the_server() -> None:

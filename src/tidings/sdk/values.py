@@ -18,7 +18,6 @@ from tidings.gateway.bodies import ReceiptsBody as Receipts
 from tidings.gateway.bodies import RevokedBody as Revoked
 from tidings.gateway.bodies import SentBody as Sent
 from tidings.gateway.bodies import TotalsBody as Totals
-from tidings.model import Presence
 
 __all__ = [
     "Budget",
@@ -28,7 +27,7 @@ __all__ = [
     "InboxRow",
     "Member",
     "Message",
-    "Presence",
+    "Person",
     "PresencePage",
     "Profile",
     "RateLimits",
