@@ -17,8 +17,8 @@ from tests.gateway.wire import http
 from tidings import bounds
 from tidings import gateway as gateway_package
 from tidings.errors import TABLE, Close
-from tidings.gateway.bodies import InboxRowBody, MessageBody
-from tidings.gateway.frames import SERVER_FRAMES
+from tidings.gateway.bodies import HistoryBody, InboxBody, InboxRowBody, MessageBody, ReadStateBody, SentBody
+from tidings.gateway.frames import SERVER_FRAMES, Ok
 from tidings.gateway.protocol import ClientFrame, decode_frame
 from tidings.gateway.routes import Route
 
@@ -80,13 +80,24 @@ def test_the_examples_of_client_frames_are_frames() -> None:
     assert {type(frame) for frame in decoded} == set(CLIENT_FRAMES)
 
 
-def test_the_examples_of_server_frames_have_fields_that_exist() -> None:
-    named = {tag_of(frame): set(frame.__struct_fields__) for frame in SERVER_FRAMES}
+def test_the_examples_of_server_frames_are_frames_with_all_their_fields() -> None:
+    kinds = {tag_of(frame): frame for frame in SERVER_FRAMES}
     shown = examples(HEARD)
-    assert {example["type"] for example in shown} == set(named)
+    assert {example["type"] for example in shown} == set(kinds)
     for example in shown:
-        if example["type"] != "ok":  # it has the fields of what was asked
-            assert example.keys() - {"type", "..."} <= named[example["type"]]
+        kind = kinds[example["type"]]
+        msgspec.convert(example, kind)
+        if kind is not Ok:
+            assert example.keys() - {"type"} == set(kind.__struct_fields__)
+
+
+def test_every_answer_of_a_request_has_its_example() -> None:
+    bodies = {kind.__struct_fields__: kind for kind in (SentBody, ReadStateBody, InboxBody, HistoryBody)}
+    answers = [example for example in examples(HEARD) if example["type"] == "ok"]
+    fields = {tuple(key for key in answer if key not in ("id", "type")): answer for answer in answers}
+    assert set(fields) == {(), *bodies}
+    for names, kind in bodies.items():
+        msgspec.convert(fields[names], kind)
 
 
 def route_table() -> list[Route]:
