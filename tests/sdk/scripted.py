@@ -89,9 +89,9 @@ class Conversation(picows.WSListener):
 
 
 class ScriptedServer:
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
         self.arrivals: asyncio.Queue[Conversation] = asyncio.Queue()
-        self.url = ""
+        self.url = url
 
     async def next(self) -> Conversation:
         return await asyncio.wait_for(self.arrivals.get(), 5)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.sdk.scripted import ScriptedServer
-from tests.valkey import eventually
+from tests.valkey import eventually, free_port
 from tidings.clock import Clock
 from tidings.errors import RateLimited, StoreUnavailable
 from tidings.gateway import welcome
@@ -153,6 +153,12 @@ async def test_a_token_callback_that_fails_is_asked_again(scripted: ScriptedServ
         await (await scripted.next()).welcome()
         await session.up()
         assert len(tries) == 2
+
+
+async def test_why_there_is_no_connection_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with session_of(ScriptedServer(f"http://127.0.0.1:{free_port()}")) as (_, told):
+        await eventually(lambda: len(told.interruptions) >= 3)
+    assert caplog.text.count("cannot connect to ws://") == 1 and "trying again" in caplog.text
 
 
 async def test_a_token_callback_that_hangs_is_asked_again(

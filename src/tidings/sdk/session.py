@@ -181,6 +181,8 @@ class Session:
             token = await self._token()
             link = self._link = await Link.open(self._url, self._hear, self._clock)
         except Disconnected as error:
+            if str(error) != str(self.trouble):  # once, not at every attempt
+                log.warning("%s: trying again", error)
             self.trouble = error
             return None, None
         try:
@@ -193,11 +195,9 @@ class Session:
     async def _token(self) -> str:
         try:
             return await self._tokens.current()
-        except Disconnected as error:
-            log.warning("%s", error)
+        except Disconnected:
             raise
         except Exception as error:
-            log.warning("the token callback failed: %r", error)
             raise Disconnected(f"the token callback failed: {error!r}") from error
 
     async def _greet(self, link: Link, token: str) -> None:
