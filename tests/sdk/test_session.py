@@ -13,7 +13,7 @@ from tidings.clock import Clock
 from tidings.errors import RateLimited, StoreUnavailable
 from tidings.gateway import welcome
 from tidings.gateway.protocol import Connect, Inbox, Ping, Typing
-from tidings.sdk import tokens
+from tidings.sdk import Client, tokens
 from tidings.sdk.events import Draining, Hello, Interrupted, ServerEvent
 from tidings.sdk.link import Link
 from tidings.sdk.refusals import Disconnected, Stopped
@@ -199,7 +199,7 @@ async def test_only_a_connection_that_was_welcome_was_heard(scripted: ScriptedSe
 
     async with session_of(scripted, fresh) as (_, told):
         first = await scripted.next()
-        await first.welcome()
+        await first.welcome(server_time=Clock().now_ms())
         first.close(4004)
         second = await scripted.next()
         await second.heard("connect")
@@ -211,10 +211,27 @@ async def test_only_a_connection_that_was_welcome_was_heard(scripted: ScriptedSe
 async def test_a_token_is_refreshed_on_the_open_connection_before_it_expires(scripted: ScriptedServer) -> None:
     async with session_of(scripted, lambda: sign_token(SECRET, "alice", 2)):
         peer = await scripted.next()
-        connect = await peer.welcome()
+        connect = await peer.welcome(server_time=Clock().now_ms())
         refresh = await peer.heard("auth.refresh")
         assert refresh["token"] != connect["token"]
         peer.say(id=refresh["id"], type="ok")
+
+
+async def test_a_client_whose_clock_is_ahead_refreshes_no_more_often(server: TestServer) -> None:
+    class TwoHoursAhead(Clock):
+        def now_ms(self) -> int:
+            return super().now_ms() + 7_200_000
+
+    made: list[str] = []
+
+    def fresh() -> str:
+        made.append(server.token("alice"))
+        return made[-1]
+
+    async with Client(server.url, fresh, clock=TwoHoursAhead()) as alice:
+        for _ in range(3):
+            await alice.unread()
+        assert len(made) == 1
 
 
 async def test_a_silent_server_is_asked_and_then_left(scripted: ScriptedServer) -> None:
@@ -229,7 +246,7 @@ async def test_a_silent_server_is_asked_and_then_left(scripted: ScriptedServer) 
 async def test_a_server_that_falls_silent_at_a_refresh_is_left_too(scripted: ScriptedServer) -> None:
     async with session_of(scripted, lambda: sign_token(SECRET, "alice", -1)) as (_, told):
         peer = await scripted.next()
-        await peer.welcome(ping_interval_ms=60)
+        await peer.welcome(ping_interval_ms=60, server_time=Clock().now_ms())
         await peer.heard("auth.refresh")
         await (await scripted.next()).welcome()
         assert told.interruptions[0][0] is None
@@ -246,7 +263,7 @@ async def test_a_server_is_watched_while_a_token_is_awaited(scripted: ScriptedSe
 
     async with session_of(scripted, fresh) as (_, told):
         peer = await scripted.next()
-        await peer.welcome(ping_interval_ms=600)
+        await peer.welcome(ping_interval_ms=600, server_time=Clock().now_ms())
         await peer.heard("ping")
         await eventually(lambda: told.interruptions != [])
 

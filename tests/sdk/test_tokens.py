@@ -43,6 +43,16 @@ async def test_a_callback_is_asked_once_and_again_when_the_token_is_over() -> No
     assert await tokens.current() != first and made == 2
 
 
+async def test_the_time_is_the_servers_once_it_was_heard() -> None:
+    clock, server = StillClock(), StillClock()
+    clock.now_s += 7_200
+    tokens = Tokens(lambda: sign_token(SECRET, "alice", 600, server), clock)
+    await tokens.current()
+    assert tokens.due_in_s() < 0
+    tokens.learn_time(server.now_ms())
+    assert tokens.due_in_s() == 540
+
+
 async def test_a_callback_may_be_async() -> None:
     async def fresh() -> str:
         return "a token"

@@ -287,6 +287,7 @@ class Session:
         self.trouble = None
         self._is_token_new = False
         self._was_welcome = True
+        self._tokens.learn_time(hello.server_time)
         self._up.set()
         interval_s = hello.ping_interval_ms / 1000
         self._link.liveness.begin(interval_s)
