@@ -178,8 +178,10 @@ test('a short connection does not move what is known, and a long one does', asyn
   assert.ok(first <= bornAt, 'since the first hello');
   peer.close(1006); // before it told what had changed
   assert.equal(await back(3), first);
-  aheadMs += 60000;
-  peer.entry(1);
+  for (let seq = 1; seq <= 6; seq += 1) {
+    aheadMs += 10000;
+    peer.entry(seq);
+  }
   peer.close(1006);
   const heardAt = Date.now();
   const third = await back(4);
@@ -252,6 +254,61 @@ test('a line that went silent is noticed and left', async (t) => {
     Date.now = now;
     await client.close();
   }
+});
+
+/** A client whose clock the test moves: `ahead(ms)`. */
+async function clocked(t, peer, options) {
+  const now = Date.now;
+  let aheadMs = 0;
+  Date.now = () => now() + aheadMs;
+  const client = peer.client(options);
+  t.after(() => {
+    Date.now = now;
+    return client.close();
+  });
+  await client.connect();
+  return { client, ahead: (ms) => (aheadMs += ms) };
+}
+
+test('what lay in the socket while we slept does not count as heard', async (t) => {
+  const peer = new Peer();
+  peer.answers.ping = () => undefined;
+  const { ahead } = await clocked(t, peer);
+  for (let seq = 1; seq <= 6; seq += 1) {
+    ahead(10_000);
+    peer.entry(seq);
+  }
+  const knownAt = Date.now(); // the last that was heard in time
+  ahead(3_600_000);
+  peer.entry(7); // it was under way when the lid was closed
+  assert.equal(peer.of('ping').length, 1);
+  peer.close(1006);
+  await until('it came back', () => peer.of('connect').length === 2);
+  const { since } = peer.of('connect')[1];
+  assert.ok(since > knownAt - 40_000 && since <= knownAt, 'what came while we slept is asked for');
+});
+
+test('after a sleep a line that answers is kept', async (t) => {
+  const peer = new Peer();
+  peer.hello = { ...peer.hello, ping_interval_ms: 40 };
+  const { ahead } = await clocked(t, peer);
+  ahead(120_000);
+  await until('it asks', () => peer.of('ping').length > 0);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assert.equal(peer.sockets.length, 1);
+});
+
+test('a token that never comes is asked for again', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const asked = [];
+  const client = new Peer().client({ token: undefined, getToken: ({ reason }) => (asked.push(reason), new Promise(() => {})) });
+  t.after(() => client.close());
+  client.connect().catch(() => {});
+  for (let turn = 0; turn < 200 && asked.length < 3; turn += 1) {
+    t.mock.timers.tick(1000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.deepEqual([asked.length, client.state, client.error.code], [3, 'connecting', 'timeout']);
 });
 
 test('come back or stop, as the close code says', async (t) => {

@@ -228,7 +228,7 @@ export interface ClientOptions {
   /** Where the server is, `https://chat.example.com`. In a page: its own origin unless said otherwise. */
   url?: string;
   /** A fixed token; or better `getToken`, which is asked at the start, before the token expires and when it was refused.
-   *  An error it throws is retried, unless it has `permanent: true`. */
+   *  An error it throws is retried, unless it has `permanent: true`; so is an answer that takes longer than 20 s. */
   token?: string;
   getToken?: (why: { reason: 'start' | 'expiring' | 'refused' }) => string | Promise<string>;
   /** Names this device, 1-128 of [A-Za-z0-9_.@-]: a second connection of it replaces the first (close 4505). Without

@@ -24,6 +24,8 @@ const REQUEST_MS = 15000; // a request without an answer for this long has faile
 const SEND_MS = 30000; // a send without an answer for this long: the connection is no good, another will resend it
 const HELLO_MS = 10000; // from opening a socket to its hello
 const PROBE_MS = 10000; // how long a ping may take once the line was quiet
+const ASLEEP_MS = 15000; // our own timers fire more often: a clock that went this far on was asleep, or throttled
+const TOKEN_MS = 20000; // getToken has this long to answer; then it is tried again like one that failed
 const RETRY_MS = 500; // the first wait after a lost connection, doubled each time, and random below it
 const RETRY_MS_MAX = 30000; // the longest of these waits
 const STABLE_MS = 5000; // a connection that lasted this long starts the waits anew
@@ -95,6 +97,19 @@ function refused(error) {
   const one = deferred();
   one.reject(error);
   return one.promise;
+}
+
+/** What is asked for, or a timeout. */
+async function within(ms, asked, message) {
+  let timer = null;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new TidingsError('timeout', message, { temporary: true })), ms);
+  });
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -224,7 +239,9 @@ class Link {
     this._early = []; // events behind the hello, until start()
     this._answers = new Map(); // id -> {resolve, reject, timer}
     this._lastId = 0;
-    this.heardAt = Date.now();
+    this.heardAt = Date.now(); // the latest moment that what was heard may be of
+    this._awakeAt = Date.now();
+    this._isDoubted = false;
     this.welcomedAt = Infinity; // when the hello was taken
     this._liveness = null;
     this._ended = deferred();
@@ -268,6 +285,8 @@ class Link {
   /** Whether anything is heard; if the line was quiet for `intervalMs`, a ping asks. */
   watchOver(intervalMs) {
     const look = () => {
+      this._notice();
+      if (this._isDoubted) return; // the ping under way decides
       const quietMs = Date.now() - this.heardAt;
       if (quietMs >= intervalMs + PROBE_MS) this.cut('nothing was heard');
       else if (quietMs >= intervalMs) this.say('ping', { id: ++this._lastId });
@@ -275,9 +294,26 @@ class Link {
     this._liveness = setInterval(look, Math.min(intervalMs, PROBE_MS) / 2);
   }
 
-  /** The network may have changed: an answer to this ping, and soon. */
-  probe() {
-    this.request('ping', {}, PROBE_MS / 2).catch((error) => error.code === 'timeout' && this.cut('nothing was heard'));
+  /** The network may have changed, or we slept: what lies in the socket may be old, so only an answer to this ping counts
+   *  as heard. It has to come soon. */
+  async probe() {
+    if (this._isDoubted || !this.isOpen) return;
+    this._isDoubted = true;
+    try {
+      await this.request('ping', {}, PROBE_MS / 2);
+      this.heardAt = Date.now();
+    } catch (error) {
+      if (error.code === 'timeout') this.cut('nothing was heard');
+    } finally {
+      this._isDoubted = false;
+    }
+  }
+
+  /** Whether the clock went on without us. */
+  _notice() {
+    const before = this._awakeAt;
+    this._awakeAt = Date.now();
+    if (this._awakeAt - before > ASLEEP_MS) this.probe();
   }
 
   /** Over at once, whatever the socket does about it. */
@@ -301,7 +337,8 @@ class Link {
 
   _take(data) {
     if (!this.isOpen) return;
-    this.heardAt = Date.now();
+    this._notice();
+    if (!this._isDoubted) this.heardAt = this._awakeAt;
     const frame = JSON.parse(data);
     if (frame.type === 'error') {
       const { code, message, temporary, retry_after_ms: retryAfterMs } = frame;
@@ -1727,7 +1764,7 @@ export class TidingsClient extends Emitter {
   }
 
   async _fetchToken(reason) {
-    const value = await this._getToken({ reason });
+    const value = await within(TOKEN_MS, this._getToken({ reason }), 'getToken gave no answer in time');
     if (typeof value !== 'string') throw Object.assign(new TypeError('getToken gave no token'), { permanent: true });
     this._token = { value, isFresh: true, ...this._readClaims(value) };
     return this._token;
@@ -1840,17 +1877,8 @@ export class TidingsClient extends Emitter {
   async _linked(deadline) {
     if (this._link) return this._link;
     if (!this._life) throw this.error ?? disconnected(null, 'connect() was not called');
-    let timer = null;
-    const late = new Promise((_, reject) => {
-      if (deadline === Infinity) return;
-      const error = new TidingsError('timeout', 'no connection in time', { temporary: true });
-      timer = setTimeout(() => reject(error), Math.max(0, deadline - Date.now()));
-    });
-    try {
-      await Promise.race([this._online.promise, late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    if (deadline === Infinity) await this._online.promise;
+    else await within(Math.max(0, deadline - Date.now()), this._online.promise, 'no connection in time');
     return this._link ?? this._linked(deadline);
   }
 
