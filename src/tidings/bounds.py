@@ -80,6 +80,7 @@ TYPISTS_MAX = 10_000  # people typing at the same time through one node; more ar
 AWAY_S = 3.0  # whoever is back within this time was never gone: a reload, a change of network
 PRESENCE_MEMBERS_MAX = 50  # above it, members are not listed to whoever begins to watch
 PRESENCE_BURST_MAX = 200  # people told about in answer to one watch
+PROFILES_MAX = 100  # profiles in one answer: a read of a row each
 PRESENCE_CONVERSATIONS_MAX = 50  # of a user who comes or goes, the latest ones: who watches an older one is not told
 PRESENCE_BATCH = 20  # users whose coming and going is told in one round trip
 PRESENCE_PACE_S = 0.05  # pause between two such batches: a storm of reconnects must not feel it

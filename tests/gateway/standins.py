@@ -300,6 +300,10 @@ class Directory:
         self.calls.append(("role", conversation_id, other_id, role))
         return self._view(user_id, conversation_id)
 
+    async def profiles(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[User]:
+        self._view(user_id, conversation_id)
+        return [User(user_id=id_, name=id_.title()) for id_ in user_ids]
+
     async def introduce(self, user: User) -> None:
         assert self.accounts is not None
         await self.accounts.put_user(user)

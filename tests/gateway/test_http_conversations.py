@@ -60,3 +60,13 @@ async def test_members_come_change_and_go(gateway: Gateway) -> None:
     ]
     assert (await gateway.rest("POST", base, {"user_ids": []}))[0] == 400
     assert (await gateway.rest("PATCH", base + "/bob", {"role": "king"}))[0] == 400
+
+
+async def test_profiles_of_members_are_asked_for_by_id(gateway: Gateway) -> None:
+    path = "/v1/conversations/c1/profiles"
+    status, _, body = await gateway.rest("GET", path + "?user_ids=bob,carol")
+    assert (status, [one["name"] for one in body["profiles"]]) == (200, ["Bob", "Carol"])
+    assert body["profiles"][0] == {"user_id": "bob", "name": "Bob", "avatar_url": None}
+    assert (await gateway.rest("GET", path))[0] == 200
+    assert (await gateway.rest("GET", path + "?user_ids=bob,,carol"))[0] == 400
+    assert (await gateway.rest("GET", "/v1/conversations/foreign/profiles?user_ids=bob"))[0] == 404

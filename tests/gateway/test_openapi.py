@@ -24,6 +24,7 @@ async def test_every_documented_path_of_the_spine_is_described(gateway: Gateway)
         one: {"get", "patch", "delete"},
         one + "/members": {"post"},
         one + "/members/{user_id}": {"patch", "delete"},
+        one + "/profiles": {"get"},
         one + "/messages": {"get", "post"},
         one + "/messages/{seq}": {"patch", "delete"},
         one + "/messages/{seq}/receipts": {"get"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.messaging.faulty import Device, FaultyNode, down, open_faulty, request_lost
 from tests.messaging.test_unread import let_the_note_run_out
 from tests.messaging.warmth import check_warm
-from tidings.bounds import MEMBER_CHANGE_USERS_MAX
+from tidings.bounds import MEMBER_CHANGE_USERS_MAX, PROFILES_MAX
 from tidings.config import Settings
 from tidings.errors import BadRequest, Forbidden, NotFound, Problem, TooLarge, Unavailable
 from tidings.messaging import conversations
@@ -251,6 +252,21 @@ async def test_a_profile_that_was_put_half_is_finished_by_putting_it_again(
         await a.core.directory.introduce(User(user_id="bob", name="Bo"))
     await a.core.directory.introduce(User(user_id="bob", name="Bo"))
     assert (await line(a, "alice", direct)).row.name == "Bo"
+
+
+async def test_members_see_each_others_profiles_and_nobody_elses(a: FaultyNode, group: str) -> None:
+    await a.core.directory.introduce(User(user_id="bob", name="Bo", avatar_url="https://example.com/bo.png"))
+    await a.core.directory.introduce(User(user_id="dave", name="Dave"))
+    ask = partial(a.core.directory.profiles, "alice", group)
+    assert [one.name for one in await ask(["carol", "dave", "bob", "bob"])] == [None, "Bo"]
+    assert [one.user_id for one in await ask([])] == ["alice", "bob", "carol"]
+    assert await ask(["dave"]) == [], "not everybody, when nobody of those named is a member"
+    with pytest.raises(NotFound):
+        await a.core.directory.profiles("dave", group, ["bob"])
+    await a.core.directory.remove("alice", group, "bob")
+    assert await ask(["bob"]) == []
+    with pytest.raises(TooLarge):
+        await ask([f"user-{number}" for number in range(PROFILES_MAX + 1)])
 
 
 # --- changes --------------------------------------------------------------------------------------------

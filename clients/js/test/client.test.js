@@ -330,6 +330,16 @@ describe('the client', { concurrency: 6 }, () => {
     assert.equal(first.error.closeCode, 4505);
   });
 
+  it('members see each other\'s names', async () => {
+    const [ann, bob, cem] = names(3);
+    const [first, second] = [await server.connected(ann), await server.connected(bob)];
+    await second.putProfile({ name: 'Bob' });
+    const group = await first.createConversation({ kind: 'group', members: [bob] });
+    const profileOf = (userId, name) => ({ userId, name, avatarUrl: null });
+    assert.deepEqual(await group.profiles([bob, cem]), [profileOf(bob, 'Bob')]);
+    assert.deepEqual(await group.profiles(), [profileOf(ann, null), profileOf(bob, 'Bob')]);
+  });
+
   it('an error says what it is', async () => {
     const [name] = names(1);
     const client = await server.connected(name);

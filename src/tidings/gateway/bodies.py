@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidings.bounds import MEMBERS_MAX, NAME_CHARS_MAX, URL_CHARS_MAX
+from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
 from tidings.gateway.protocol import Anchor, Cursor, Id, Limit, MessageId, Millis, Seq, Seqs
 from tidings.model import (
     ConversationKind,
@@ -37,6 +37,13 @@ if TYPE_CHECKING:  # the client's SDK reads these structs too, and needs nothing
 Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
 UserIds = Annotated[list[Id], Meta(max_length=MEMBERS_MAX)]
+ProfileIds = Annotated[
+    str,
+    Meta(
+        max_length=PROFILES_MAX * (ID_CHARS_MAX + 1),
+        description="User ids with commas between them; without any: all members.",
+    ),
+]
 
 
 # --- what a request says ---
@@ -53,6 +60,10 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     around_seq: Seq | None = None
     anchor: Anchor | None = None
     limit: Limit = 20
+
+
+class ProfilesQuery(msgspec.Struct, frozen=True):
+    user_ids: ProfileIds | None = None
 
 
 class FlagsBody(msgspec.Struct, frozen=True):
@@ -243,6 +254,12 @@ class ProfileBody(msgspec.Struct, frozen=True):
     user_id: str
     name: str | None
     avatar_url: str | None
+
+
+class ProfilesBody(msgspec.Struct, frozen=True):
+    """In the order asked. Whoever is not a member is left out."""
+
+    profiles: list[ProfileBody]
 
 
 class RevokedBody(msgspec.Struct, frozen=True):

@@ -7,14 +7,18 @@ from tidings.gateway.bodies import (
     ConversationPatch,
     NewConversation,
     NewMembers,
+    ProfileBody,
+    ProfilesBody,
+    ProfilesQuery,
     RolePatch,
     conversation_of,
 )
-from tidings.gateway.routes import Reply, Request, Route
+from tidings.gateway.routes import Reply, Request, Route, ids_of
 from tidings.gateway.usecases import Directory, View
 
 _ONE = "/v1/conversations/{conversation_id}"
 _MEMBER = _ONE + "/members/{user_id}"
+_REFUSED = ("not_found", "forbidden")
 
 
 class ConversationRoutes:
@@ -22,7 +26,9 @@ class ConversationRoutes:
         self._directory = directory
 
     def routes(self) -> list[Route]:
-        refused = ("not_found", "forbidden")
+        return [*self._whole(), *self._people()]
+
+    def _whole(self) -> list[Route]:
         return [
             Route(
                 "POST",
@@ -34,7 +40,7 @@ class ConversationRoutes:
                 statuses=(201, 200),
                 errors=("too_large",),
             ),
-            Route("GET", _ONE, self.view, "A conversation and its members", answer=ConversationBody, errors=refused),
+            Route("GET", _ONE, self.view, "A conversation and its members", answer=ConversationBody, errors=_REFUSED),
             Route(
                 "PATCH",
                 _ONE,
@@ -42,9 +48,13 @@ class ConversationRoutes:
                 "Change name or avatar",
                 body=ConversationPatch,
                 answer=ConversationBody,
-                errors=refused,
+                errors=_REFUSED,
             ),
-            Route("DELETE", _ONE, self.delete, "Delete a conversation for everyone", statuses=(204,), errors=refused),
+            Route("DELETE", _ONE, self.delete, "Delete a conversation for everyone", statuses=(204,), errors=_REFUSED),
+        ]
+
+    def _people(self) -> list[Route]:
+        return [
             Route(
                 "POST",
                 _ONE + "/members",
@@ -52,7 +62,7 @@ class ConversationRoutes:
                 "Add members",
                 body=NewMembers,
                 answer=ConversationBody,
-                errors=(*refused, "too_large"),
+                errors=(*_REFUSED, "too_large"),
             ),
             Route(
                 "PATCH",
@@ -61,9 +71,18 @@ class ConversationRoutes:
                 "Change a member's role",
                 body=RolePatch,
                 answer=ConversationBody,
-                errors=refused,
+                errors=_REFUSED,
             ),
-            Route("DELETE", _MEMBER, self.remove, "Remove a member, or leave", statuses=(204,), errors=refused),
+            Route(
+                "GET",
+                _ONE + "/profiles",
+                self.profiles,
+                "Names and pictures of members",
+                query=ProfilesQuery,
+                answer=ProfilesBody,
+                errors=("not_found", "too_large"),
+            ),
+            Route("DELETE", _MEMBER, self.remove, "Remove a member, or leave", statuses=(204,), errors=_REFUSED),
         ]
 
     async def create(self, request: Request) -> Reply:
@@ -102,6 +121,11 @@ class ConversationRoutes:
     async def remove(self, request: Request) -> Reply:
         await self._directory.remove(request.user_id, request.id(), request.id(1))
         return Reply(204)
+
+    async def profiles(self, request: Request) -> Reply:
+        query: ProfilesQuery = request.query
+        found = await self._directory.profiles(request.user_id, request.id(), ids_of(query.user_ids))
+        return Reply(200, ProfilesBody([ProfileBody(one.user_id, one.name, one.avatar_url) for one in found]))
 
 
 def _reply(view: View, status: int = 200) -> Reply:

@@ -14,8 +14,8 @@ from msgspec import Meta
 from tidings.bounds import ID_CHARS_MAX, PRESENCE_BURST_MAX
 from tidings.errors import BadRequest
 from tidings.gateway.protocol import Id
-from tidings.gateway.routes import Reply, Request, Route
-from tidings.model import Presence, is_id
+from tidings.gateway.routes import Reply, Request, Route, ids_of
+from tidings.model import Presence
 
 UserIdList = Annotated[
     str,
@@ -68,12 +68,5 @@ class PresenceRoutes:
         query: PresenceQuery = request.query
         if query.conversation_id is None:
             raise BadRequest("conversation_id says whose members are meant")
-        found = await self._presences.presence(request.user_id, query.conversation_id, _ids_of(query.user_ids))
+        found = await self._presences.presence(request.user_id, query.conversation_id, ids_of(query.user_ids))
         return Reply(200, PresenceBody([PersonBody(one.user_id, one.online, one.last_seen) for one in found]))
-
-
-def _ids_of(text: str | None) -> list[str]:
-    ids = text.split(",") if text else []
-    if not all(is_id(id_) for id_ in ids):
-        raise BadRequest("user_ids are ids with commas between them")
-    return ids

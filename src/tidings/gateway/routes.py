@@ -61,6 +61,14 @@ class Reply(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+def ids_of(text: str | None) -> list[str]:
+    """Of `user_ids` in a query."""
+    ids = text.split(",") if text else []
+    if not all(is_id(id_) for id_ in ids):
+        raise BadRequest("user_ids are ids with commas between them")
+    return ids
+
+
 Operation = Callable[[Request], Awaitable[Reply]]
 
 

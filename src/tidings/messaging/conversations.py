@@ -1,5 +1,5 @@
 """Conversations and their members: create, look, rename, delete, add, remove, roles; and what people show of
-themselves in direct ones.
+themselves.
 
 A conversation exists when its head row does; the head, the members and their inbox rows are made in one commit. Member
 changes are numbered entries and go through the lane (send.py), so everybody agrees where in the log they happened.
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tidings.bounds import MEMBER_CHANGE_USERS_MAX
+from tidings.bounds import MEMBER_CHANGE_USERS_MAX, PROFILES_MAX
 from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, Missing, NotFound, Problem, StoreError, TooLarge
 from tidings.messaging.access import Access, Roster
@@ -192,6 +192,17 @@ class Directory:
         if other.role != role:
             await self._sends.change_members(user_id, conversation_id, MemberChange("role", (other_id,), role))
         return await self.view(user_id, conversation_id)
+
+    async def profiles(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[User]:
+        """What members show of themselves, in the order asked; nobody named: all of them.
+
+        Whoever is not a member, or has left, is left out. NotFound where the asker is not one."""
+        roster = await self._access.authorize(user_id, conversation_id, "read")
+        ids = [id_ for id_ in dict.fromkeys(user_ids) if id_ in roster.members] if user_ids else sorted(roster.members)
+        if max(len(ids), len(user_ids)) > PROFILES_MAX:
+            raise TooLarge(f"at most {PROFILES_MAX} people at a time")
+        found = await asyncio.gather(*(self._accounts.user(id_) for id_ in ids))
+        return [user or User(user_id=id_) for id_, user in zip(ids, found, strict=True)]
 
     async def introduce(self, user: User) -> None:
         """Put a profile: who has a direct conversation with the user sees it there.

@@ -1385,6 +1385,11 @@ export class Conversation {
     return this._detailed('GET', this._path, undefined, true);
   }
 
+  async profiles(userIds) {
+    const query = userIds ? `?${new URLSearchParams({ user_ids: userIds.join(',') })}` : '';
+    return (await this._client._rest('GET', `${this._path}/profiles${query}`, undefined, true)).profiles;
+  }
+
   update({ name, avatarUrl }) {
     return this._detailed('PATCH', this._path, { name, avatar_url: avatarUrl }, true);
   }
