@@ -4,7 +4,7 @@ import { ask } from './dialogs.js';
 import { openMenu } from './menu.js';
 import { showMembers, showReceipts } from './people.js';
 
-/** @param thread { conversation, head, composer, client, find(), leave(), tell(error) } */
+/** @param thread { conversation, head, composer, client, profiles, find(), leave(), tell(error) } */
 export function conversationMenu(thread, button) {
   const { conversation, head } = thread;
   const run = (promise) => promise.catch((error) => thread.tell(error));
@@ -18,11 +18,15 @@ export function conversationMenu(thread, button) {
     conversation.pinned
       ? { icon: 'pin', label: 'Unpin', run: () => run(conversation.pin(false)) }
       : { icon: 'pin', label: 'Pin to the top', run: () => run(conversation.pin(true)) },
+    conversation.archived
+      ? { icon: 'archive', label: 'Move to the inbox', run: () => run(conversation.archive(false)) }
+      : { icon: 'archive', label: 'Archive', run: () => archive(thread) },
     head.kind === 'direct' ? null : { icon: 'leave', label: 'Leave', isHarsh: true, run: () => leave(thread) },
   ]);
 }
 
-export const members = ({ client, conversation, head }) => showMembers(client, conversation, head.title);
+export const members = ({ client, profiles, conversation, head }) =>
+  showMembers(client, profiles, conversation, head.title);
 
 export function messageMenu(thread, button, message) {
   const { conversation } = thread;
@@ -32,7 +36,7 @@ export function messageMenu(thread, button, message) {
   const all = [
     [message.state === 'failed', 'send', 'Try again', () => retry(thread, message)],
     [isWhole, 'check', 'Copy text', () => copy(thread, message.text)],
-    [isStored && message.mine, 'people', 'Who has read it', () => showReceipts(conversation, message)],
+    [isStored && message.mine, 'people', 'Who has read it', () => showReceipts(thread.profiles, conversation, message)],
     [isStored && message.mine && isWhole, 'pencil', 'Edit', () => thread.composer.edit(message)],
     [isStored && !message.mine, 'unread', 'Mark unread from here', () => markUnread(thread, message.seq)],
     [mayDelete, 'trash', 'Delete for everyone', () => remove(thread, message)],
@@ -59,6 +63,16 @@ async function markUnread(thread, seq) {
   const { conversation } = thread;
   thread.leave();
   await conversation.markUnread(seq).catch((error) => thread.tell(error));
+}
+
+/** Put away: one is done with it, so one leaves it too. */
+async function archive(thread) {
+  try {
+    await thread.conversation.archive(true);
+    thread.leave();
+  } catch (error) {
+    thread.tell(error);
+  }
 }
 
 function leave(thread) {

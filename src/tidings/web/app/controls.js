@@ -14,10 +14,12 @@ export function idField(id, more = null) {
   return el('input', { id, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', required: true, ...more });
 }
 
-/** Somebody in a list: picture, id, what is said of them, and what can be done. */
-export function personRow(id, { isOnline = false, facts = '', action = null } = {}) {
-  const picture = avatarOf({ id, name: id, size: 'small' });
+/** Somebody in a list: picture, name, what is said of them, and what can be done. Names are free to choose, so the id is
+ *  said too. */
+export function personRow({ id, name, url }, { isOnline = false, facts = [], action = null } = {}) {
+  const picture = avatarOf({ id: name, name, url, size: 'small' });
   if (isOnline) picture.append(el('span.dot'));
-  const who = el('div.who', null, el('strong', { dir: 'auto' }, id), facts ? el('span', null, facts) : null);
+  const said = [name === id ? '' : id, ...facts].filter(Boolean).join(' · ');
+  const who = el('div.who', null, el('strong', { dir: 'auto' }, name), said ? el('span', null, said) : null);
   return el('li.person', null, picture, who, action);
 }

@@ -8,9 +8,11 @@ import { icon } from './icons.js';
 import { titleOf } from './inbox.js';
 
 export class ThreadHead {
-  /** @param on { back(), find(), members(), menu(button) } */
-  constructor(client, on) {
+  /** @param on { back(), find(), members(), menu(button), changed() } */
+  constructor(client, profiles, on) {
     this.client = client;
+    this.profiles = profiles;
+    this._changed = on.changed;
     this.conversation = null;
     this.details = null;
     this._picture = el('span');
@@ -43,6 +45,9 @@ export class ThreadHead {
       const details = await conversation.details();
       if (conversation !== this.conversation) return;
       this.details = details;
+      this.profiles.setMembers(conversation, this.others());
+      this.profiles.want(conversation, this.others().slice(0, 100));
+      this._changed();
       await this.client.fetchPresence(conversation.id, this.others().slice(0, 100));
     } catch {
       // Without a connection the head shows what the inbox knew; the next one asks again.
@@ -60,8 +65,9 @@ export class ThreadHead {
 
   get title() {
     if (this.conversation.name) return this.conversation.name;
-    if (this.kind === 'direct') return this.others()[0] ?? titleOf(this.conversation);
-    return this.details?.name || listOf(this.others(), 3) || titleOf(this.conversation);
+    const others = this.others().map((id) => this.profiles.nameOf(id));
+    if (this.kind === 'direct') return others[0] ?? titleOf(this.conversation);
+    return this.details?.name || listOf(others, 3) || titleOf(this.conversation);
   }
 
   refresh() {
@@ -86,7 +92,8 @@ export class ThreadHead {
 
   _sentence() {
     const { conversation, kind } = this;
-    if (conversation.typing.length) return [typingOf(conversation.typing, kind), 'is-typing'];
+    const typists = conversation.typing.map((id) => this.profiles.nameOf(id));
+    if (typists.length) return [typingOf(typists, kind), 'is-typing'];
     const others = this.others();
     if (!this.details) return ['', ''];
     const online = others.filter((id) => this.client.presence(id)?.online);

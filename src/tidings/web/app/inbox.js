@@ -18,10 +18,12 @@ const SKELETONS = 8;
 
 export class InboxPane {
   /** @param on { open(conversation), create(), menu(button) } */
-  constructor(client, on) {
+  constructor(client, profiles, on) {
     this.client = client;
+    this.profiles = profiles;
     this.on = on;
     this.currentId = null;
+    this.isArchive = false;
     this._pointedId = null;
     this._focusedId = null;
     this._isLoading = false;
@@ -29,6 +31,7 @@ export class InboxPane {
     this._build();
     const refresh = perFrame(() => this.refresh());
     for (const event of ['inbox', 'unread', 'typing', 'conversation']) client.on(event, refresh);
+    profiles.onChange(refresh);
     client.on('state', ({ state }) => state === 'connected' && this._fill());
     this._clock = setInterval(() => this._list.redraw(), 60_000); // "14:02" becomes "Yesterday" by itself
     this.refresh();
@@ -41,9 +44,11 @@ export class InboxPane {
     const bones = Array.from({ length: SKELETONS }, skeleton);
     this._skeleton = el('div', { role: 'status', 'aria-label': 'Loading conversations' }, ...bones);
     this._empty = this._emptyNote();
+    this._noArchive = el('div.archive-empty', { hidden: true }, icon('archive'), el('h2', null, 'Nothing is archived'),
+      el('p', null, 'Archived conversations are kept here until something new comes.'));
     this._view.append(this._rows, this._note);
     this.element = el('nav.inbox', { 'aria-label': 'Conversations' },
-      this._head(), this._skeleton, this._empty, this._view);
+      this._head(), this._skeleton, this._empty, this._noArchive, this._view);
     this._list = new VirtualList(this._view, this._rows, {
       holds: 'offset',
       isCounted: true,
@@ -61,7 +66,9 @@ export class InboxPane {
   _head() {
     this._me = round('Your account', 'user', () => this.on.menu(this._me), { 'aria-haspopup': 'menu' });
     const create = round('New conversation', 'plus', () => this.on.create());
-    return el('header.inbox-head', null, this._me, el('h2', null, 'Inbox'), create);
+    this._title = el('h2', null, 'Inbox');
+    this._back = round('Back to the inbox', 'back', () => this.showArchive(false), { hidden: true });
+    return el('header.inbox-head', null, this._back, this._me, this._title, create);
   }
 
   _emptyNote() {
@@ -81,28 +88,65 @@ export class InboxPane {
 
   refresh() {
     const { inbox } = this.client;
-    const conversations = arranged(inbox.conversations, this._order, this._pointedId);
+    const wanted = inbox.conversations.filter((one) => this._isWanted(one));
+    const conversations = arranged(wanted, this._order, this._pointedId);
+    const isEmpty = !conversations.length && !inbox.hasMore;
     this._order = conversations;
     this._skeleton.hidden = inbox.loaded || conversations.length > 0;
-    this._empty.hidden = !inbox.loaded || conversations.length > 0;
-    this._view.hidden = !conversations.length;
+    this._empty.hidden = !inbox.loaded || !isEmpty || this.isArchive;
+    this._noArchive.hidden = !isEmpty || !this.isArchive;
+    this._view.hidden = isEmpty;
     this._list.setRows(conversations.map((one) => ({ key: one.id, value: one })));
     this._rove();
     this._note.hidden = !inbox.hasMore && !inbox.stale;
     setText(this._note, inbox.stale ? 'Counts may lag: the server is recovering.' : 'Loading more …');
-    const id = this.client.userId;
-    if (id && !this._me.querySelector('.avatar')) this._me.replaceChildren(avatarOf({ id, name: id, size: 'small' }));
+    this._showMe();
+  }
+
+  /** What is archived is put away until something new comes; the open one stays where it is. */
+  _isWanted(one) {
+    if (this.isArchive) return one.archived;
+    return !one.archived || Boolean(one.unreadCount) || one.id === this.currentId;
+  }
+
+  /** The inbox, or what was put away. */
+  showArchive(isArchive) {
+    this.isArchive = isArchive;
+    setText(this._title, isArchive ? 'Archived' : 'Inbox');
+    this._back.hidden = !isArchive;
+    this._view.scrollTop = 0;
+    this.refresh();
+    this._more();
+  }
+
+  _showMe() {
+    if (!this.client.userId) return;
+    const { name, url } = this.profiles.of(this.client.userId);
+    if (this._me.dataset.shown === `${name} ${url}`) return;
+    this._me.dataset.shown = `${name} ${url}`;
+    this._me.replaceChildren(avatarOf({ id: name, name, url, size: 'small' }));
+  }
+
+  _titleOf(one) {
+    const isUnnamed = !one.name && one.kind in UNNAMED;
+    return (isUnnamed ? this.profiles.titleOf(one) : null) ?? titleOf(one);
+  }
+
+  /** Who types, by name. */
+  _typistsOf(one) {
+    if (one.typing.length && one.kind !== 'direct') this.profiles.want(one, one.typing);
+    return one.typing.map((id) => this.profiles.nameOf(id));
   }
 
   /** Everything that a row shows, so that an unchanged row is left alone. */
   _markOf(one) {
-    return [one.name, one.avatarUrl, one.lastMessagePreview, one.lastMessageTs, one.unreadCount, one.unreadCapped,
-      one.muted, one.pinned, one.id === this.currentId, one.typing.join()].join('\u0001');
+    return [this._titleOf(one), one.avatarUrl, one.lastMessagePreview, one.lastMessageTs, one.unreadCount, one.unreadCapped,
+      one.muted, one.pinned, one.archived, one.id === this.currentId, this._typistsOf(one).join()].join('\u0001');
   }
 
   _draw(element, one) {
     const isCurrent = one.id === this.currentId;
-    const name = titleOf(one);
+    const name = this._titleOf(one);
     const href = `#/c/${encodeURIComponent(one.id)}`;
     const link = element.firstElementChild ?? element.appendChild(el('a', { href }));
     link.className = `row${one.unreadCount ? ' is-unread' : ''}${one.muted ? ' is-muted' : ''}`;
@@ -116,7 +160,7 @@ export class InboxPane {
         el('div.row-line', null,
           el('span.row-name', { dir: 'auto' }, name),
           one.lastMessageTs ? el('span.row-when', null, shortWhen(one.lastMessageTs, this.client.now())) : null),
-        el('div.row-line', null, previewOf(one), marksOf(one))));
+        el('div.row-line', null, previewOf(one, this._typistsOf(one)), marksOf(one))));
   }
 
   // --- more rows ---
@@ -232,16 +276,18 @@ const UNNAMED = { channel: 'Channel', group: 'Group' };
 
 export const titleOf = (one) => one.name || (UNNAMED[one.kind] ?? one.id);
 
-function previewOf(one) {
-  if (one.typing.length) {
-    return el('span.row-preview', null, el('span.typing-word', null, typingOf(one.typing, one.kind)));
+function previewOf(one, typists) {
+  if (typists.length) {
+    return el('span.row-preview', null, el('span.typing-word', { dir: 'auto' }, typingOf(typists, one.kind)));
   }
+  if (!one.lastSeq) return el('span.row-preview.is-none', null, 'No messages yet');
   return el('span.row-preview', { dir: 'auto' }, one.lastMessagePreview ?? '');
 }
 
 function marksOf(one) {
   const marks = el('span.row-marks');
   if (one.pinned) marks.append(icon('pin'), el('span.quiet', null, 'Pinned'));
+  if (one.archived) marks.append(icon('archive'), el('span.quiet', null, 'Archived'));
   if (one.muted) marks.append(icon('muted'), el('span.quiet', null, 'Muted'));
   if (one.unreadCount) {
     const said = `${numberOf(one.unreadCount)}${one.unreadCapped ? ' or more' : ''} unread`;

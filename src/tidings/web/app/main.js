@@ -9,6 +9,7 @@ import { el } from './dom.js';
 import { InboxPane } from './inbox.js';
 import { openMenu } from './menu.js';
 import { newConversation, showProfile } from './people.js';
+import { Profiles } from './profiles.js';
 import { findSession, forgetSession } from './session.js';
 import { signIn } from './signin.js';
 import { ThreadPane } from './thread.js';
@@ -21,10 +22,12 @@ class Page {
     this.place = place;
     this.session = session;
     this.client = new TidingsClient({ getToken: ({ reason }) => session.renew(reason), storage: localStorageOutbox() });
+    this.profiles = new Profiles(this.client);
     this.badge = new TabBadge();
     this.banner = new Banner(this.client);
-    this.inbox = new InboxPane(this.client, { create: () => this.create(), menu: (button) => this.menu(button) });
-    this.thread = new ThreadPane(this.client, { leave: () => this.leave() });
+    const acts = { create: () => this.create(), menu: (button) => this.menu(button) };
+    this.inbox = new InboxPane(this.client, this.profiles, acts);
+    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave() });
     this.shell = el('main.shell', { 'data-pane': 'inbox' }, this.inbox.element, this.thread.element);
     const skip = el('a.skip', { href: '#thread', onclick: (event) => this.skip(event) }, 'Skip to the conversation');
     const title = el('header.quiet', null, el('h1', null, 'Tidings'));
@@ -52,6 +55,7 @@ class Page {
       return; // the state's listener has said what to do
     }
     this.route();
+    await this.client.getProfile(this.client.userId).then((one) => this.profiles.learn(one), () => {});
   }
 
   // --- the address ---
@@ -86,13 +90,21 @@ class Page {
     const isDark = document.documentElement.dataset.theme === 'dark'
       || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
     openMenu(button, 'Account', [
-      `Signed in as ${this.client.userId ?? '…'}`,
-      { icon: 'user', label: 'Your profile', run: () => showProfile(this.client) },
+      this.whoAmI(),
+      { icon: 'user', label: 'Your profile', run: () => showProfile(this.client, this.profiles) },
       isDark
         ? { icon: 'sun', label: 'Light colours', run: () => setTheme('light') }
         : { icon: 'moon', label: 'Dark colours', run: () => setTheme('dark') },
+      this.inbox.isArchive
+        ? { icon: 'bubble', label: 'Inbox', run: () => this.inbox.showArchive(false) }
+        : { icon: 'archive', label: 'Archived conversations', run: () => this.inbox.showArchive(true) },
       { icon: 'signout', label: 'Sign out', run: () => this.signOut() },
     ]);
+  }
+
+  whoAmI() {
+    const { id, name } = this.profiles.of(this.client.userId ?? '…');
+    return `Signed in as ${name === id ? id : `${name} (${id})`}`;
   }
 
   /** The outbox stays: whoever signs in again as the same user finds what was not sent. */

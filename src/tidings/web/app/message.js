@@ -38,17 +38,16 @@ function drawMessage(element, row, isDirect, on) {
   const bubble = el('div.bubble', null, senderOf(row, isDirect), words);
   const body = el('div.message-body', null, bubble, moreOf(message, on));
   if (message.mine || isDirect) element.replaceChildren(body);
-  else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(message.senderId) : ''), body);
+  else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
 }
 
-const personOf = (id) => avatarOf({ id, name: id, size: 'small' });
+const personOf = ({ name, url }) => avatarOf({ id: name, name, url, size: 'small' });
 
 /** Said with every message; seen where a group of them begins and the conversation has more than two people. */
-function senderOf({ value: message, isFirst }, isDirect) {
+function senderOf({ value: message, isFirst, sender }, isDirect) {
   if (message.mine) return el('span.quiet', null, 'You: ');
-  const { senderId } = message;
-  if (!isFirst || isDirect) return el('span.quiet', null, `${senderId}: `);
-  return el(`span.sender.ink-${tintOf(senderId)}`, { dir: 'auto' }, senderId);
+  if (!isFirst || isDirect) return el('span.quiet', null, `${sender.name}: `);
+  return el(`span.sender.ink-${tintOf(sender.name)}`, { dir: 'auto', title: sender.id }, sender.name);
 }
 
 function textOf({ value: message, query }) {

@@ -56,36 +56,47 @@ async function create(client, kind, ids, name) {
 
 // --- members ---
 
-export async function showMembers(client, conversation, title) {
+export async function showMembers(client, profiles, conversation, title) {
   const fault = faultLine();
   const list = el('ul.people', { 'aria-label': 'Members' });
   const more = el('div');
   const dialog = openDialog(title, more, fault.line, list);
   let details = null;
+  let presences = new Map();
+  const isLead = () => {
+    const mine = details.members.find((one) => one.userId === client.userId)?.role ?? 'member';
+    return details.kind !== 'direct' && mine !== 'member';
+  };
+  const redraw = () => {
+    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.id : null;
+    list.replaceChildren(...details.members.map((one) => memberRow(one, presences.get(one.userId), isLead())));
+    [...list.querySelectorAll('button')].find((one) => one.dataset.id === focused)?.focus();
+  };
   const draw = async () => {
     details = await conversation.details();
     const found = await client.fetchPresence(conversation.id).catch(() => []);
-    const presences = new Map(found.map((one) => [one.userId, one]));
-    const mine = details.members.find((one) => one.userId === client.userId)?.role ?? 'member';
-    const isLead = details.kind !== 'direct' && mine !== 'member';
-    list.replaceChildren(...details.members.map((one) => memberRow(one, presences.get(one.userId), isLead)));
-    if (isLead && !more.firstChild) more.append(renameForm(), addForm()); // once: somebody may be writing in them
+    presences = new Map(found.map((one) => [one.userId, one]));
+    redraw();
+    profiles.want(conversation, details.members.map((one) => one.userId));
+    if (isLead() && !more.firstChild) more.append(renameForm(), addForm()); // once: somebody may be writing in them
     if (details.name) dialog.querySelector('h2').textContent = details.name;
   };
+  dialog.addEventListener('close', profiles.onChange(() => details && redraw()));
   const change = (run) => fault.guard(run).then((isDone) => isDone && fault.guard(draw));
 
-  const memberRow = ({ userId, role }, presence, isLead) => {
+  const memberRow = ({ userId, role }, presence, mayRemove) => {
     const isMe = userId === client.userId;
     const seen = presence?.online ? 'online' : lastSeenOf(presence?.lastSeen, client.now());
-    const facts = [details.kind === 'direct' ? '' : ROLES[role], isMe ? 'you' : seen].filter(Boolean).join(' · ');
-    const isRemovable = isLead && !isMe && role !== 'owner';
-    const action = isRemovable ? round(`Remove ${userId}`, 'close', () => remove(userId)) : null;
-    return personRow(userId, { isOnline: presence?.online, facts, action });
+    const facts = [details.kind === 'direct' ? '' : ROLES[role], isMe ? 'you' : seen];
+    const isRemovable = mayRemove && !isMe && role !== 'owner';
+    const label = `Remove ${profiles.nameOf(userId)}`;
+    const action = isRemovable ? round(label, 'close', () => remove(userId), { 'data-id': userId }) : null;
+    return personRow(profiles.of(userId), { isOnline: presence?.online, facts, action });
   };
 
   const remove = (userId) => {
     const run = () => conversation.removeMember(userId).then(draw);
-    ask('Remove from the conversation', `${userId} will not see what comes.`, 'Remove', run);
+    ask('Remove from the conversation', `${profiles.nameOf(userId)} will not see what comes.`, 'Remove', run);
   };
 
   const addForm = () => {
@@ -119,41 +130,46 @@ function oneLine(id, label, input, action, run) {
 // --- receipts ---
 
 /** Who has read a message, who has it, who has not. */
-export async function showReceipts(conversation, message) {
+export async function showReceipts(profiles, conversation, message) {
   const fault = faultLine();
   const place = el('div', { 'aria-busy': 'true' });
-  openDialog('Who has read it', fault.line, place);
+  const dialog = openDialog('Who has read it', fault.line, place);
+  let lists = [];
+  const redraw = () => place.replaceChildren(...lists.flatMap(([state, ids]) => stateList(state, ids, profiles)));
+  dialog.addEventListener('close', profiles.onChange(redraw));
   await fault.guard(async () => {
     const { read, delivered, pending } = await conversation.receipts(message.seq);
-    const lists = [['read', read], ['delivered', delivered], ['sent', pending]];
-    place.replaceChildren(...lists.flatMap(([state, ids]) => stateList(state, ids)));
+    lists = [['read', read], ['delivered', delivered], ['sent', pending]];
+    redraw();
+    profiles.want(conversation, lists.flatMap(([, ids]) => ids));
   });
   place.removeAttribute('aria-busy');
 }
 
-function stateList(state, ids) {
+function stateList(state, ids, profiles) {
   if (!ids.length) return [];
   const label = state === 'sent' ? 'Not delivered yet' : TICK_LABELS[state];
   return [
     el('h3.people-title', null, el('span.tick-sample', null, tick(state)), `${label} (${numberOf(ids.length)})`),
-    el('ul.people', { 'aria-label': label }, ...ids.map((id) => personRow(id))),
+    el('ul.people', { 'aria-label': label }, ...ids.map((id) => personRow(profiles.of(id)))),
   ];
 }
 
 // --- oneself ---
 
-export async function showProfile(client) {
+export async function showProfile(client, profiles) {
   const fault = faultLine();
   const name = el('input', { id: 'profile-name', maxlength: 200, dir: 'auto', autocomplete: 'name' });
   const picture = el('input', { id: 'profile-url', type: 'url', placeholder: 'https://', autocomplete: 'photo' });
   const submit = async (event) => {
     event.preventDefault();
-    const put = () => client.putProfile({ name: name.value.trim() || null, avatarUrl: picture.value.trim() || null });
+    const asked = { name: name.value.trim() || null, avatarUrl: picture.value.trim() || null };
+    const put = async () => profiles.learn(await client.putProfile(asked));
     if (await fault.guard(put)) dialog.close();
   };
   const form = el('form.dialog-body', { onsubmit: submit },
     el('div.field', null, el('label', { for: 'profile-name' }, 'Name'), name,
-      el('p.hint', null, 'Shown to others in direct conversations.')),
+      el('p.hint', null, 'Shown to everybody you share a conversation with.')),
     el('div.field', null, el('label', { for: 'profile-url' }, 'Picture (address)'), picture), fault.line,
     el('div.dialog-foot', null, el('button.primary', { type: 'submit' }, 'Save')));
   const dialog = openDialog('Your profile');

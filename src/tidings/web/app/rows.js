@@ -11,7 +11,7 @@ export const whenOf = (message) => message.sentAt ?? message.ts ?? 0;
 
 /**
  * @param view { messages, divider: { seq, count } | null, hasOlder, start: { title, text }, isDirect, query,
- *   shownKey, now_ms }
+ *   shownKey, now_ms, ownId, personOf(id) }
  * @returns rows { key, kind, value, mark } for a VirtualList
  */
 export function rowsOf(view) {
@@ -33,9 +33,26 @@ export function rowsOf(view) {
     }
     const isBroken = isNewDay || isFirstUnread;
     const after = messages[place + 1] ?? null;
-    rows.push(one.kind === 'member' ? noteRow(one) : messageRow(one, before, after, isBroken, lastMine, view));
+    rows.push(one.kind === 'member' ? noteRow(one, view) : messageRow(one, before, after, isBroken, lastMine, view));
   }
   return rows;
+}
+
+/** Whoever wrote, or came, or went, but for oneself. */
+export function peopleIn(messages) {
+  const ids = new Set();
+  for (const { mine, senderId, member } of messages) {
+    if (!mine) ids.add(senderId);
+    for (const id of member?.userIds ?? []) ids.add(id);
+  }
+  return ids;
+}
+
+/** What stands above the first message. */
+export function startOf({ title, kind }) {
+  const text = kind === 'direct' ? `This is where your conversation with ${title} begins.`
+    : `This is where the ${kind} begins. Everybody in it sees what is written here.`;
+  return { title, text };
 }
 
 function startRow(start) {
@@ -52,8 +69,9 @@ function dividerRow(count) {
   return { key: UNREAD_KEY, kind: 'unread', value: text, mark: text, isLoose: true };
 }
 
-function noteRow(message) {
-  return { key: message.key, kind: 'note', value: noteOf(message), mark: '' };
+function noteRow(message, view) {
+  const text = noteOf(message, (id) => (id === view.ownId ? 'you' : view.personOf(id).name));
+  return { key: message.key, kind: 'note', value: text, mark: '' };
 }
 
 function messageRow(one, before, after, isBroken, lastMine, view) {
@@ -62,8 +80,10 @@ function messageRow(one, before, after, isBroken, lastMine, view) {
   const isWorded = one === lastMine;
   const isShown = one.key === view.shownKey;
   const query = view.query && one.text?.toLocaleLowerCase().includes(view.query) ? view.query : '';
-  const mark = `${+isFirst}${+isLast}${+isWorded}${+isShown}${+view.isDirect}${query}`;
-  return { key: one.key, kind: 'message', value: one, mark, isFirst, isLast, isWorded, isShown, query };
+  const sender = view.personOf(one.senderId);
+  const who = one.mine ? '' : `${sender.name}\u0001${sender.url ?? ''}`;
+  const mark = `${+isFirst}${+isLast}${+isWorded}${+isShown}${+view.isDirect}${query}\u0001${who}`;
+  return { key: one.key, kind: 'message', value: one, mark, isFirst, isLast, isWorded, isShown, query, sender };
 }
 
 function isOneGroup(one, other) {
@@ -71,14 +91,20 @@ function isOneGroup(one, other) {
     && isSameDay(whenOf(one), whenOf(other)) && Math.abs(whenOf(other) - whenOf(one)) < GROUP_MS;
 }
 
-/** A change of members as a sentence. */
-export function noteOf({ member, senderId }) {
-  const people = listOf([...member.userIds], 3);
+/** A change of members as a sentence. `nameOf` says "you" of oneself. */
+export function noteOf({ member, senderId }, nameOf) {
+  const people = listOf(member.userIds.map(nameOf), 3);
   const isAlone = member.userIds.length === 1 && member.userIds[0] === senderId;
-  if (member.action === 'added') return isAlone ? `${people} joined` : `${senderId} added ${people}`;
-  if (member.action === 'left') return `${people} left`;
-  if (member.action === 'removed') return `${senderId} removed ${people}`;
-  return `${people} ${member.userIds.length > 1 ? 'are' : 'is'} now ${member.role}`;
+  const by = nameOf(senderId);
+  return sentence(member, people, isAlone ? null : by).replace(/^you\b/u, 'You');
+}
+
+function sentence({ action, userIds, role }, people, by) {
+  if (action === 'added') return by === null ? `${people} joined` : `${by} added ${people}`;
+  if (action === 'left') return `${people} left`;
+  if (action === 'removed') return `${by} removed ${people}`;
+  const article = role === 'member' || userIds.length > 1 ? '' : 'an ';
+  return `${people} ${userIds.length > 1 || people === 'you' ? 'are' : 'is'} now ${article}${role}`;
 }
 
 /** A guess at a row's height, good enough that the scroll bar does not jump. */

@@ -12,7 +12,7 @@ import { ThreadHead } from './head.js';
 import { icon, logo } from './icons.js';
 import { drawRow } from './message.js';
 import { showReceipts } from './people.js';
-import { heightOf, rowsOf, UNREAD_KEY } from './rows.js';
+import { heightOf, peopleIn, rowsOf, startOf, UNREAD_KEY } from './rows.js';
 import { VirtualList } from './virtual.js';
 
 const PAGE = 50;
@@ -22,9 +22,10 @@ const SPOKEN_MAX = 5; // lines kept for a screen reader
 const SHOWN_MS = 2500; // how long a message that was jumped to stays marked
 
 export class ThreadPane {
-  /** @param on { leave(), beside(step) } */
-  constructor(client, on) {
+  /** @param on { leave() } */
+  constructor(client, profiles, on) {
     this.client = client;
+    this.profiles = profiles;
     this.on = on;
     this.conversation = null;
     this._divider = null;
@@ -37,13 +38,14 @@ export class ThreadPane {
     this._renderSoon = perFrame(() => this.render());
     client.on('state', ({ state }) => state === 'connected' && this._connected());
     client.on('presence', () => this.head.refresh());
+    profiles.onChange(() => this._renderSoon());
     document.addEventListener('visibilitychange', () => this._seen());
   }
 
   _build() {
-    this.head = new ThreadHead(this.client, {
+    this.head = new ThreadHead(this.client, this.profiles, {
       back: () => this.leave(), find: () => this.find(), members: () => members(this),
-      menu: (button) => conversationMenu(this, button),
+      menu: (button) => conversationMenu(this, button), changed: () => this._renderSoon(),
     });
     this.composer = new Composer({
       send: (text) => this._send(text), edit: (message, text) => this._edit(message, text),
@@ -72,7 +74,7 @@ export class ThreadPane {
       onScroll: () => this._scrolled(),
     });
     this._rowActions = {
-      receipts: (message) => showReceipts(this.conversation, message),
+      receipts: (message) => showReceipts(this.profiles, this.conversation, message),
       retry: (message) => retry(this, message),
       menu: (button, message) => messageMenu(this, button, message),
     };
@@ -185,11 +187,12 @@ export class ThreadPane {
   }
 
   _rowsNow() {
-    const { conversation, head } = this;
+    const { conversation, head, profiles } = this;
+    profiles.want(conversation, peopleIn(conversation.messages));
     return rowsOf({
       messages: conversation.messages, divider: this._divider, hasOlder: conversation.hasOlder || !this._isLoaded,
       start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: this._shownKey,
-      now_ms: this.client.now(),
+      now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id),
     });
   }
 
@@ -241,7 +244,9 @@ export class ThreadPane {
   }
 
   _showTyping() {
-    const text = this.conversation ? typingOf(this.conversation.typing, 'group') : '';
+    const typists = this.conversation?.typing ?? [];
+    if (typists.length) this.profiles.want(this.conversation, typists);
+    const text = typingOf(typists.map((id) => this.profiles.nameOf(id)), 'group');
     this.head.refresh();
     if (this._typing.dataset.text === text) return;
     this._typing.dataset.text = text;
@@ -272,7 +277,7 @@ export class ThreadPane {
   _came(message) {
     const isNews = this._isLoaded && message.seq > this._spokenSeq;
     if (isNews && !message.mine && message.kind === 'message' && message.text) {
-      this._spoken.append(el('p', null, `${message.senderId}: ${message.text}`));
+      this._spoken.append(el('p', null, `${this.profiles.nameOf(message.senderId)}: ${message.text}`));
       while (this._spoken.children.length > SPOKEN_MAX) this._spoken.firstElementChild.remove();
     }
     if (message.kind === 'member') this.head.reload();
@@ -381,13 +386,6 @@ export class ThreadPane {
 
 function pill(name, picture, text, run) {
   return el(`button.pill.${name}`, { type: 'button', hidden: true, onclick: run }, icon(picture), text);
-}
-
-function startOf(head) {
-  const { title, kind } = head;
-  const text = kind === 'direct' ? `This is where your conversation with ${title} begins.`
-    : `This is where the ${kind} begins. Everybody in it sees what is written here.`;
-  return { title, text };
 }
 
 function unreadOf({ count, isCapped }) {

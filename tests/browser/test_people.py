@@ -1,0 +1,92 @@
+"""People are shown by the names they chose, everywhere; a conversation can be put away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from playwright.async_api import expect
+
+from tests.browser.people import People, Person
+from tests.browser.seeding import Seeds
+
+Named = Callable[[str], str]
+
+
+async def introduce(seeds: Seeds, user_id: str, name: str) -> None:
+    path, body = f"/v1/users/{user_id}", {"name": name, "avatar_url": None}
+    status, answer = await asyncio.to_thread(seeds.node.rest, "PUT", path, body, user_id)
+    assert status == 200, answer
+
+
+async def choose(person: Person, menu: str, entry: str) -> None:
+    await person.page.get_by_label(menu, exact=True).click()
+    await person.page.get_by_role("menuitem", name=entry).click()
+
+
+async def test_people_are_shown_by_name_and_asked_for_once(people: People, seeds: Seeds, named: Named) -> None:
+    ann, ben, cem = named("ann"), named("ben"), named("cem")
+    await introduce(seeds, ann, "Ann at work")
+    await introduce(seeds, ben, "Ben at work")
+    group = await seeds.create(ben, "group", [ann, cem])  # without a name: called by its members
+    await seeds.say(ben, group, "hello", "again")
+    await seeds.say(cem, group, "from somebody without a profile")
+    person = await people(ann)
+    page = person.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/profiles" in request.url else None)
+    await expect(page.locator(".row-name")).to_have_text(f"Ben at work and {cem}")
+    await person.open(group)
+    await expect(page.locator(".thread-name")).to_have_text(f"Ben at work and {cem}")
+    await expect(page.locator(".start-line strong")).to_have_text(f"Ben at work and {cem}")
+    await expect(page.locator(".sender")).to_have_text(["Ben at work", cem])
+    await (await seeds.client(ben)).request("typing", conversation_id=group, typing=True)
+    await expect(page.locator(".typing")).to_contain_text("Ben at work is typing")
+    await person.send("to everybody")
+    await person.message("to everybody").locator(".ticks").click()
+    await expect(page.locator(".person", has_text="Ben at work")).to_contain_text(ben)  # a name proves nothing
+    await page.keyboard.press("Escape")
+    await page.locator(".thread-who").click()
+    await expect(page.locator(".person strong")).to_have_text(["Ann at work", "Ben at work", cem])
+    await page.keyboard.press("Escape")
+    await page.get_by_label("Your account").click()
+    await expect(page.locator(".menu p")).to_have_text(f"Signed in as Ann at work ({ann})")
+    assert len(asked) == len(set(asked)) <= 2, asked
+
+
+async def test_what_happened_to_members_is_told_by_name(people: People, seeds: Seeds, named: Named) -> None:
+    ann, ben, cem = named("ann"), named("ben"), named("cem")
+    await introduce(seeds, cem, "Cem")
+    group = await seeds.create(ann, "group", [ben], "Crew")
+    path = f"/v1/conversations/{group}/members"
+    assert (await asyncio.to_thread(seeds.node.rest, "POST", path, {"user_ids": [cem]}, ann))[0] == 200
+    assert (await asyncio.to_thread(seeds.node.rest, "PATCH", f"{path}/{ben}", {"role": "admin"}, ann))[0] == 200
+    first, second = await people(ann), await people(ben)
+    await first.open(group)
+    await expect(first.page.locator(".note-line")).to_have_text(["You added Cem", f"{ben} is now an admin"])
+    await second.open(group)
+    await expect(second.page.locator(".note-line")).to_have_text([f"{ann} added Cem", "You are now an admin"])
+
+
+async def test_an_archived_conversation_is_put_away_until_something_new_comes(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    ann, ben = named("ann"), named("ben")
+    direct = await seeds.direct(ben, ann)
+    await seeds.say(ben, direct, "done with this")
+    person = await people(ann)
+    await person.open(direct)
+    await choose(person, "Conversation menu", "Archive")
+    await expect(person.page.get_by_text("No conversations yet")).to_be_visible()
+    await choose(person, "Your account", "Archived conversations")
+    await expect(person.row(ben)).to_be_visible()
+    await person.page.get_by_label("Back to the inbox").click()
+    await expect(person.row(ben)).to_have_count(0)
+    await seeds.say(ben, direct, "one more thing")
+    await expect(person.row(ben).locator(".badge")).to_have_text("1")
+    await person.open(direct)
+    await choose(person, "Conversation menu", "Move to the inbox")
+    await person.leave()
+    await expect(person.row(ben)).to_be_visible()
+    await choose(person, "Your account", "Archived conversations")
+    await expect(person.page.get_by_text("Nothing is archived")).to_be_visible()
