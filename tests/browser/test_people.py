@@ -1,4 +1,4 @@
-"""People are shown by the names they chose, everywhere; a conversation can be put away."""
+"""People are shown by the names they chose, everywhere; a conversation can be put away; what is wrong is said."""
 
 from __future__ import annotations
 
@@ -90,3 +90,37 @@ async def test_an_archived_conversation_is_put_away_until_something_new_comes(
     await expect(person.row(ben)).to_be_visible()
     await choose(person, "Your account", "Archived conversations")
     await expect(person.page.get_by_text("Nothing is archived")).to_be_visible()
+
+
+async def test_what_is_no_id_and_no_address_is_said_in_plain_words(people: People, named: Named) -> None:
+    person = await people(named("ann"))
+    page = person.page
+    fault = page.locator("dialog .fault")
+    await page.get_by_label("New conversation").first.click()
+    for text, sentence in (
+        ("josé", "“josé” is no user id"),
+        ("Ben at work", "one user id, without spaces"),
+        (person.user_id, "That is you."),
+    ):
+        await page.get_by_label("With whom").fill(text)
+        await page.keyboard.press("Enter")
+        await expect(fault).to_contain_text(sentence)
+    await page.keyboard.press("Escape")
+    await choose(person, "Your account", "Your profile")
+    await page.get_by_label("Picture (address)").fill("javascript:alert(1)")
+    await page.keyboard.press("Enter")
+    await expect(fault).to_contain_text("begins with https://")
+
+
+async def test_an_address_that_leads_nowhere_says_so(people: People, seeds: Seeds, named: Named) -> None:
+    ann = named("ann")
+    foreign = await seeds.direct(named("ben"), named("cem"))
+    person = await people(ann)
+    for way in (foreign, "no-such-conversation"):
+        await person.page.evaluate("id => { location.hash = `#/c/${id}` }", way)
+        await expect(person.page.get_by_text("There is no such conversation, or you are not in it.")).to_be_visible()
+        await expect(person.page.get_by_label("Message", exact=True)).to_be_hidden()
+        await person.page.get_by_role("button", name="Back to conversations").last.click()
+        await expect(person.page.get_by_text("Your conversations")).to_be_visible()
+    await person.page.evaluate("location.hash = '#/c/%E0%A4%A'")  # cut in the middle of a letter
+    await person.until("document.querySelector('.shell').dataset.pane === 'inbox'")

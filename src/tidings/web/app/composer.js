@@ -72,8 +72,8 @@ export class Composer {
   }
 
   _fit() {
-    this._button.disabled = !this.field.value.trim();
     const isLong = encoder.encode(this.field.value).length > TEXT_BYTES_MAX;
+    this._button.disabled = isLong || !this.field.value.trim();
     this._complain(isLong ? 'This is longer than one message may be (16 KiB).' : '');
     this.field.style.height = 'auto';
     this.field.style.height = `${Math.min(HEIGHT_PX_MAX, this.field.scrollHeight + 2)}px`;

@@ -9,6 +9,11 @@ export function round(label, name, run, more = null) {
   return el('button.round', { type: 'button', 'aria-label': label, title: label, onclick: run, ...more }, icon(name));
 }
 
+/** A button that floats over a list; hidden at first. */
+export function pill(name, picture, text, run) {
+  return el(`button.pill.${name}`, { type: 'button', hidden: true, onclick: run }, icon(picture), text);
+}
+
 /** A field for user ids. */
 export function idField(id, more = null) {
   return el('input', { id, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', required: true, ...more });

@@ -21,6 +21,11 @@ export const numberOf = (count) => number.format(count);
 export const badgeOf = (count, isCapped = false) =>
   isCapped || count > COUNT_SHOWN_MAX ? `${COUNT_SHOWN_MAX}+` : String(count);
 
+/** Where the oldest unread message is offered. */
+export function unreadOf({ count, isCapped }) {
+  return count ? `${badgeOf(count, isCapped)} unread, jump to the oldest` : 'Unread, jump to the oldest';
+}
+
 export const plural = (count, one, many) => `${numberOf(count)} ${count === 1 ? one : many}`;
 
 const midnight = (ms) => {

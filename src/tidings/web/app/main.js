@@ -62,7 +62,7 @@ class Page {
 
   route() {
     const found = /^#\/c\/(.+)$/u.exec(location.hash);
-    const id = found ? decodeURIComponent(found[1]) : null;
+    const id = found ? decoded(found[1]) : null;
     this.shell.dataset.pane = id ? 'thread' : 'inbox';
     this.inbox.setCurrent(id);
     if (id) this.thread.open(this.client.conversation(id));
@@ -133,6 +133,15 @@ class Page {
     event.preventDefault();
     if (this.inbox.currentId) this.thread.composer.focus();
     else this.thread.element.focus();
+  }
+}
+
+/** null: no text at all, as a cut address may be. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
   }
 }
 

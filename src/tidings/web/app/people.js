@@ -9,7 +9,15 @@ import { icon, tick, TICK_LABELS } from './icons.js';
 const KINDS = [['direct', 'user', 'Direct'], ['group', 'people', 'Group'], ['channel', 'hash', 'Channel']];
 const ROLES = { owner: 'Owner', admin: 'Admin', member: 'Member' };
 
-const idsOf = (text) => [...new Set(text.split(/[\s,;]+/u).filter(Boolean))];
+const ID = /^[A-Za-z0-9_.@-]{1,128}$/u;
+
+/** The user ids in a text; throws, with a sentence, where one cannot be one. */
+function idsOf(text) {
+  const ids = [...new Set(text.split(/[\s,;]+/u).filter(Boolean))];
+  const wrong = ids.find((id) => !ID.test(id));
+  if (wrong) throw new Error(`“${wrong}” is no user id: those have letters from a to z, digits, and the signs . _ @ - only.`);
+  return ids;
+}
 
 /** Asks for kind, people and name; `open` gets the conversation. */
 export function newConversation(client, open) {
@@ -28,7 +36,7 @@ export function newConversation(client, open) {
   const submit = async (event) => {
     event.preventDefault();
     const kind = form.elements.kind.value;
-    const make = () => create(client, kind, idsOf(people.value), name.value.trim());
+    const make = async () => create(client, kind, idsOf(people.value), name.value.trim());
     if (await fault.guard(async () => open(await make()))) dialog.close();
   };
   const form = el('form.dialog-body', { onsubmit: submit }, kindChoice(choose), nameField,
@@ -49,7 +57,7 @@ function kindChoice(choose) {
 
 async function create(client, kind, ids, name) {
   if (kind !== 'direct') return client.createConversation({ kind, members: ids, name: name || null });
-  if (ids.length !== 1) throw new Error('A direct conversation is with one other person.');
+  if (ids.length !== 1) throw new Error('A direct conversation is with one person: one user id, without spaces.');
   if (ids[0] === client.userId) throw new Error('That is you.');
   return client.direct(ids[0]);
 }
@@ -164,10 +172,15 @@ export async function showProfile(client, profiles) {
   const submit = async (event) => {
     event.preventDefault();
     const asked = { name: name.value.trim() || null, avatarUrl: picture.value.trim() || null };
-    const put = async () => profiles.learn(await client.putProfile(asked));
+    const put = async () => {
+      if (asked.avatarUrl && !/^https:\/\/[^\s<>"']+$/u.test(asked.avatarUrl)) {
+        throw new Error('The address of a picture begins with https:// and has no spaces.');
+      }
+      profiles.learn(await client.putProfile(asked));
+    };
     if (await fault.guard(put)) dialog.close();
   };
-  const form = el('form.dialog-body', { onsubmit: submit },
+  const form = el('form.dialog-body', { onsubmit: submit, novalidate: true },
     el('div.field', null, el('label', { for: 'profile-name' }, 'Name'), name,
       el('p.hint', null, 'Shown to everybody you share a conversation with.')),
     el('div.field', null, el('label', { for: 'profile-url' }, 'Picture (address)'), picture), fault.line,

@@ -4,12 +4,13 @@
 
 import { conversationMenu, members, messageMenu, retry } from './actions.js';
 import { Composer } from './composer.js';
+import { pill } from './controls.js';
 import { sentenceOf } from './dialogs.js';
 import { el, perFrame, setText } from './dom.js';
 import { FindBar } from './find.js';
-import { badgeOf, plural, typingOf } from './format.js';
+import { badgeOf, plural, typingOf, unreadOf } from './format.js';
 import { ThreadHead } from './head.js';
-import { icon, logo } from './icons.js';
+import { logo } from './icons.js';
 import { drawRow } from './message.js';
 import { showReceipts } from './people.js';
 import { heightOf, peopleIn, rowsOf, startOf, UNREAD_KEY } from './rows.js';
@@ -65,8 +66,11 @@ export class ThreadPane {
       this._typing, this._alert, this.composer.element, this._spoken);
     this._closed = el('div.thread-empty', null, logo(), el('h2', null, 'Your conversations'),
       el('p', null, 'Choose one from the list, or start a new one.'));
+    this._missing = el('div.thread-missing', { hidden: true, role: 'alert' }, el('h2', null, 'Nothing to see here'),
+      el('p', null, 'There is no such conversation, or you are not in it.'),
+      el('button.plain', { type: 'button', onclick: () => this.leave() }, 'Back to conversations'));
     const place = { id: 'thread', tabindex: -1, 'aria-label': 'Conversation' };
-    this.element = el('section.thread', place, this._open, this._closed);
+    this.element = el('section.thread', place, this._open, this._closed, this._missing);
     this._list = new VirtualList(this._view, this._messages, {
       sticksToEnd: true,
       estimate: (row) => heightOf(row, this._view.clientWidth),
@@ -130,7 +134,7 @@ export class ThreadPane {
       this._spokenSeq = conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
       this._freeze();
     } catch (error) {
-      if (conversation === this.conversation) this.tell(error);
+      if (conversation === this.conversation) this._refused(error);
     }
     if (conversation !== this.conversation) return;
     this._loading.hidden = true;
@@ -154,6 +158,14 @@ export class ThreadPane {
     for (const part of [this._unreadPill, this._nowPill, this._loading]) part.hidden = true;
     this._open.hidden = true;
     this._closed.hidden = false;
+    this._missing.hidden = true;
+  }
+
+  _refused(error) {
+    if (error.code !== 'not_found') return this.tell(error);
+    this.close();
+    this._closed.hidden = true;
+    this._missing.hidden = false;
   }
 
   leave() {
@@ -382,12 +394,4 @@ export class ThreadPane {
     this._list.reveal(next.dataset.key);
     next.focus({ preventScroll: true });
   }
-}
-
-function pill(name, picture, text, run) {
-  return el(`button.pill.${name}`, { type: 'button', hidden: true, onclick: run }, icon(picture), text);
-}
-
-function unreadOf({ count, isCapped }) {
-  return count ? `${badgeOf(count, isCapped)} unread, jump to the oldest` : 'Unread, jump to the oldest';
 }
