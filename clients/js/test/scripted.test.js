@@ -382,6 +382,17 @@ test('reads that follow each other quickly are folded together', async (t) => {
   assert.equal(peer.of('message.read').length, 2, 'nothing new to say');
 });
 
+test('a text that cannot be read is not a deleted one, and an edit brings it back', async (t) => {
+  const { peer, client } = await started(t);
+  peer.log = [entryOf(1, { text: null, unavailable: true }), entryOf(2)];
+  const conversation = client.conversation('c1');
+  await conversation.open();
+  const shown = () => conversation.messages.map(({ text, deleted, unavailable }) => [text, deleted, unavailable]);
+  assert.deepEqual(shown(), [[null, false, true], ['t2', false, false]]);
+  peer.entry(3, { kind: 'edit', target_seq: 1, text: 'again' });
+  assert.deepEqual(shown()[0], ['again', false, false]);
+});
+
 test('a page that was read before an edit shows the edit', async (t) => {
   const { peer, client } = await started(t);
   const conversation = client.conversation('c1');

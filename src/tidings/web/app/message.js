@@ -51,6 +51,7 @@ function senderOf({ value: message, isFirst, sender }, isDirect) {
 }
 
 function textOf({ value: message, query }) {
+  if (message.unavailable) return el('div.text.is-gone', null, 'This message cannot be read at the moment');
   if (message.deleted || message.text === null) return el('div.text.is-gone', null, 'This message was deleted');
   const made = el('div.text', { dir: 'auto' }, ...partsOf(message.text, query));
   if (EMOJI_ONLY.test(message.text.trim())) made.classList.add('is-big');

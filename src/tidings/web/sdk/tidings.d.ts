@@ -30,6 +30,8 @@ export interface Entry {
   readonly ts: number | null;
   readonly sentAt: number;
   readonly deleted: boolean;
+  /** Only where it is so: the text lies in the cold tier and cannot be read. */
+  readonly unavailable?: true;
   readonly editedAt: number | null;
   readonly targetSeq: number | null;
   readonly member: MemberChange | null;
@@ -45,13 +47,15 @@ export interface Message {
   readonly kind: 'message' | 'member';
   readonly messageId: string | null;
   readonly senderId: string | null;
-  /** null when deleted, and for a change of members. */
+  /** null when deleted or unavailable, and for a change of members. */
   readonly text: string | null;
   /** The sender's clock; for display only. */
   readonly ts: number | null;
   /** The server's clock; null until it is stored. */
   readonly sentAt: number | null;
   readonly deleted: boolean;
+  /** Its text lies in the cold tier and cannot be read; it is not deleted. */
+  readonly unavailable: boolean;
   readonly editedAt: number | null;
   readonly member: MemberChange | null;
   readonly mine: boolean;

@@ -1048,8 +1048,9 @@ export class Conversation {
   _amendShown({ kind, targetSeq, text, sentAt }) {
     const at = this._indexOf(targetSeq);
     if (at < 0 || this._shown[at].deleted) return;
-    if (kind === 'delete') this._replace(at, { text: null, deleted: true });
-    else if (text !== null && sentAt > (this._shown[at].editedAt ?? 0)) this._replace(at, { text, editedAt: sentAt });
+    const isNews = text !== null && sentAt > (this._shown[at].editedAt ?? 0);
+    if (kind === 'delete') this._replace(at, { text: null, deleted: true, unavailable: false });
+    else if (isNews) this._replace(at, { text, editedAt: sentAt, unavailable: false });
   }
 
   _showInRow(entry) {
@@ -1084,12 +1085,12 @@ export class Conversation {
   }
 
   _messageOf(entry) {
-    const { seq, kind, messageId, senderId, text, ts, sentAt, deleted, editedAt, member } = entry;
+    const { seq, kind, messageId, senderId, text, ts, sentAt, deleted, unavailable = false, editedAt, member } = entry;
     const mine = this._isMine(entry);
     const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
     const state = mine ? this._stateOf(seq) : null;
     return { key, conversationId: this.id, seq, kind, messageId, senderId, text, ts, sentAt,
-      deleted, editedAt, member, mine, state, error: null };
+      deleted, unavailable, editedAt, member, mine, state, error: null };
   }
 
   _stateOf(seq) {
@@ -1304,7 +1305,7 @@ export class Conversation {
     const senderId = this._client.userId ?? userId;
     const key = `${senderId}/${messageId}`;
     return { key, conversationId: this.id, seq: null, kind: 'message', messageId, senderId, text, ts, sentAt: null,
-      deleted: false, editedAt: null, member: null, mine: true, state, error };
+      deleted: false, unavailable: false, editedAt: null, member: null, mine: true, state, error };
   }
 
   /** Its ok came: it takes its place in the log as an entry does. */
