@@ -84,3 +84,17 @@ async def test_the_page_has_no_way_to_make_markup_of_text() -> None:
     ways = re.compile(r"\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|Function|setHTML\w*)\b\s*[=(]")
     found = {file.name: ways.findall(file.read_text("utf-8")) for file in sorted(APP.glob("*.js"))}
     assert len(found) > 10 and {name: hits for name, hits in found.items() if hits} == {}
+
+
+async def test_a_browser_that_forbids_storage_still_shows_the_page(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    direct = await seeds.direct(you, me)
+    await seeds.say(you, direct, "hello")
+    ann = await people(me, is_in=False)
+    await ann.page.add_init_script(
+        "for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name,"
+        " { get() { throw new DOMException('forbidden', 'SecurityError') } })"
+    )
+    await (await ann.enter(people.node.token(me))).open(direct)
+    await ann.send("hello you")
+    await ann.sees_tick("hello you", "sent")

@@ -1,7 +1,7 @@
 // The page's beginning: who one is, the connection, the two panes and the address. `#/c/<id>` is a conversation, `#/`
 // the inbox; on a phone these are two screens, elsewhere they stand side by side.
 
-import { localStorageOutbox, TidingsClient } from '/sdk/tidings.js';
+import { localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.js';
 
 import { TabBadge } from './badge.js';
 import { Banner } from './banner.js';
@@ -21,7 +21,7 @@ class Page {
   constructor(place, session) {
     this.place = place;
     this.session = session;
-    this.client = new TidingsClient({ getToken: ({ reason }) => session.renew(reason), storage: localStorageOutbox() });
+    this.client = new TidingsClient({ getToken: ({ reason }) => session.renew(reason), storage: outboxStorage() });
     this.profiles = new Profiles(this.client);
     this.badge = new TabBadge();
     this.banner = new Banner(this.client);
@@ -133,6 +133,15 @@ class Page {
     event.preventDefault();
     if (this.inbox.currentId) this.thread.composer.focus();
     else this.thread.element.focus();
+  }
+}
+
+/** Where storage is forbidden, what was not sent lasts as long as the page. */
+function outboxStorage() {
+  try {
+    return localStorageOutbox();
+  } catch {
+    return memoryStorage();
   }
 }
 
