@@ -43,6 +43,12 @@ class Seeds:
         assert status in (200, 201), answer
         return str(answer["conversation_id"])
 
+    async def introduce(self, user_id: str, name: str) -> None:
+        """The name by which others see somebody."""
+        path, body = f"/v1/users/{user_id}", {"name": name, "avatar_url": None}
+        status, answer = await asyncio.to_thread(self.node.rest, "PUT", path, body, user_id)
+        assert status == 200, answer
+
     async def say(self, user_id: str, conversation_id: str, *texts: str) -> None:
         """In this order, as fast as they are taken."""
         client = await self.client(user_id)

@@ -54,6 +54,7 @@ async def test_axe_finds_nothing_on_any_screen(people: People, seeds: Seeds, nam
     found += await findings(ann, "conversation")
     found += await menus_and_dialogs(ann)
     found += await a_broken_network(people, me, group)
+    found += await nothing_there(people, me)
     found += await a_phone(people, me, direct)
     assert found == []
 
@@ -94,6 +95,16 @@ async def a_broken_network(people: People, user_id: str, conversation: str) -> l
         await ann.send("waits")
         await expect(ann.page.locator(".banner")).to_contain_text("1 message waits")
         return await findings(ann, "offline, with a failed message")
+
+
+async def nothing_there(people: People, user_id: str) -> list[str]:
+    ann = await people(user_id)
+    await ann.page.evaluate("location.hash = '#/c/no-such-conversation'")
+    await ann.page.wait_for_selector(".thread-missing:not([hidden])")
+    await ann.page.get_by_label("Your account").click()
+    await ann.page.get_by_role("menuitem", name="Archived conversations").click()
+    await ann.page.wait_for_selector(".archive-empty:not([hidden])")
+    return await findings(ann, "no such conversation, nothing archived")
 
 
 async def a_phone(people: People, user_id: str, conversation: str) -> list[str]:

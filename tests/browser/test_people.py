@@ -13,12 +13,6 @@ from tests.browser.seeding import Seeds
 Named = Callable[[str], str]
 
 
-async def introduce(seeds: Seeds, user_id: str, name: str) -> None:
-    path, body = f"/v1/users/{user_id}", {"name": name, "avatar_url": None}
-    status, answer = await asyncio.to_thread(seeds.node.rest, "PUT", path, body, user_id)
-    assert status == 200, answer
-
-
 async def choose(person: Person, menu: str, entry: str) -> None:
     await person.page.get_by_label(menu, exact=True).click()
     await person.page.get_by_role("menuitem", name=entry).click()
@@ -26,8 +20,8 @@ async def choose(person: Person, menu: str, entry: str) -> None:
 
 async def test_people_are_shown_by_name_and_asked_for_once(people: People, seeds: Seeds, named: Named) -> None:
     ann, ben, cem = named("ann"), named("ben"), named("cem")
-    await introduce(seeds, ann, "Ann at work")
-    await introduce(seeds, ben, "Ben at work")
+    await seeds.introduce(ann, "Ann at work")
+    await seeds.introduce(ben, "Ben at work")
     group = await seeds.create(ben, "group", [ann, cem])  # without a name: called by its members
     await seeds.say(ben, group, "hello", "again")
     await seeds.say(cem, group, "from somebody without a profile")
@@ -56,7 +50,7 @@ async def test_people_are_shown_by_name_and_asked_for_once(people: People, seeds
 
 async def test_what_happened_to_members_is_told_by_name(people: People, seeds: Seeds, named: Named) -> None:
     ann, ben, cem = named("ann"), named("ben"), named("cem")
-    await introduce(seeds, cem, "Cem")
+    await seeds.introduce(cem, "Cem")
     group = await seeds.create(ann, "group", [ben], "Crew")
     path = f"/v1/conversations/{group}/members"
     assert (await asyncio.to_thread(seeds.node.rest, "POST", path, {"user_ids": [cem]}, ann))[0] == 200

@@ -32,11 +32,24 @@ TALK = [
     ("Carla", "Can somebody bring the cable for the projector? The one in the room only fits the old laptop."),
     ("Ben", "I have one in my bag"),
 ]
+NAMES = {
+    "Ann": "Ann",
+    "Ben": "Ben",
+    "Carla": "Carla",
+    "Dana": "Dana",
+    "Elif": "Elif",
+    "Farid": "Farid",
+    "Grace": "Grace",
+    "Hugo": "Hugo",
+    "Ines": "Ines",
+}
 READ_SEQ = 7  # what comes after it is new to Ann
 
 
 async def scene(seeds: Seeds) -> str:
     """An inbox as people have it, with the conversation to open."""
+    for user_id, name in NAMES.items():
+        await seeds.introduce(user_id, name)
     for other, texts in (
         ("Farid", ["The photos from Saturday are up", "Have a look", "and tell me which one to print"]),
         ("Grace", ["Train is at 7:14, platform 4"]),

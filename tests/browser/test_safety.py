@@ -41,6 +41,7 @@ CORPUS = [
 async def test_no_text_and_no_name_becomes_anything_but_text(people: People, seeds: Seeds, named: Named) -> None:
     me, you = named("ann"), named("bob")
     name = "<img src=x onerror=alert('name')>"
+    await seeds.introduce(you, "<svg/onload=alert('profile')>")
     group = await seeds.create(you, "group", [me], name)
     await seeds.say(you, group, *CORPUS)
     ann = await people(me)
@@ -60,8 +61,10 @@ async def test_no_text_and_no_name_becomes_anything_but_text(people: People, see
     await expect(ann.page.locator(strange)).to_have_count(0)
     hrefs = await ann.page.eval_on_selector_all(".messages a", "els => els.map(el => el.href)")
     assert all(href.startswith("https://example.com/") for href in hrefs), hrefs
+    await expect(ann.page.locator(".sender").first).to_have_text("<svg/onload=alert('profile')>")
     await ann.page.locator(".thread-who").click()
     await expect(ann.page.get_by_role("dialog")).to_contain_text(name)
+    await expect(ann.page.get_by_role("dialog")).to_contain_text("<svg/onload=alert('profile')>")
 
 
 async def test_the_policy_forbids_what_a_hole_would_need(people: People, named: Named) -> None:
