@@ -49,9 +49,11 @@ async def test_offline_messages_are_queued_and_sent_once_in_order(people: People
         ann = await (await people(me, port=network.port)).open(conversation)
         await ann.send("before")
         await bob.sees("before")
+        await expect(ann.page.locator(".thread-state")).to_have_text("online")
         await network.cut()
         banner = ann.page.locator(".banner")
         await expect(banner).to_contain_text("No connection to the server")
+        await expect(ann.page.locator(".thread-state")).to_have_text("")  # nobody knows now who is here
         for text in ("queued 1", "queued 2", "queued 3"):
             await ann.send(text)
             await ann.sees_tick(text, "sending")

@@ -96,8 +96,10 @@ export class ThreadHead {
     if (typists.length) return [typingOf(typists, kind), 'is-typing'];
     const others = this.others();
     if (!this.details) return ['', ''];
-    const online = others.filter((id) => this.client.presence(id)?.online);
+    const isConnected = this.client.state === 'connected'; // without a connection nobody knows who is here
+    const online = others.filter((id) => isConnected && this.client.presence(id)?.online);
     if (kind === 'direct') {
+      if (!isConnected) return ['', ''];
       if (online.length) return ['online', 'is-online'];
       return [lastSeenOf(this.client.presence(others[0])?.lastSeen, this.client.now()), ''];
     }

@@ -37,7 +37,7 @@ export class ThreadPane {
     this._offs = [];
     this._build();
     this._renderSoon = perFrame(() => this.render());
-    client.on('state', ({ state }) => state === 'connected' && this._connected());
+    client.on('state', ({ state }) => (state === 'connected' ? this._connected() : this.head.refresh()));
     client.on('presence', () => this.head.refresh());
     profiles.onChange(() => this._renderSoon());
     document.addEventListener('visibilitychange', () => this._seen());
