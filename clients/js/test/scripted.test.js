@@ -298,6 +298,17 @@ test('after a sleep a line that answers is kept', async (t) => {
   assert.equal(peer.sockets.length, 1);
 });
 
+test('requests that need a new token at the same time ask for one', async (t) => {
+  const claims = (sub, exp) => `x.${Buffer.from(JSON.stringify({ sub, exp })).toString('base64url')}.x`;
+  const asked = [];
+  const getToken = async ({ reason }) => (asked.push(reason), claims('ann', Date.now() / 1000 + 3600));
+  const fetch = async () => new Response('{}');
+  const client = new Peer().client({ token: claims('ann', Date.now() / 1000 - 60), getToken, fetch });
+  t.after(() => client.close());
+  await Promise.all([client.rest('GET', '/v1/unread'), client.rest('GET', '/v1/inbox'), client.connect()]);
+  assert.deepEqual(asked, ['expiring']);
+});
+
 test('a token that never comes is asked for again', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const asked = [];

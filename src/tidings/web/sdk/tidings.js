@@ -1561,6 +1561,7 @@ export class TidingsClient extends Emitter {
     this._url = String(url).replace(/\/+$/, '');
     this._getToken = getToken ?? null;
     this._token = token ? { value: token, isFresh: false, ...this._readClaims(token) } : null;
+    this._fetching = null; // the answer of getToken, while it is waited for
     this._device = device;
     this._WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this._fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
@@ -1769,7 +1770,13 @@ export class TidingsClient extends Emitter {
     return this._fetchToken(token ? 'expiring' : this.hello ? 'refused' : 'start');
   }
 
-  async _fetchToken(reason) {
+  /** Whoever needs one at the same time gets the same one. */
+  _fetchToken(reason) {
+    this._fetching ??= this._askToken(reason).finally(() => (this._fetching = null));
+    return this._fetching;
+  }
+
+  async _askToken(reason) {
     const value = await within(TOKEN_MS, this._getToken({ reason }), 'getToken gave no answer in time');
     if (typeof value !== 'string') throw Object.assign(new TypeError('getToken gave no token'), { permanent: true });
     this._token = { value, isFresh: true, ...this._readClaims(value) };
