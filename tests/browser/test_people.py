@@ -62,6 +62,22 @@ async def test_what_happened_to_members_is_told_by_name(people: People, seeds: S
     await expect(second.page.locator(".note-line")).to_have_text([f"{ann} added Cem", "You are now an admin"])
 
 
+async def test_members_of_a_large_group_are_called_by_name_and_online_where_they_are(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    ann, last = named("ann"), named("zoe")
+    await seeds.introduce(last, "Zoe")
+    await seeds.client(last)  # who is online is asked for in pieces
+    group = await seeds.create(ann, "group", [*(f"{named('m')}-{number}" for number in range(240)), last], "Many")
+    person = await (await people(ann)).open(group)
+    await expect(person.page.locator(".thread-state")).to_have_text("242 members")
+    await person.page.locator(".thread-who").click()
+    await expect(person.page.locator(".person")).to_have_count(242)
+    zoe = person.page.locator(".person", has_text="Zoe")
+    await expect(zoe).to_contain_text("online")
+    await expect(person.page.locator(".person", has_text="online")).to_have_count(1)
+
+
 async def test_an_archived_conversation_is_put_away_until_something_new_comes(
     people: People, seeds: Seeds, named: Named
 ) -> None:

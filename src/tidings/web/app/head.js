@@ -6,6 +6,7 @@ import { el, setText } from './dom.js';
 import { lastSeenOf, listOf, plural, typingOf } from './format.js';
 import { icon } from './icons.js';
 import { titleOf } from './inbox.js';
+import { TOGETHER_MAX } from './profiles.js';
 
 export class ThreadHead {
   /** @param on { back(), find(), members(), menu(button), changed() } */
@@ -46,9 +47,9 @@ export class ThreadHead {
       if (conversation !== this.conversation) return;
       this.details = details;
       this.profiles.setMembers(conversation, this.others());
-      this.profiles.want(conversation, this.others().slice(0, 100));
+      this.profiles.want(conversation, this.others().slice(0, TOGETHER_MAX));
       this._changed();
-      await this.client.fetchPresence(conversation.id, this.others().slice(0, 100));
+      await this.client.fetchPresence(conversation.id, this.others().slice(0, TOGETHER_MAX));
     } catch {
       // Without a connection the head shows what the inbox knew; the next one asks again.
     }
@@ -103,7 +104,8 @@ export class ThreadHead {
       if (online.length) return ['online', 'is-online'];
       return [lastSeenOf(this.client.presence(others[0])?.lastSeen, this.client.now()), ''];
     }
-    const there = online.length ? `, ${online.length} online` : '';
+    const isCounted = online.length > 0 && others.length <= TOGETHER_MAX; // of more, only some are asked about
+    const there = isCounted ? `, ${online.length} online` : '';
     return [`${plural(this.details.members.length, 'member', 'members')}${there}`, ''];
   }
 }

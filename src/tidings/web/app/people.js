@@ -5,6 +5,7 @@ import { ask, faultLine, openDialog } from './dialogs.js';
 import { el } from './dom.js';
 import { lastSeenOf, numberOf } from './format.js';
 import { icon, tick, TICK_LABELS } from './icons.js';
+import { inPieces } from './profiles.js';
 
 const KINDS = [['direct', 'user', 'Direct'], ['group', 'people', 'Group'], ['channel', 'hash', 'Channel']];
 const ROLES = { owner: 'Owner', admin: 'Admin', member: 'Member' };
@@ -82,8 +83,7 @@ export async function showMembers(client, profiles, conversation, title) {
   };
   const draw = async () => {
     details = await conversation.details();
-    const found = await client.fetchPresence(conversation.id).catch(() => []);
-    presences = new Map(found.map((one) => [one.userId, one]));
+    presences = await presencesIn(client, conversation, details.members.map((one) => one.userId));
     redraw();
     profiles.want(conversation, details.members.map((one) => one.userId));
     if (isLead() && !more.firstChild) more.append(renameForm(), addForm()); // once: somebody may be writing in them
@@ -95,7 +95,7 @@ export async function showMembers(client, profiles, conversation, title) {
   const memberRow = ({ userId, role }, presence, mayRemove) => {
     const isMe = userId === client.userId;
     const seen = presence?.online ? 'online' : lastSeenOf(presence?.lastSeen, client.now());
-    const facts = [details.kind === 'direct' ? '' : ROLES[role], isMe ? 'you' : seen];
+    const facts = [details.kind === 'direct' ? '' : ROLES[role], isMe ? 'you' : presence && seen];
     const isRemovable = mayRemove && !isMe && role !== 'owner';
     const label = `Remove ${profiles.nameOf(userId)}`;
     const action = isRemovable ? round(label, 'close', () => remove(userId), { 'data-id': userId }) : null;
@@ -124,6 +124,13 @@ export async function showMembers(client, profiles, conversation, title) {
 
   await fault.guard(draw);
   dialog.querySelector('.dialog-body').focus();
+}
+
+/** By user id; without whoever cannot be asked about now. */
+async function presencesIn(client, conversation, ids) {
+  const ask = (some) => client.fetchPresence(conversation.id, some).catch(() => []);
+  const found = await Promise.all(inPieces(ids).map(ask));
+  return new Map(found.flat().map((one) => [one.userId, one]));
 }
 
 function oneLine(id, label, input, action, run) {

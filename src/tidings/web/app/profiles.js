@@ -3,7 +3,7 @@
 
 import { listOf } from './format.js';
 
-const TOGETHER_MAX = 100; // the server's limit per question
+export const TOGETHER_MAX = 100; // the server's limit per question
 const KEPT_MAX = 5000; // people, and questions
 const ASKING_MAX = 4; // groups whose members are asked for at a time; the next ones when these are drawn
 const FRESH_MS = 600_000; // whoever is seen again after this long may have another name
@@ -102,7 +102,7 @@ function put(map, key, value) {
   if (map.size > KEPT_MAX) map.delete(map.keys().next().value);
 }
 
-function inPieces(ids) {
+export function inPieces(ids) {
   const count = Math.ceil(ids.length / TOGETHER_MAX);
   return Array.from({ length: count }, (_, at) => ids.slice(at * TOGETHER_MAX, (at + 1) * TOGETHER_MAX));
 }
