@@ -69,6 +69,45 @@ async def test_offline_messages_are_queued_and_sent_once_in_order(people: People
     assert await ann.texts() == wanted
 
 
+async def test_a_text_that_cannot_even_be_queued_stays_where_it_was_written(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    me = named("ann")
+    conversation = await seeds.direct(me, named("bob"))
+    async with open_proxy(people.node.port) as network:
+        ann = await (await people(me, port=network.port)).open(conversation)
+        await network.cut()
+        await expect(ann.page.locator(".banner")).to_contain_text("No connection to the server")
+        field = ann.page.get_by_label("Message", exact=True)
+        await field.evaluate("""field => {
+            for (let i = 0; i < 1000; i += 1) {
+                field.value = `queued ${i}`;
+                field.form.requestSubmit();
+            }
+        }""")
+        await field.fill("one more")
+        await field.press("Enter")
+        await expect(ann.page.get_by_role("alert").filter(has_text="1000 messages wait")).to_be_visible()
+        await expect(field).to_have_value("one more")
+
+
+async def test_an_edit_leaves_the_draft_that_was_begun_before_it(people: People, seeds: Seeds, named: Named) -> None:
+    me = named("ann")
+    conversation = await seeds.direct(me, named("bob"))
+    ann = await (await people(me)).open(conversation)
+    await ann.send("helo")
+    await ann.sees_tick("helo", "sent")
+    field = ann.page.get_by_label("Message", exact=True)
+    await field.fill("begun")
+    await ann.message("helo").locator(".text").hover()
+    await ann.message("helo").get_by_label("Message menu").click()
+    await ann.page.get_by_role("menuitem", name="Edit").click()
+    await field.fill("hello")
+    await field.press("Enter")
+    await ann.sees("hello")
+    await expect(field).to_have_value("begun")
+
+
 async def test_a_refused_message_says_so_and_can_be_retried_or_discarded(
     people: People, seeds: Seeds, named: Named
 ) -> None:

@@ -40,17 +40,6 @@ TALK = [
     ("Carla", "Can somebody bring the cable for the projector? The one in the room only fits the old laptop."),
     ("Ben", "I have one in my bag"),
 ]
-NAMES = {
-    "Ann": "Ann",
-    "Ben": "Ben",
-    "Carla": "Carla",
-    "Dana": "Dana",
-    "Elif": "Elif",
-    "Farid": "Farid",
-    "Grace": "Grace",
-    "Hugo": "Hugo",
-    "Ines": "Ines",
-}
 READ_SEQ = 7  # what comes after it is new to Ann
 
 
@@ -67,8 +56,6 @@ AGES_MIN = {
 
 async def scene(seeds: Seeds) -> dict[str, str]:
     """An inbox as people have it; its conversations by what they are called here."""
-    for user_id, name in NAMES.items():
-        await seeds.introduce(user_id, name)
     made = {
         "farid": await seeds.direct("Farid", "Ann"),
         "grace": await seeds.direct("Grace", "Ann"),

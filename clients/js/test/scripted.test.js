@@ -119,6 +119,19 @@ test('a message that waits can be taken back, and the hold of the server is told
   assert.equal(conversation.messages.length, 0);
 });
 
+test('an outbox that is full takes no more and gives nothing up: neither the new text nor a failed one', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers['message.send'] = (frame) => (frame.text === 'bad'
+    ? { type: 'error', code: 'too_large', temporary: false, retry_after_ms: null, message: 'too long' } : null);
+  const conversation = client.conversation('c1');
+  await assert.rejects(conversation.send('bad'), { code: 'too_large' });
+  for (let i = 0; i < 1000; i += 1) conversation.send(`m${i}`).catch(() => {});
+  await assert.rejects(conversation.send('one more'), { code: 'outbox_full', temporary: true });
+  const { messageId } = conversation.messages.find((one) => one.state === 'failed');
+  await assert.rejects(conversation.retry(messageId), { code: 'outbox_full' });
+  assert.equal(conversation.messages.filter((one) => one.state === 'failed').length, 1);
+});
+
 test('a send that is refused for good fails alone, survives a reload, and can be tried again', async (t) => {
   const storage = memoryStorage();
   const { peer, client } = await started(t, { storage });

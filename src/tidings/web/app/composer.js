@@ -96,11 +96,23 @@ export class Composer {
     const text = this.field.value.trim();
     if (!text || !this._note.hidden) return;
     const edited = this._edited;
-    this._store('');
-    if (edited === null) this.on.send(text);
+    if (edited === null) this._take(text);
     else if (text !== edited.text) this.on.edit(edited, text);
-    if (!this.stopEditing()) this._fill('');
+    this.stopEditing(); // what was begun before comes back
     this.focus();
+  }
+
+  _take(text) {
+    this._store('');
+    this._fill('');
+    this.on.send(text);
+  }
+
+  /** It was not taken. */
+  giveBack(text) {
+    const later = this.field.value;
+    this._store(later ? `${text}\n${later}` : text);
+    this._fill(this._stored() || text);
   }
 
   _stored() {

@@ -345,8 +345,15 @@ export class ThreadPane {
     const { conversation } = this;
     this._divider = null;
     this.tell(null);
-    conversation.send(text).catch(() => {}); // its row says whether it was sent
+    conversation.send(text).catch((error) => {
+      if (error.code === 'outbox_full') this._giveBack(text, error); // else its row says whether it was sent
+    });
     await this._jumpToNow();
+  }
+
+  _giveBack(text, error) {
+    this.composer.giveBack(text);
+    this.tell(error);
   }
 
   _edit(message, text) {

@@ -144,8 +144,9 @@ export interface HistoryPage {
 export type ErrorCode =
   | 'bad_request' | 'bad_cursor' | 'unauthorized' | 'forbidden' | 'not_found' | 'conflict' | 'held' | 'too_large'
   | 'rate_limited' | 'internal' | 'unavailable'
-  /** The client's own: no connection; no answer in time; close() was called; close code 45xx; message taken back. */
-  | 'disconnected' | 'timeout' | 'closed' | 'stopped' | 'discarded';
+  /** The client's own: no connection; no answer in time; close() was called; close code 45xx; message taken back; 1,000
+   * messages wait, and this one was not taken. */
+  | 'disconnected' | 'timeout' | 'closed' | 'stopped' | 'discarded' | 'outbox_full';
 
 export class TidingsError extends Error {
   constructor(code: ErrorCode | string, message: string, more?: {

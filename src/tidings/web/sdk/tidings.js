@@ -73,6 +73,8 @@ export class TidingsError extends Error {
 
 const disconnected = (closeCode = null, reason = '') =>
   new TidingsError('disconnected', reason || 'the connection was lost', { temporary: true, closeCode });
+const outboxFull = () =>
+  new TidingsError('outbox_full', `${OUTBOX_MAX} messages wait to be sent already`, { temporary: true });
 const closedByUser = () => new TidingsError('closed', 'the client was closed', { temporary: true });
 
 // --- small things ------------------------------------------------------------------------------------
@@ -425,8 +427,12 @@ class Outbox {
     this._letGo = null;
   }
 
+  get isFull() {
+    return this.count >= OUTBOX_MAX;
+  }
+
   add(conversationId, text, { messageId = newId(), ts = Date.now() } = {}) {
-    if (this.count >= OUTBOX_MAX) throw new TidingsError('too_large', `${OUTBOX_MAX} messages wait to be sent already`);
+    if (this.isFull) throw outboxFull();
     const order = (this._lastOrder = Math.max(Date.now(), this._lastOrder + 1));
     const whose = { userId: this._userId ?? null, owner: this._owner ?? '' };
     const record = { ...whose, conversationId, messageId, text, ts, order, failed: null };
@@ -1268,6 +1274,7 @@ export class Conversation {
   retry(messageId) {
     const failed = this._unsent.get(messageId);
     if (failed?.state !== 'failed') return refused(new TidingsError('not_found', 'no failed message of this id'));
+    if (this._client._outbox.isFull) return refused(outboxFull());
     this._dropFailed(messageId);
     const isSpent = failed.error.code === 'conflict'; // the id stands for another text
     return this.send(failed.text, { messageId: isSpent ? undefined : messageId, ts: failed.ts });
