@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from bench.everything import MODULES, NAMES, run_all
+from bench.everything import NAMES, run_all
 from tidings.benchmarks.plan import GeneratorFailed
 
 USAGE = f"usage: python -m bench all|report|{'|'.join(NAMES)} [options]"
@@ -18,7 +18,7 @@ def main(words: list[str]) -> None:
     if name == "all":
         raise SystemExit(run_all(rest))
     try:
-        import_module(f"bench.{MODULES.get(name, name)}").main(rest)
+        import_module(f"bench.{name}").main(rest)
     except GeneratorFailed as error:
         raise SystemExit(f"bench: {error}") from None
 

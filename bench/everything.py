@@ -18,7 +18,6 @@ from rich.console import Console
 from bench.common import LOCAL, Result
 from tidings.benchmarks.figures import shown
 
-MODULES = {"connections": "idle"}  # where the file has another name than the result
 NAMES = (
     "send",
     "history",
@@ -77,7 +76,7 @@ def run_all(words: Sequence[str]) -> int:
 def run_one(name: str, words: Sequence[str]) -> str | None:
     """Why it failed, if it did. Whatever it was, the next one runs."""
     try:
-        import_module(f"bench.{MODULES.get(name, name)}").main(list(words))
+        import_module(f"bench.{name}").main(list(words))
     except (Exception, SystemExit) as error:
         return " ".join(str(error).split()) or type(error).__name__
     return None

@@ -10,14 +10,14 @@ import pytest
 
 from bench import everything
 from bench.common import Check, result, write
-from bench.everything import MODULES, NAMES, QUICK, run_all, summary
+from bench.everything import NAMES, QUICK, run_all, summary
 
 GOOD, BAD = Check("CPU", 1.0, "<=", 2, "us"), Check("rate", 1.0, ">=", 2)
 
 
 def test_every_benchmark_can_be_run_and_has_small_sizes() -> None:
     assert set(QUICK) == set(NAMES)
-    assert all(callable(import_module(f"bench.{MODULES.get(name, name)}").main) for name in NAMES)
+    assert all(callable(import_module(f"bench.{name}").main) for name in NAMES)
 
 
 def test_the_summary_counts_what_was_met_and_names_what_was_missed() -> None:
