@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
 from tests.messaging.screens import AheadClock, open_signal_node, open_signal_nodes
@@ -9,6 +12,8 @@ from tests.valkey import eventually
 from tidings.bounds import TYPING_AGAIN_S
 from tidings.config import Settings
 from tidings.errors import NotFound
+from tidings.model import Typing
+from tidings.routing.bus import Signal
 
 
 async def test_typing_is_seen_by_members_who_watch_and_by_nobody_else(settings: Settings) -> None:
@@ -42,6 +47,39 @@ async def test_typing_ends_by_itself_on_every_node(settings: Settings) -> None:
             wanted = [("alice", True), ("alice", False)]
             await eventually(lambda screen=screen, wanted=wanted: screen.typing() == wanted)  # type: ignore[misc]
         assert len(here.typists) == 0
+
+
+async def test_typing_ends_by_itself_where_the_typists_node_is_gone(settings: Settings) -> None:
+    async with open_signal_nodes(settings, typing_s=0.1) as (here, there):
+        crew = await here.group("alice", "bob", "carol")
+        bob = await there.watcher("bob", crew)
+        await here.typists.typing("alice", crew, True)
+        await eventually(lambda: bob.typing() == [("alice", True)])
+        here.typists.close()  # it says nothing more
+        await eventually(lambda: bob.typing() == [("alice", True), ("alice", False)])
+
+
+async def test_typing_on_another_node_goes_on_for_as_long_as_it_is_renewed(settings: Settings) -> None:
+    async with open_signal_nodes(settings, typing_s=0.1) as (here, there):
+        crew = await here.group("alice", "bob")
+        bob = await there.watcher("bob", crew)
+        signal = Signal((crew,), Typing(crew, "alice", True))
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < 0.5 + TYPING_AGAIN_S:
+            here.core.bus.post("n2", signal)
+            await asyncio.sleep(0.5)
+        assert bob.typing() and ("alice", False) not in bob.typing()
+
+
+async def test_that_somebody_types_is_not_told_after_the_end_of_it(settings: Settings) -> None:
+    async with open_signal_node(settings) as node:
+        crew = await node.group("alice", "bob")
+        bob = await node.watcher("bob", crew)
+        node.typists.heard(Typing(crew, "alice", True))
+        node.typists.heard(Typing(crew, "alice", False))
+        await node.typists.tell_heard([crew], Typing(crew, "alice", False))
+        await node.typists.tell_heard([crew], Typing(crew, "alice", True))  # overtaken while its member list was read
+        assert bob.typing() == [("alice", False)]
 
 
 async def test_a_typist_who_left_the_conversation_does_not_type_for_ever(settings: Settings) -> None:

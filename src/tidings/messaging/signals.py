@@ -16,7 +16,7 @@ from tidings.messaging.errands import Errands, log
 from tidings.messaging.presence import Presences
 from tidings.messaging.typists import Typists
 from tidings.messaging.watching import Watching
-from tidings.model import Presence
+from tidings.model import Presence, Typing
 from tidings.routing.bus import Signal
 from tidings.routing.hub import Outbound
 
@@ -77,6 +77,8 @@ class Signals:
 
     def take(self, item: Signal) -> None:
         """What another node has for watchers here. Never blocks."""
+        if isinstance(item.event, Typing):
+            self._typists.heard(item.event)
         self._errands.run(self._tell(item), "signal")
 
     async def close(self) -> None:
@@ -92,7 +94,7 @@ class Signals:
         if isinstance(item.event, Presence):
             await self._presences.tell(item.conversation_ids, item.event)
         else:
-            self._watching.tell(await self._watching.rosters(item.conversation_ids), item.event)
+            await self._typists.tell_heard(item.conversation_ids, item.event)
 
     async def _renew(self) -> None:
         """While anybody watches here."""
