@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.messaging.screens import Screen, open_signal_node, open_signal_nodes
+from tests.messaging.screens import AheadClock, Screen, open_signal_node, open_signal_nodes
 from tests.valkey import ValkeyProcess, eventually
-from tidings.bounds import PRESENCE_BURST_MAX, PRESENCE_MEMBERS_MAX
+from tidings.bounds import LEASE_S, PRESENCE_BURST_MAX, PRESENCE_MEMBERS_MAX
 from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.errors import NotFound, TooLarge
@@ -264,3 +264,29 @@ async def test_last_seen_is_written_before_the_node_ends(settings: Settings, dev
     async with open_signal_node(settings, "n2") as node:
         (bob,) = await node.signals.presence("alice", crew, ["bob"])
         assert not bob.online and bob.last_seen is not None and bob.last_seen >= start_ms
+
+
+async def test_who_went_with_their_node_was_last_seen_when_their_lease_was_renewed(settings: Settings) -> None:
+    clock = AheadClock()
+    async with open_signal_node(settings) as dead, open_signal_node(settings, "n2", clock=clock) as node:
+        crew = await node.group("alice", "bob")
+        earliest_ms = Clock().now_ms()
+        await dead.connect("bob")
+        latest_ms = Clock().now_ms()
+        clock.ahead_s += LEASE_S + 1  # and no renewal came
+        (bob,) = await node.signals.presence("alice", crew, ["bob"])
+        assert not bob.online and bob.last_seen is not None and earliest_ms <= bob.last_seen <= latest_ms
+
+
+async def test_a_later_goodbye_counts_more_than_what_a_dead_node_left(settings: Settings) -> None:
+    clock = AheadClock()
+    async with open_signal_node(settings) as dead, open_signal_node(settings, "n2", clock=clock) as node:
+        crew = await node.group("alice", "bob")
+        await dead.connect("bob")
+        clock.ahead_s += LEASE_S / 2
+        node.disconnect(await node.connect("bob"))
+        await eventually(lambda: len(node.errands) == 0)
+        went_ms = clock.now_ms()
+        clock.ahead_s += LEASE_S
+        (bob,) = await node.signals.presence("alice", crew, ["bob"])
+        assert bob.last_seen is not None and abs(went_ms - bob.last_seen) < LEASE_S * 250

@@ -204,7 +204,7 @@ async def test_a_renewed_lease_lives_on_and_is_no_loss(a: FaultyNode, b: FaultyN
         await b.core.registry.renew(lost.append)
     assert lost == [] and await a.core.registry.nodes_of(["bob"]) == {"b": {"bob"}}
     ttl_s = await b.command("TTL", b.core.keys.ws("bob"))
-    assert LEASE_S < ttl_s <= 2 * LEASE_S
+    assert ttl_s > 86_400, "a lease that a dead node leaves behind says when the user was last seen"
 
 
 async def test_a_renewal_after_everything_was_forgotten_announces_again_and_counts_as_lost(

@@ -159,6 +159,7 @@ class Lookup:
         profile = await self._tables.user(user_id)
         page = await self._inbox.page(user_id, limit=PAGE_DEFAULT, cursor=cursor)
         connections, sessions = await self._connections(user_id)
+        renewed_ms = await self._keyspace.one(self._registry.last_renewed(user_id))
         devices = await self._known_devices(user_id, connections, sessions)
         days = await self._activity.active_days(user_id)
         waiting = await self._devices.waiting_of(user_id)
@@ -170,7 +171,7 @@ class Lookup:
             avatar_url=user.avatar_url,
             tokens_valid_after=user.tokens_valid_after,
             is_online=(await self._registry.is_online([user_id]))[user_id],
-            last_seen=int(sessions["*"].rpartition(" ")[2]) if "*" in sessions else None,
+            last_seen=max(int(sessions.get("*", "0").rpartition(" ")[2]), renewed_ms or 0) or None,
             connections=connections,
             devices=devices,
             total_unread=page.totals.total_unread,

@@ -2,7 +2,8 @@
 
 Whoever is back within AWAY_S was never gone. Coming and going is told in batches, paced, and dropped when too much
 waits; what was lost that way, or with a dead node, is found by comparing what watchers here were told with the leases,
-once per WATCH_RENEW_S. `last_seen` is when the last connection went, field `*` of session:{user}. signals.py calls it.
+once per WATCH_RENEW_S. `last_seen` is when the last connection went, field `*` of session:{user}; where it went with
+its node, when its lease was last renewed. signals.py calls it.
 """
 
 from __future__ import annotations
@@ -103,14 +104,20 @@ class Presences:
     async def _now(self, user_ids: Sequence[str], *, away_ms: int) -> list[Presence]:
         """From leases. Within `away_ms` of the last connection's end a user still counts as online."""
         online = await self._registry.is_online(user_ids)
-        gone = [user_id for user_id in user_ids if not online[user_id]]
-        seen = dict(zip(gone, await self._keyspace.run([self._last_seen(user_id) for user_id in gone]), strict=True))
+        seen = await self._seen_of([user_id for user_id in user_ids if not online[user_id]])
         return [
             Presence(id_, False, seen[id_])
             if id_ in seen and not self._is_recent(seen[id_], away_ms)
             else Presence(id_, True, None)
             for id_ in user_ids
         ]
+
+    async def _seen_of(self, user_ids: Sequence[str]) -> dict[str, int | None]:
+        """When people who are not online were last seen, ms. None: never, as far as we know."""
+        words = [self._last_seen(id_) for id_ in user_ids] + [self._registry.last_renewed(id_) for id_ in user_ids]
+        times = await self._keyspace.run(words)
+        pairs = zip(times[: len(user_ids)], times[len(user_ids) :], strict=True)
+        return {id_: max(pair, key=lambda at_ms: at_ms or 0) for id_, pair in zip(user_ids, pairs, strict=True)}
 
     def _is_recent(self, seen_ms: int | None, away_ms: int) -> bool:
         return away_ms > 0 and seen_ms is not None and self._clock.now_ms() - seen_ms < away_ms

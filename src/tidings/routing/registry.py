@@ -1,8 +1,9 @@
 """Leases: which connection of a user is live on which node, and which nodes there are.
 
 A lease is one member of `ws:{user}` with its expiry; each connection writes and removes only its own, and a dead node's
-run out by themselves. A node that is alone asks for no leases at all: its hub knows every socket there is. It learns of
-a second node from that node's own word (routing/bus.py) before the newcomer listens, and from the list of nodes.
+run out by themselves; they stay listed, and say when the user was last seen there. A node that is alone asks for no
+leases at all: its hub knows every socket there is. It learns of a second node from that node's own word
+(routing/bus.py) before the newcomer listens, and from the list of nodes.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ class Registry:
         until_ms = self._clock.now_ms() + int(LEASE_S * 1000)
         keys = [self._keys.ws(one.user_id) for one in chunk]
         adds = [plain(key, b"ZADD", key, until_ms, self._lease(one)) for key, one in zip(keys, chunk, strict=True)]
-        expires = [plain(key, b"EXPIRE", key, int(2 * LEASE_S)) for key in keys]
+        expires = [plain(key, b"EXPIRE", key, INDEX_TTL_S) for key in keys]
         doubted, ids = set(self._in_doubt), {one.connection_id for one in chunk}
         self._in_doubt |= ids
         replies = await self._keyspace.run([*adds, *expires])
@@ -258,6 +259,11 @@ class Registry:
         counts = await self._keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
         return {user_id: bool(count or self._hub.of_user(user_id)) for user_id, count in zip(ids, counts, strict=True)}
 
+    def last_renewed(self, user_id: str) -> Call[int | None]:
+        """When a lease that nobody took down was last renewed, ms: the last sign of a user whose node died."""
+        key = self._keys.ws(user_id)
+        return plain(key, b"ZRANGE", key, 0, 0, b"REV", b"WITHSCORES", parse=_renewed_ms)
+
     def _announce(self, outbound: Outbound) -> list[Call[Any]]:
         now_ms = self._clock.now_ms()
         ws, session = self._keys.ws(outbound.user_id), self._keys.session(outbound.user_id)
@@ -265,7 +271,7 @@ class Registry:
         calls: list[Call[Any]] = [
             plain(ws, b"ZADD", ws, now_ms + int(LEASE_S * 1000), lease),
             plain(ws, b"ZREMRANGEBYSCORE", ws, b"-inf", now_ms),
-            plain(ws, b"EXPIRE", ws, int(2 * LEASE_S)),
+            plain(ws, b"EXPIRE", ws, INDEX_TTL_S),
         ]
         if outbound.device is not None:
             calls.append(plain(session, b"HSET", session, outbound.device, f"{lease} {now_ms}"))
@@ -299,3 +305,8 @@ class Registry:
             await self._keyspace.run(calls)
         except StoreError as error:
             log.info("a lease runs out by itself: %s", error)
+
+
+def _renewed_ms(reply: list[Any]) -> int | None:
+    """[lease, its expiry]"""
+    return int(float(reply[1])) - int(LEASE_S * 1000) if reply else None

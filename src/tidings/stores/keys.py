@@ -43,7 +43,7 @@ class Keys:
         return f"{self._unread}{user_id}}}:{conversation_id}"
 
     def ws(self, user_id: str) -> str:
-        """zset: node:connection -> lease expiry ms."""
+        """zset: node:connection -> lease expiry ms; those of a dead node stay, as expired. TTL INDEX_TTL_S."""
         return self._ws + user_id + "}"
 
     def session(self, user_id: str) -> str:
