@@ -58,6 +58,8 @@ async def open_node(
         admin = Admin(core, sources)
         gateway = _gateway(core, admin)
         admin.is_draining = lambda: gateway.is_draining
+        core.router.on_revoked = gateway.forget_user
+        core.tending.on_missed = gateway.recheck
         await _bury_predecessor(core)
         await core.tending.start()
         await core.limiting.start()

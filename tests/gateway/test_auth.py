@@ -219,6 +219,23 @@ async def test_a_revocation_made_elsewhere_is_noticed_within_two_seconds() -> No
     await at.refuses(token)
 
 
+async def test_an_account_that_was_read_before_its_change_is_not_remembered() -> None:
+    at = Setup()
+    token = mint_token(SECRET, "alice", ttl_s=600, now_ms=at.clock.now_ms())
+    read = at.accounts.user
+
+    async def read_slowly(user_id: str) -> User | None:
+        found = await read(user_id)
+        await at.accounts.put_user(User(user_id="alice", tokens_valid_after=at.clock.now_ms() + 1))
+        at.auth.forget_user("alice")
+        return found
+
+    at.accounts.user = read_slowly  # type: ignore[method-assign]
+    await at.auth.identify(token)
+    at.accounts.user = read  # type: ignore[method-assign]
+    await at.refuses(token)
+
+
 async def test_tables_that_do_not_answer_are_not_a_bad_token() -> None:
     at = Setup()
     at.accounts.error = Unavailable()

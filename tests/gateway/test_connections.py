@@ -13,7 +13,7 @@ from tidings.gateway import connections
 from tidings.gateway.auth import Auth, AuthSettings
 from tidings.gateway.build import GatewaySettings
 from tidings.gateway.connections import Connections
-from tidings.model import MessageNew
+from tidings.model import MessageNew, User
 
 
 async def test_open_sockets_are_counted(gateway: Gateway) -> None:
@@ -30,6 +30,20 @@ async def test_a_revoked_user_is_closed_4503_and_nobody_else(gateway: Gateway) -
     gateway.server.revoke("alice")
     assert [await wire.closed() for wire in mine] == [4503, 4503]
     assert (await other.ask("ping"))["type"] == "pong"
+
+
+async def test_a_recheck_closes_what_older_tokens_opened_and_nothing_else(gateway: Gateway) -> None:
+    stale, fresh, other = await gateway.wire(), await gateway.wire(), await gateway.wire("bob")
+    gateway.clock.ahead_s += 10
+    await gateway.accounts.put_user(User(user_id="alice", tokens_valid_after=gateway.clock.now_ms() - 5000))
+    gateway.server.forget_user("alice")
+    assert (await fresh.ask("auth.refresh", token=gateway.token()))["type"] == "ok"
+    newest = await gateway.wire()
+    for user_id in ("alice", "bob", "nobody"):
+        await gateway.server.recheck(user_id)
+    assert await stale.closed() == 4503
+    for wire in (fresh, newest, other):
+        assert (await wire.ask("ping"))["type"] == "pong"
 
 
 async def test_all_queues_together_are_bounded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,10 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.client import Client, token_for
-from tests.valkey import eventually
+from tests.valkey import ValkeyProcess, eventually
 from tidings.config import Node as NodeSettings
 from tidings.config import Settings
+from tidings.model import User
 from tidings.node import Node, open_node
 
 Join = Callable[..., Awaitable[Client]]
@@ -157,3 +158,33 @@ async def test_revoking_on_one_node_closes_the_sockets_on_the_other(two: tuple[N
     a.gateway.revoke("bob")
     await asyncio.wait_for(bob.is_lost.wait(), 5)
     assert bob.close_code == 4503
+
+
+async def test_a_revoked_token_is_refused_on_the_other_node_at_once(two: tuple[Node, Node], join: Join) -> None:
+    a, b = two
+    bob = await join(b, "bob")  # so that this node has just looked at the account
+    await revoke(a, "bob")
+    await asyncio.wait_for(bob.is_lost.wait(), 5)
+    again = Client(b.port, bob.token)
+    await again.open()
+    assert (await again.ask("connect", token=bob.token))["type"] == "error"
+    await asyncio.wait_for(again.is_lost.wait(), 5)
+    assert again.close_code == 4500
+
+
+async def test_a_revocation_that_a_node_was_not_told_of_is_found_when_it_listens_again(
+    two: tuple[Node, Node], join: Join, valkey: ValkeyProcess
+) -> None:
+    a, b = two
+    bob, carol = await join(b, "bob"), await join(b, "carol")
+    await a.core.tables.put_user(User(user_id="bob", tokens_valid_after=a.core.clock.now_ms() + 1000))
+    valkey.command("CLIENT", "KILL", "TYPE", "pubsub")
+    await asyncio.wait_for(bob.is_lost.wait(), 5)
+    assert bob.close_code == 4503
+    assert (await carol.request("ping"))["type"] == "pong"
+
+
+async def revoke(node: Node, user_id: str) -> None:
+    """As POST /v1/users/{user_id}/revoke does it. Tokens know the second they were made in."""
+    await node.core.tables.put_user(User(user_id=user_id, tokens_valid_after=node.core.clock.now_ms() + 1000))
+    node.gateway.revoke(user_id)

@@ -120,6 +120,7 @@ class Auth:
         self._key_source = key_source
         self._verified: Remembered[Identity] = Remembered(clock, 300.0)
         self._users: Remembered[User | None] = Remembered(clock, ACCOUNT_S)
+        self._changes = 0  # accounts that we were told to forget
         self._api_keys: Remembered[ApiKey | None] = Remembered(clock, API_KEY_S)
 
     async def close(self) -> None:
@@ -141,12 +142,25 @@ class Auth:
         return identity
 
     def forget_user(self, user_id: str) -> None:
-        """The account was changed here: the next request sees it."""
+        """The account was changed: the next request sees it."""
         self._users.forget(user_id)
+        self._changes += 1
+
+    async def valid_after_ms(self, user_id: str) -> int:
+        """Tokens of the user made before then are refused; as the tables say now."""
+        self.forget_user(user_id)
+        user = await self._user(user_id)
+        return user.tokens_valid_after if user is not None else 0
 
     async def _user(self, user_id: str) -> User | None:
         known = self._users.get(user_id)
-        return known[0] if known is not None else self._users.put(user_id, await self._accounts.user(user_id))
+        if known is not None:
+            return known[0]
+        changes = self._changes
+        user = await self._accounts.user(user_id)
+        if changes == self._changes:  # else it may have been read before the change
+            self._users.put(user_id, user)
+        return user
 
     async def _verify(self, token: str) -> Identity:
         if len(token) > TOKEN_CHARS_MAX:

@@ -113,6 +113,14 @@ class GatewayServer:
         """Closes the user's sockets with 4503, on every node; their tokens are looked at anew."""
         self._connections.revoke(user_id)
 
+    def forget_user(self, user_id: str) -> None:
+        """The account was changed on another node."""
+        self._connections.forget_user(user_id)
+
+    async def recheck(self, user_id: str) -> None:
+        """Closes the user's sockets whose tokens were revoked without our hearing of it. Raises StoreError."""
+        await self._connections.recheck(user_id)
+
     def _new_front_door(self) -> FrontDoor:
         return FrontDoor(self._gate, self._config, self._state)
 

@@ -72,6 +72,7 @@ class Tending:
         self._well_ms = clock.now_ms()  # the last moment when the others knew us and the subscription stood
         self._tasks: list[asyncio.Task[None]] = []
         self.on_leave: Callable[[], None] = lambda: None  # an operator wants the node to go
+        self.on_missed: Callable[[str], Awaitable[None]] = _nothing  # a word to close a user may have passed by
 
     async def start(self) -> None:
         """Listen to the others, tell them, and begin. Before the first socket."""
@@ -215,8 +216,17 @@ class Tending:
             for user_id in some:
                 del self._missed[user_id]
             try:
-                await asyncio.gather(*(self._deliver.refresh(*pair) for pair in some.items()))
+                await asyncio.gather(*(self._refresh(*pair) for pair in some.items()))
             except BaseException:
                 for pair in some.items():
                     self._miss(*pair)
                 raise
+
+    async def _refresh(self, user_id: str, since_ms: int) -> None:
+        """First whether they may still be here."""
+        await self.on_missed(user_id)
+        await self._deliver.refresh(user_id, since_ms)
+
+
+async def _nothing(user_id: str) -> None:
+    pass

@@ -30,6 +30,7 @@ class Router:
         self._waiting: list[tuple[str, Item]] = []
         self._sending: asyncio.Task[None] | None = None
         self.on_counts: Callable[[str, str, str], None] = lambda user_id, conversation_id, node_id: None  # crossings.py
+        self.on_revoked: Callable[[str], None] = lambda user_id: None  # what is remembered of the user is out of date
         self._known: dict[tuple[str, str], Receipt] = {}  # (conversation, member) -> the highest marks seen here
 
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
@@ -63,6 +64,8 @@ class Router:
             if type(item.event) is ReadSynced:
                 self.on_counts(item.user_id, item.event.state.conversation_id, node_id)
             return
+        if item.code == Close.REVOKED:
+            self.on_revoked(item.user_id)
         for outbound in list(self._hub.of_user(item.user_id)):
             if item.connection_id in (None, outbound.connection_id):
                 outbound.close(Close(item.code))
