@@ -354,17 +354,20 @@ async def test_three_nodes_of_which_one_is_stopped_for_longer_than_its_lease(sit
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("site", [3], indirect=True)
+@pytest.mark.parametrize("site", [2, 3], indirect=True)
 async def test_ten_thousand_messages_while_nodes_fall_in_turn(site: Site) -> None:
     company = Company(site, users=60, channel=1_000, seed=3)
     await company.gather()
+    count = len(site.nodes)
 
     async def trouble() -> None:
         for number in range(6):
             blow = (site.kill, site.stop, site.drain)[number % 3]
-            await blow(site.nodes[number % 2 + number // 3])
+            await blow(site.nodes[(number + number // count) % count])
 
     await endure(company, trouble, count=10_000 // 120 + 1, pause_s=1.0, within_s=400)
+    assert len(company.followers) == 120 and sum(len(one.told) for one in company.followers) >= 10_000
+    assert sorted(map(len, company.members.values())) == [2] * 60 + [4] * 15 + [1_000]
 
 
 # --- sockets that do not read, and sockets that are gone without a word ------------------------------
