@@ -146,6 +146,7 @@ TICKS_KNOWN_MAX = 50_000  # receipts a node remembers, so that one which comes l
 RESUME_ENTRIES_MAX = 500  # entries replayed per conversation; the rest is read as history
 RESUME_HELD_MAX = 5_000  # live events that wait for a resume to end; past it the reader is slow
 CONNECTS_MAX = 32  # connects and resumes carried out at the same time: a storm must not starve the connected
+RESUMES_SLOW_MAX = 64  # resumes that wait for their readers without a turn: each holds up to 8 pages of entries
 DRAIN_S = 30.0  # design: from SIGTERM to exit 0, at most
 
 CROSSING_S = 0.5  # counts told by two nodes within this time may have crossed; longer than any publish takes

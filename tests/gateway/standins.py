@@ -314,7 +314,7 @@ class Resume:
         self.calls: list[tuple[dict[str, int], int | None]] = []
         self.error: Exception | None = None
 
-    async def catch_up(self, outbound: Any, resume: dict[str, int], since: int | None) -> None:
+    async def catch_up(self, outbound: Any, resume: dict[str, int], since: int | None, turn: Any) -> None:
         self.calls.append((resume, since))
         if self.error is not None:
             raise self.error

@@ -10,6 +10,7 @@ from tests.gateway.wire import Wire
 from tidings import __version__
 from tidings.bounds import CONNECTIONS_PER_USER_MAX, CONNECTS_MAX, RESUME_HELD_MAX
 from tidings.errors import StoreUnavailable, Unavailable
+from tidings.gateway.turns import Turn
 from tidings.model import ConversationRemoved, MessageNew, Totals, Typing, User
 from tidings.routing.hub import Outbound
 
@@ -138,7 +139,7 @@ async def test_a_resume_that_fails_ends_the_connection_instead_of_leaving_a_gap(
 async def test_live_events_wait_for_the_resume_and_what_it_brought_is_not_repeated(gateway: Gateway) -> None:
     reading = asyncio.Event()
 
-    async def catch_up(outbound: Outbound, resume: dict[str, int], since: int | None) -> None:
+    async def catch_up(outbound: Outbound, resume: dict[str, int], since: int | None, turn: Turn) -> None:
         gateway.hub.push("alice", MessageNew(entry(seq_no=7), 7, False, 7))
         await reading.wait()
         outbound.push_now(MessageNew(entry(seq_no=7), None, False, None))
@@ -158,7 +159,7 @@ async def test_live_events_wait_for_the_resume_and_what_it_brought_is_not_repeat
 async def test_a_resume_that_takes_too_long_does_not_gather_events_without_end(gateway: Gateway) -> None:
     never = asyncio.Event()
 
-    async def catch_up(outbound: Outbound, resume: dict[str, int], since: int | None) -> None:
+    async def catch_up(outbound: Outbound, resume: dict[str, int], since: int | None, turn: Turn) -> None:
         await never.wait()
 
     gateway.resume.catch_up = catch_up  # type: ignore[method-assign]

@@ -11,8 +11,10 @@ import pytest
 
 from tests.client import Client, token_for
 from tests.valkey import ValkeyProcess, eventually
+from tidings.bounds import CONNECTS_MAX
 from tidings.config import Node as NodeSettings
 from tidings.config import Settings
+from tidings.gateway.connection import Connection
 from tidings.model import User
 from tidings.node import Node, open_node
 
@@ -117,6 +119,32 @@ async def test_a_device_that_comes_back_on_another_node_gets_what_it_missed_once
     await sending
     await eventually(lambda: len(bob.messages(c)) >= 52)
     assert [message["seq"] for message in bob.messages(c)] == list(range(2, 54))
+
+
+async def test_who_reads_slowly_keeps_nobody_out(
+    two: tuple[Node, Node], join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = two
+    alice, c = await join(a, "alice"), await direct(a, "alice", "bob")
+    await asyncio.gather(*(alice.say(c, f"m{n}") for n in range(30)))
+    lagging, are_read, keeps_up = set[str](), asyncio.Event(), Connection.drained
+
+    async def lags(connection: Connection) -> None:
+        if connection.user_id == "bob" and not are_read.is_set():
+            lagging.add(connection.connection_id)
+            await are_read.wait()
+        await keeps_up(connection)
+
+    monkeypatch.setattr(Connection, "drained", lags)
+    slow = [await join(a, "bob", device=f"d{n}", resume={c: 0}) for n in range(CONNECTS_MAX)]
+    await eventually(lambda: len(lagging) == CONNECTS_MAX)
+    async with asyncio.timeout(5):
+        quick = await join(a, "alice", device="quick", resume={c: 0})
+        await quick.event(lambda frame: frame["type"] == "resumed")
+    are_read.set()
+    for client in slow:
+        assert (await client.event(lambda frame: frame["type"] == "resumed"))["to_seq"] == 30
+        assert len(client.messages(c)) == 30
 
 
 async def test_the_same_device_on_another_node_replaces_the_first(two: tuple[Node, Node], join: Join) -> None:

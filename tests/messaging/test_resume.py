@@ -223,6 +223,42 @@ async def test_a_reader_that_takes_nothing_does_not_hold_up_the_others(
     assert Close.SLOW in reader.closed
 
 
+class Place:
+    """A turn that is counted."""
+
+    def __init__(self, may_lend: bool = True) -> None:
+        self.may_lend = may_lend
+        self.steps: list[str] = []
+
+    def give_back(self) -> bool:
+        self.steps.append("back" if self.may_lend else "kept")
+        return self.may_lend
+
+    async def take_again(self) -> None:
+        self.steps.append("again")
+
+
+async def test_whoever_waits_for_a_reader_gives_the_turn_back_meanwhile(a: FaultyNode, group: str) -> None:
+    await write(a, group, 1, 30)
+    reader, turn = Reader("bob"), Place()
+    await a.core.resume.catch_up(reader, {group: 25}, None, turn)
+    assert turn.steps == [], "who keeps up is waited for by nobody"
+    reader.may_read.clear()
+    work = asyncio.create_task(a.core.resume.catch_up(reader, {group: 0}, None, turn))
+    await eventually(lambda: turn.steps == ["back"])
+    reader.may_read.set()
+    await work
+    assert turn.steps == ["back", "again"] and reader.closed == []
+
+
+async def test_where_too_many_lag_a_reader_that_does_is_slow(a: FaultyNode, group: str) -> None:
+    await write(a, group, 1, 10)
+    reader, turn = Reader("bob"), Place(may_lend=False)
+    reader.may_read.clear()
+    await a.core.resume.catch_up(reader, {group: 0}, None, turn)
+    assert reader.closed == [Close.SLOW] and turn.steps == ["kept"]
+
+
 # --- the seam -------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from msgspec import UnsetType
 
 from tidings.errors import Close
+from tidings.gateway.turns import Turn
 from tidings.model import (
     ConversationKind,
     Head,
@@ -197,7 +198,9 @@ class Activity(Protocol):
 
 
 class Resume(Protocol):
-    async def catch_up(self, outbound: Outbound, resume: dict[str, int], since: int | None) -> None: ...
+    async def catch_up(
+        self, outbound: Outbound, resume: dict[str, int], since: int | None, turn: Turn | None
+    ) -> None: ...
 
 
 class Signals(Protocol):

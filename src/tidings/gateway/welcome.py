@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from tidings import __version__
-from tidings.bounds import CONNECTS_MAX, HANDSHAKE_S, PING_INTERVAL_S
+from tidings.bounds import CONNECTS_MAX, HANDSHAKE_S, PING_INTERVAL_S, RESUMES_SLOW_MAX
 from tidings.clock import Clock
 from tidings.errors import Close, Problem, RateLimited, StoreUnavailable, TooLarge, Unauthorized
 from tidings.gateway import protocol
@@ -19,6 +19,7 @@ from tidings.gateway.connection import Connection
 from tidings.gateway.dispatch import log, problem_of
 from tidings.gateway.frames import Hello, encode_frame
 from tidings.gateway.refusals import Refusals
+from tidings.gateway.turns import Turns
 from tidings.gateway.usecases import UseCases
 from tidings.model import Totals
 from tidings.stores.ports import Accounts
@@ -36,7 +37,7 @@ class Welcome:
         self._accounts = accounts
         self._clock = clock
         self._store_epoch: str | None = None
-        self._turns = asyncio.Semaphore(CONNECTS_MAX)
+        self._turns = Turns(CONNECTS_MAX, RESUMES_SLOW_MAX)
 
     async def carry_out(self, connection: Connection, frame: protocol.Connect) -> Identity | None:
         """Who it is. None: it was turned away, or left meanwhile."""
@@ -44,7 +45,7 @@ class Welcome:
         try:
             identity = await self._auth.identify(frame.token)
             user_id = identity.user_id
-            async with self._turns, asyncio.timeout(HANDSHAKE_S):
+            async with self._turns.turn(), asyncio.timeout(HANDSHAKE_S):
                 hello = await self._prepare(connection, frame, identity)
         except Exception as error:
             problem = StoreUnavailable() if isinstance(error, TimeoutError) else problem_of(error, self._clock)
@@ -107,8 +108,8 @@ class Welcome:
     async def _catch_up(self, connection: Connection, frame: protocol.Connect) -> None:
         """A resume that fails ends the connection: a gap is never left unsaid."""
         try:
-            async with self._turns:
-                await self._cases.resume.catch_up(connection, frame.resume, frame.since)
+            async with self._turns.turn() as turn:
+                await self._cases.resume.catch_up(connection, frame.resume, frame.since, turn)
         except Exception as error:
             problem_of(error, self._clock)
             log.warning("resume_failed", error=type(error).__name__)

@@ -9,6 +9,7 @@ history and live, and nothing comes twice.
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 import msgspec
 
@@ -25,7 +26,23 @@ from tidings.stores.ports import Conversations
 
 _TOGETHER = 8  # conversations of one client read at the same time
 _WRITTEN = 20  # entries between two looks whether the reader keeps up: 20 of the largest are a third of its queue
-_PATIENCE_S = 10.0  # a reader that does not take them in this time is slow
+_GLANCE_S = 0.05  # a reader that takes them in this time is waited for in one's turn
+_PATIENCE_S = 10.0  # one that does not in this time is slow
+
+
+class Turn(Protocol):
+    """One of few: for whoever reads and writes, not for whoever waits for a reader."""
+
+    def give_back(self) -> bool: ...
+    async def take_again(self) -> None: ...
+
+
+class _Writing:
+    """What the conversations of one resume share: one of them is written at a time."""
+
+    def __init__(self, turn: Turn | None) -> None:
+        self.lock = asyncio.Lock()
+        self.turn = turn
 
 
 class Resume:
@@ -45,23 +62,25 @@ class Resume:
         self._unread = unread
         self._receipts = receipts
 
-    async def catch_up(self, outbound: Outbound, resume: dict[str, int], since: int | None) -> None:
+    async def catch_up(
+        self, outbound: Outbound, resume: dict[str, int], since: int | None, turn: Turn | None = None
+    ) -> None:
         """Push what was missed. The caller holds live events back meanwhile."""
         named = list(resume.items())
-        writing = asyncio.Lock()
+        writing = _Writing(turn)
         for start in range(0, len(named), _TOGETHER):
             chunk = named[start : start + _TOGETHER]
             await asyncio.gather(*(self._conversation(outbound, writing, id_, seq_no) for id_, seq_no in chunk))
         if since is not None:
             await self._others(outbound, resume, since)
 
-    async def _conversation(self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int) -> None:
+    async def _conversation(self, outbound: Outbound, writing: _Writing, conversation_id: str, seq_no: int) -> None:
         try:
             await self._member(outbound, writing, conversation_id, seq_no)
         except NotFound:
             outbound.push_now(ConversationRemoved(conversation_id))
 
-    async def _member(self, outbound: Outbound, writing: asyncio.Lock, conversation_id: str, seq_no: int) -> None:
+    async def _member(self, outbound: Outbound, writing: _Writing, conversation_id: str, seq_no: int) -> None:
         """Several are read at the same time; one at a time is written, as fast as the reader takes it.
 
         Raises NotFound to whoever is no member, also when that happens meanwhile."""
@@ -75,33 +94,36 @@ class Resume:
         roster, first = await self._access.visible(roster, user_id, first)
         after = max(after, roster.visible_after(user_id))
         resumed = await self._standing(outbound, roster, after, is_reset)
-        async with writing:
-            to_seq = await self._write(outbound, roster, after, first)
+        async with writing.lock:
+            to_seq = await self._write(outbound, roster, after, first, writing.turn)
             # Before anything live: also where more is to come as history, what was replayed is not pushed again.
             outbound.resumed[conversation_id] = to_seq
             outbound.push_now(msgspec.structs.replace(resumed, to_seq=to_seq, complete=to_seq >= head))
 
-    async def _write(self, outbound: Outbound, roster: Roster, after: int, page: list[Entry]) -> int:
+    async def _write(self, outbound: Outbound, roster: Roster, after: int, page: list[Entry], turn: Turn | None) -> int:
         """Page by page up to RESUME_ENTRIES_MAX; the seq that was reached."""
         conversation_id, to_seq = roster.head.conversation_id, after
         while page:
             for start in range(0, len(page), _WRITTEN):
                 for entry in page[start : start + _WRITTEN]:
                     outbound.push_now(MessageNew(entry, None, False, None))
-                await self._keep_pace(outbound)
+                if not await _keeps_pace(outbound, _GLANCE_S):
+                    await self._wait(outbound, turn)
             to_seq = page[-1].seq_no
             is_more = len(page) == PAGE_MAX and to_seq - after < RESUME_ENTRIES_MAX
             page = await self._slots.after(conversation_id, to_seq, PAGE_MAX) if is_more else []
             roster, page = await self._access.visible(roster, outbound.user_id, page)
         return to_seq
 
-    async def _keep_pace(self, outbound: Outbound) -> None:
-        """Others wait for their turn meanwhile, so not for ever."""
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await outbound.drained()
-        except TimeoutError:
+    async def _wait(self, outbound: Outbound, turn: Turn | None) -> None:
+        """For a reader that lags, but not for ever, and meanwhile others have the turn."""
+        if turn is not None and not turn.give_back():
+            outbound.close(Close.SLOW)  # too many lag: this one comes back and goes on where it was
+            return
+        if not await _keeps_pace(outbound, _PATIENCE_S):
             outbound.close(Close.SLOW)
+        if turn is not None:
+            await turn.take_again()
 
     async def _standing(self, outbound: Outbound, roster: Roster, after: int, is_reset: bool) -> Resumed:
         """How the conversation stands for the member, before anything of it is replayed."""
@@ -134,3 +156,12 @@ class Resume:
             except NotFound:
                 continue
             outbound.push_now(ConversationUpdated(item))
+
+
+async def _keeps_pace(outbound: Outbound, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await outbound.drained()
+    except TimeoutError:
+        return False
+    return True

@@ -25,8 +25,8 @@ _kept: list[TextIO] = []
 def resume_skips_one() -> None:
     plain = Resume._write
 
-    async def write(self: Any, outbound: Any, roster: Roster, after: int, page: list[Entry]) -> int:
-        return await plain(self, outbound, roster, after, page[1:] if len(page) > 1 else page)
+    async def write(self: Any, outbound: Any, roster: Roster, after: int, page: list[Entry], turn: Any) -> int:
+        return await plain(self, outbound, roster, after, page[1:] if len(page) > 1 else page, turn)
 
     seam: Any = Resume
     seam._write = write
