@@ -10,6 +10,7 @@ import pytest
 
 from tidings import node
 from tidings.clock import Clock
+from tidings.config import Settings
 from tidings.errors import Unavailable
 
 
@@ -57,3 +58,28 @@ async def test_receipts_are_written_also_where_the_keyspace_is_gone(caplog: pyte
 
     await node._leave(*leaving(gone, flush))
     assert flushed == [True] and "no keyspace" in caplog.text
+
+
+class OffClock(Clock):
+    """A machine that nobody has set by NTP."""
+
+    def __init__(self, off_s: float) -> None:
+        self.off_s = off_s
+
+    def now_ms(self) -> int:
+        return super().now_ms() + round(self.off_s * 1000)
+
+
+@pytest.mark.parametrize(("off_s", "says"), [(12, "12.0 s ahead of"), (-4.5, "4.5 s behind")])
+async def test_a_node_whose_clock_is_far_off_does_not_start(settings: Settings, off_s: float, says: str) -> None:
+    with pytest.raises(Unavailable, match=rf"this machine's clock is {says} the keyspace's: .* NTP"):
+        async with node.open_node(settings, OffClock(off_s)):
+            pass
+
+
+async def test_a_node_whose_clock_is_a_little_off_says_so(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    async with node.open_node(settings, OffClock(2)):
+        assert "clock is 2.0 s ahead of the keyspace's" in caplog.text
+    caplog.clear()
+    async with node.open_node(settings):
+        assert "clock" not in caplog.text

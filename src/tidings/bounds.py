@@ -130,6 +130,7 @@ NODE_RENEW_S = 2.0  # how often a node says that it lives
 READY_S = 2.0  # a store that does not answer /readyz in this time counts as down
 DEVICES_REMEMBERED_MAX = 100  # device names kept per user; past it the longest unseen half is forgotten
 CLOCKS_APART_S = 1.0  # of two nodes: who came less than this after another may have come before it
+CLOCK_OFF_S_MAX = 4.0  # of a node that starts, from the keyspace's: two such nodes do not take each other for dead
 LEASE_S = 45.0  # a connection that was not renewed for this long is not live: three renewals may be missed
 LEASE_RENEW_S = 15.0  # how often a node renews the leases of its connections
 BUS_BYTES_MAX = 4 * 1024 * 1024  # one publish to another node; well below the 8 MB at which servers cut subscribers

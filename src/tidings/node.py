@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from tidings.bounds import DRAIN_S, READY_S
+from tidings.bounds import CLOCK_OFF_S_MAX, CLOCKS_APART_S, DRAIN_S, READY_S
 from tidings.clock import Clock
 from tidings.config import Settings
 from tidings.config_values import SettingsError
@@ -32,6 +32,7 @@ from tidings.gateway.server import GatewayServer, loop_factory
 from tidings.gateway.usecases import UseCases
 from tidings.messaging.verify import Report as UnreadReport
 from tidings.opening import open_tables, require_tables, sqlite_path
+from tidings.stores.calls import plain
 from tidings.telemetry import Metrics
 from tidings.wiring import Core, open_core
 from tidings.wiring_admin import Admin
@@ -61,6 +62,7 @@ async def open_node(
         core.router.on_revoked = gateway.forget_user
         core.tending.on_missed = gateway.recheck
         await _bury_predecessor(core)
+        await _check_clock(core)
         await core.tending.start()
         await core.limiting.start()
         core.due.start()
@@ -82,6 +84,21 @@ async def _bury_predecessor(core: Core) -> None:
             await core.registry.bury(note.read_text("utf-8").strip())
         note.touch(mode=0o600)
         note.write_text(core.node_id, "utf-8")
+
+
+async def _check_clock(core: Core) -> None:
+    """Leases are compared by the nodes' own clocks: one that is far off would take live nodes for dead, and they it.
+    Raises Unavailable."""
+    if core.settings.keyspace == "embedded":
+        return  # the clock is the same
+    before_ms = core.clock.now_ms()
+    seconds, micros = await core.keyspace.one(plain(core.keys.nodes, b"TIME"))
+    off_s = (before_ms + core.clock.now_ms()) / 2000 - int(seconds) - int(micros) / 1e6
+    says = f"this machine's clock is {abs(off_s):.1f} s {'ahead of' if off_s > 0 else 'behind'} the keyspace's"
+    if abs(off_s) > CLOCK_OFF_S_MAX:
+        raise Unavailable(f"{says}: nodes would take each other for dead; set both by NTP")
+    if abs(off_s) > CLOCKS_APART_S:
+        log.warning("%s; set both by NTP", says)
 
 
 async def _listen(gateway: GatewayServer, settings: Settings) -> int:
