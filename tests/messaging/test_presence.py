@@ -108,7 +108,7 @@ async def test_a_return_on_another_node_is_no_change(settings: Settings) -> None
 
 
 async def test_a_return_on_another_node_is_no_change_to_watchers_of_a_big_conversation(settings: Settings) -> None:
-    """What they were told is not remembered here, so the returning node itself must keep silent."""
+    """What they were told may not be remembered, so the returning node itself must keep silent."""
     async with open_signal_nodes(settings, away_s=AWAY_S) as (here, there):
         big = await here.group("alice", "bob", *(f"user-{number}" for number in range(PRESENCE_MEMBERS_MAX)))
         bob = await here.watcher("bob", big)
@@ -177,6 +177,21 @@ async def test_what_watchers_were_told_is_compared_with_the_leases(settings: Set
         there.is_deaf = True  # and a publish that was lost
         await here.connect("alice")
         await eventually(lambda: bob.presence() == [("alice", False), ("alice", True)])
+
+
+async def test_watchers_of_a_big_conversation_are_told_of_who_went_with_their_node(settings: Settings) -> None:
+    clock = AheadClock()
+    async with open_signal_node(settings) as dead, open_signal_node(settings, "n2", clock=clock) as node:
+        for one in (dead, node):
+            await one.core.registry.renew_node()
+        big = await node.group("alice", "bob", *(f"user-{number}" for number in range(PRESENCE_MEMBERS_MAX)))
+        bob = await node.watcher("bob", big)
+        await dead.connect("alice")
+        await eventually(lambda: bob.presence() == [("alice", True)])
+        await node.presences.compare()
+        clock.ahead_s += LEASE_S + 1  # and no renewal came
+        await node.presences.compare()
+        assert bob.presence() == [("alice", True), ("alice", False)]
 
 
 async def test_what_earlier_watchers_were_told_does_not_hide_a_change_from_later_ones(settings: Settings) -> None:

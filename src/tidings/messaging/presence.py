@@ -200,8 +200,9 @@ class Presences:
 
     async def compare(self) -> None:
         """What watchers here were told with what the leases say: a publish may be lost, a node may have died."""
-        small = [one for id_ in self._watching if (one := self._access.cached(id_)) and _is_small(one)]
-        people = {user_id for roster in small for user_id in roster.members}
+        people: set[str] = set()
+        for roster in [one for id_ in self._watching if (one := self._access.cached(id_))]:
+            people |= self._told.keys() & roster.members.keys()
         self._told = {user_id: is_online for user_id, is_online in self._told.items() if user_id in people}
         oldest = list(islice(self._told, PRESENCE_COMPARED_MAX))
         for start in range(0, len(oldest), PRESENCE_BURST_MAX):
