@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from tests.contracts import fresh
 from tidings.bounds import DEVICES_PER_USER_MAX
 from tidings.model_push import Device
@@ -55,6 +57,16 @@ class DevicesContract:
         renamed = device(owner, "new-name", token=token)
         await devices.put_device(renamed)
         assert await devices.devices(owner) == [renamed]
+
+    async def test_a_device_is_seen_later_and_never_earlier_and_nobody_appears(self, devices: Devices) -> None:
+        user_id, stranger = fresh("user"), fresh("user")
+        phone, tablet = device(user_id, last_seen_ms=10), device(user_id, "tablet", last_seen_ms=10)
+        for one in (phone, tablet):
+            await devices.put_device(one)
+        await devices.touch_devices({(user_id, "phone"): 20, (user_id, "tablet"): 5, (stranger, "phone"): 30})
+        await devices.touch_devices({})
+        assert await devices.devices(user_id) == [msgspec.structs.replace(phone, last_seen_ms=20), tablet]
+        assert await devices.devices(stranger) == []
 
     async def test_the_same_token_of_another_provider_is_another_token(self, devices: Devices) -> None:
         user_id, token = fresh("user"), fresh("token")

@@ -96,6 +96,12 @@ async def test_a_phone_that_vanished_is_pushed_to_while_its_message_waits_withou
         silent = await place.told(2)  # read elsewhere: the phone's badge follows, and nothing is shown
         assert silent.body["aps"]["badge"] == 0 and "alert" not in silent.body["aps"]
         await eventually(lambda: place.pending() == [])
+
+        await phone.close()
+        network.mend()
+        (known,) = (await place.rest("bob", "GET", "/v1/devices"))["devices"]
+        while known["last_seen"] == known["registered_at"]:
+            (known,) = (await place.rest("bob", "GET", "/v1/devices"))["devices"]
         for client in (alice, laptop):
             await client.close()
 

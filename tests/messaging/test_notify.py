@@ -130,6 +130,16 @@ async def test_without_a_provider_nothing_is_queued_or_kept(office: PostOffice) 
     assert await office.jobs() == 0 and await office.acks.seqs([("bob", ["phone"])], entry.conversation_id) == [[0]]
 
 
+async def test_a_device_was_last_seen_when_its_connection_ended(office: PostOffice) -> None:
+    await office.register("bob", "phone")
+    office.clock.ahead_s += 60
+    for device in ("phone", "browser", None):
+        office.notify.left("bob", device)
+    await office.notify.flush()
+    (phone,) = await office.devices.devices("bob")
+    assert abs(phone.last_seen_ms - office.clock.now_ms()) < 30_000
+
+
 async def test_a_connection_without_a_device_is_nobodys_phone(office: PostOffice) -> None:
     await office.register("bob")
     entry = await message(office)

@@ -75,6 +75,8 @@ class Connections:
             self._cases.registry.release(connection)
         if self._cases.signals is not None:
             self._cases.signals.went(connection)
+        if self._cases.notify is not None:
+            self._cases.notify.left(connection.user_id, connection.device)
         self._cases.sends.forget(connection.connection_id)
 
     async def welcome(self, connection: Connection, frame: protocol.Connect) -> None:

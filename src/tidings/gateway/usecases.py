@@ -215,6 +215,7 @@ class Signals(Protocol):
 
 class Notify(Protocol):
     def acknowledged(self, user_id: str, device: str | None, acks: Mapping[str, int]) -> None: ...
+    def left(self, user_id: str, device: str | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class Notify:
         self._idle_ms = int(idle_s * 1000)
         self._consumer_idle_ms = int(consumer_idle_s * 1000)
         self._badges: dict[str, str] = {}  # users whose badge changed -> the device that knows, if it is one
+        self._left: dict[tuple[str, str], int] = {}  # (user, device) -> when it was last seen, ms; not yet written
         self._paused: dict[str, float] = {}  # provider -> until when it wants nothing, monotonic s
         self._under_way: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,6 +90,11 @@ class Notify:
         """A device has everything up to these. Never blocks. A connection without a device is nobody's phone."""
         if self._providers and device is not None:
             self._acks.note(user_id, device, acks)
+
+    def left(self, user_id: str, device: str | None) -> None:
+        """A device's connection ended: that is when it was last seen. Never blocks."""
+        if self._providers and device is not None and len(self._left) < bounds.PUSH_NOTES_MAX:
+            self._left[user_id, device] = self._clock.now_ms()
 
     def badge(self, user_id: str, but_device: str | None = None) -> None:
         """The user read something: devices that show another number hear of it, silently. Never blocks."""
@@ -129,13 +135,16 @@ class Notify:
             log.debug("another takes us off the list of workers: %s", error)
 
     async def flush(self) -> None:
-        """Write what was noted, and queue the badges of those who have devices."""
+        """Write what was noted, and queue the badges of those who have devices. What fails is noted another time."""
         await self._acks.flush()
         badges, self._badges = self._badges, {}
         if badges:
             owned = await self._devices.devices_of(badges)
             now_ms = self._clock.now_ms()
             await self._put([Job(user_id=id_, made_ms=now_ms, but_device=badges[id_]) for id_ in owned])
+        left, self._left = self._left, {}
+        if left:
+            await self._devices.touch_devices(left)
 
     async def _put(self, jobs: Sequence[Job]) -> None:
         if jobs:

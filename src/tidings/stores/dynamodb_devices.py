@@ -8,15 +8,15 @@ owner; both change in one transaction. Opened by wiring.py as `DynamoDevices(tab
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidings import bounds
 from tidings.errors import Throttled
 from tidings.model_push import Device, Waiting
 from tidings.stores import dynamodb_pending
-from tidings.stores.dynamodb_calls import Op, Store, delete, put, remove
+from tidings.stores.dynamodb_calls import Op, Store, delete, put, remove, update
 from tidings.stores.dynamodb_items import attributes, from_item, plain, to_item, unique, values
-from tidings.stores.dynamodb_wire import Canceled, Item
+from tidings.stores.dynamodb_wire import Canceled, ConditionFailed, Item
 
 _TRIES_MAX = 20  # of a token that many claim at once
 _OWNED = "#owner_id = :owner_id AND #owner_device = :owner_device"
@@ -40,6 +40,9 @@ class DynamoDevices:
         named = unique(user_ids)
         found = await self._store.each(named, lambda user_id: _devices(self._store, user_id))
         return {user_id: devices for user_id, devices in zip(named, found, strict=True) if devices}
+
+    async def touch_devices(self, seen: Mapping[tuple[str, str], int]) -> None:
+        await _touch_devices(self._store, seen)
 
     async def remove_device(self, user_id: str, *, device_id: str | None = None, token: str | None = None) -> int:
         return await _remove_devices(self._store, user_id, device_id, token)
@@ -142,6 +145,26 @@ async def _crowd_out(store: Store, device: Device) -> None:
     others.sort(key=lambda each: (-each.last_seen_ms, each.device_id))
     for each in others[bounds.DEVICES_PER_USER_MAX - 1 :]:
         await _remove(store, each)
+
+
+# --- touch ----------------------------------------------------------------------------------------
+
+
+async def _touch_devices(store: Store, seen: Mapping[tuple[str, str], int]) -> None:
+    """Most devices are not registered: they are looked at first, many at a time."""
+    items = await store.batch_get("devices", [_key(*key) for key in seen])
+    found = [from_item(Device, item) for item in items]
+    behind = [one for one in found if one.last_seen_ms < seen[one.user_id, one.device_id]]
+    await store.each(behind, lambda one: _touch(store, one, seen[one.user_id, one.device_id]))
+
+
+async def _touch(store: Store, device: Device, seen_ms: int) -> None:
+    later = "attribute_exists(#user_id) AND #last_seen_ms < :last_seen_ms"
+    key, change = _key(device.user_id, device.device_id), "SET #last_seen_ms = :last_seen_ms"
+    try:
+        await store.write(update("devices", key, change, values(last_seen_ms=seen_ms), later))
+    except ConditionFailed:
+        pass  # it is gone, or was seen later still
 
 
 # --- remove ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ before, and `tests/contracts/` has one suite per port. A provider never raises: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tidings.model_push import Device, Notice, Outcome, Waiting
@@ -28,6 +28,10 @@ class Devices(Protocol):
 
     async def devices_of(self, user_ids: Iterable[str]) -> dict[str, list[Device]]:
         """The devices of those who have any."""
+        ...
+
+    async def touch_devices(self, seen: Mapping[tuple[str, str], int]) -> None:
+        """(user_id, device_id) -> last_seen_ms, which never goes back. No complaint without a row."""
         ...
 
     async def remove_device(self, user_id: str, *, device_id: str | None = None, token: str | None = None) -> int:

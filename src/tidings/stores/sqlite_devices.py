@@ -7,7 +7,7 @@ Opened by wiring.py with `open_devices`, after the tables themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,6 +72,12 @@ class SqliteDevices:
     async def devices_of(self, user_ids: Iterable[str]) -> dict[str, list[Device]]:
         return await self._read(partial(_devices_of, tuple(user_ids)))
 
+    async def touch_devices(self, seen: Mapping[tuple[str, str], int]) -> None:
+        """Most devices are not registered: then the writer is left alone."""
+        known: list[tuple[str, str]] = await self._read(partial(_registered, tuple(seen)))
+        if known:
+            await self._write(partial(_touch_devices, [(*key, seen[key]) for key in known]))
+
     async def remove_device(self, user_id: str, *, device_id: str | None = None, token: str | None = None) -> int:
         return await self._write(partial(_remove_device, user_id, device_id, token))
 
@@ -126,6 +132,11 @@ _DEVICES_OF = f"""
     SELECT {_names(_DEVICE, "d")} FROM json_each(?) AS named
     CROSS JOIN devices AS d ON d.user_id = named.value ORDER BY d.user_id, d.device_id
 """
+_REGISTERED = """
+    SELECT d.user_id, d.device_id FROM json_each(?) AS named
+    CROSS JOIN devices AS d ON d.user_id = named.value ->> 0 AND d.device_id = named.value ->> 1
+"""
+_TOUCH_DEVICE = "UPDATE devices SET last_seen_ms = max(last_seen_ms, ?3) WHERE user_id = ?1 AND device_id = ?2"
 _REMOVE_DEVICE = """
     DELETE FROM devices WHERE user_id = ?1 AND (?2 IS NULL OR device_id = ?2) AND (?3 IS NULL OR token = ?3)
 """
@@ -147,6 +158,15 @@ def _devices_of(user_ids: Sequence[str], hop: Hop) -> dict[str, list[Device]]:
     for device in map(_device, hop.rows("devices", _DEVICES_OF, (_json(user_ids),))):
         found.setdefault(device.user_id, []).append(device)
     return found
+
+
+def _registered(keys: Sequence[tuple[str, str]], hop: Hop) -> list[tuple[str, str]]:
+    return hop.rows("devices", _REGISTERED, (_json(keys),))
+
+
+def _touch_devices(seen: Sequence[tuple[str, str, int]], hop: Hop) -> None:
+    for one in seen:
+        hop.write("devices", _TOUCH_DEVICE, one)
 
 
 def _remove_device(user_id: str, device_id: str | None, token: str | None, hop: Hop) -> int:
