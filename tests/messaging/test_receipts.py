@@ -183,6 +183,25 @@ async def test_ticks_reach_the_sender_on_another_node(a: FaultyNode, b: FaultyNo
 # --- states of one message ------------------------------------------------------------------------
 
 
+async def test_a_mark_that_another_node_took_over_from_the_tables_is_told_all_the_same(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    """What a member reads is in the tables before it is a tick: whoever builds the marks meanwhile has it already."""
+    alice = await connect(a, "alice")
+    await says(a, group, "alice", 2)
+    await b.core.unread.mark_read("carol", group, up_to_seq=2)
+    await deliver(a, "bob", {group: 1})  # the first receipt of all: the marks are built
+    assert ticks(alice) == [("bob", 1, 0)]
+    await b.core.receipts.flush()
+    await eventually(lambda: ticks(alice) == [("bob", 1, 0), ("carol", 2, 2)])
+    for node in (b, a):
+        await deliver(node, "bob", {group: 1})
+        await deliver(node, "carol", {group: 2})
+    await deliver(a, "bob", {group: 2})
+    await eventually(lambda: ("bob", 2, 0) in ticks(alice))
+    assert ticks(alice).count(("carol", 2, 2)) <= 2, "what a node has told it does not tell again"
+
+
 async def test_each_member_but_the_sender_is_listed_once_at_the_furthest_state(a: FaultyNode) -> None:
     members = ["bob", "carol", "dave"]
     view, _ = await a.core.directory.create("alice", kind="group", members=members)

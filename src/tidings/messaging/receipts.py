@@ -97,7 +97,7 @@ class Receipts:
             raises = [(conversation_id, user_id, read_seq, read_seq)]
             moved = await self._ticks.raise_all(raises, {conversation_id: roster})
             if moved[0].before is not None:  # else the marks were built from the tables, and nothing is news
-                await self._tell(raises, moved)
+                await self._tell(raises, [moved[0]._replace(is_taken_over=False)])  # nor after a build of others
         return await self.lowest(roster, but=user_id)
 
     async def of_message(
@@ -166,6 +166,9 @@ class Receipts:
         """To the senders of what is newly delivered or read; one look at the log per conversation."""
         news: dict[str, dict[str, Moved]] = {}
         for (conversation_id, user_id, _, _), now in zip(raises, moved, strict=True):
+            receipt = Receipt(conversation_id, user_id, now.delivered, now.read)
+            if now.is_taken_over and not self._router.has_told(receipt):
+                now = now._replace(before=None)  # whoever built the marks told nobody
             if now.before != (now.delivered, now.read):
                 news.setdefault(conversation_id, {})[user_id] = now
         for conversation_id, members in news.items():

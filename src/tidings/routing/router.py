@@ -45,6 +45,11 @@ class Router:
         """Is it worth making an event? Not for a user who has no connection here while we are alone."""
         return self._registry.has_others or bool(self._hub.of_user(user_id))
 
+    def has_told(self, receipt: Receipt) -> bool:
+        """Whether one as high has passed this node."""
+        known = self._known.get((receipt.conversation_id, receipt.user_id))
+        return known is not None and known.delivered_seq >= receipt.delivered_seq and known.read_seq >= receipt.read_seq
+
     def close(self, user_id: str, code: Close) -> None:
         """Every connection of a user, on every node."""
         for outbound in list(self._hub.of_user(user_id)):
