@@ -93,6 +93,10 @@ class Follower:
         unsent = {c: list(outbox)[:3] for c, outbox in self._outbox.items() if outbox}
         return f"{self.user_id}-{self.device} connects {self.connects} {where} faults {self.faults} unsent {unsent}"
 
+    def tick(self, conversation_id: str, user_id: str) -> tuple[int, int]:
+        """How far another member has received and read, as this connection was told."""
+        return self._line.ticks.get((conversation_id, user_id), (0, 0)) if self._line is not None else (0, 0)
+
     async def read(self, conversation_id: str, seq_no: int) -> None:
         """Until a node has said ok."""
         while not await self._is_read(conversation_id, seq_no):

@@ -26,7 +26,7 @@ from tests.crowd import read_log
 from tests.faults.followers import Follower, text_of
 from tests.process import NodeProcess
 from tests.valkey import ValkeyProcess, eventually, start_valkey
-from tidings.bounds import SOCKET_QUEUE_BYTES_MAX, TEXT_BYTES_MAX
+from tidings.bounds import RESUME_ENTRIES_MAX, SOCKET_QUEUE_BYTES_MAX, TEXT_BYTES_MAX
 
 PREFIX = "many."
 WITHIN_S = 60.0  # whatever was promised has happened by then
@@ -193,8 +193,10 @@ class Company:
         await until_none(self._behind)
         for follower in self.followers:
             self._check_device(follower)
+        before = dict(self.reads)
         async with asyncio.timeout(WITHIN_S):
             await self.read_some()
+        await until_none(lambda: self._untold(before))
         await self._check_ticks()
         await self._check_counts()
         await until_none(lambda: [one for one in self.site.pending() if one[0] in self.users])
@@ -218,6 +220,16 @@ class Company:
         assert follower.faults == [], (follower.user_id, follower.device)
         for c, entries in follower.log.items():
             assert [in_short(entry) for entry in entries] == [in_short(entry) for entry in self.logs[c]]
+
+    def _untold(self, before: dict[tuple[str, str], int]) -> list[str]:
+        """Devices whose users said something that was read since, and that were not told so."""
+        untold: list[str] = []
+        for (c, user_id), seq in self.reads.items():
+            after = max(before.get((c, user_id), 0), seq - RESUME_ENTRIES_MAX)
+            senders = {entry["sender_id"] for entry in self.logs[c][after:seq]} - {user_id}
+            told = [(one, one.tick(c, user_id)) for one in self.followers if one.user_id in senders]
+            untold += [f"{one.state} {c} {user_id} {seq}: {tick}" for one, tick in told if tick[1] < seq]
+        return untold
 
     async def _check_ticks(self) -> None:
         for c, members in self.members.items():
