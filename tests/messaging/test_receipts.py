@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.messaging.delivering import connect, telling, ticks
+from tests.messaging.delivering import connect, telling, ticks, write
 from tests.messaging.faulty import Device, FaultyNode, Gate, answer_lost, down
 from tests.valkey import ValkeyProcess, eventually
-from tidings.bounds import PAGE_MAX
+from tidings.bounds import PAGE_MAX, RESUME_ENTRIES_MAX
 from tidings.errors import NotFound, Unavailable
 from tidings.messaging import receipts as module
 from tidings.model import Entry
@@ -139,6 +139,23 @@ async def test_senders_far_back_are_told_too(a: FaultyNode, group: str) -> None:
     head = await says(a, group, "bob", PAGE_MAX + 20)
     await deliver(a, "carol", {group: head})
     assert ticks(alice) == [("carol", head, 0)]
+
+
+async def test_who_reads_far_behind_what_was_delivered_is_told_of_too(a: FaultyNode, alice: Device, group: str) -> None:
+    await says(a, group, "alice", 2)
+    await write(a, group, 3, RESUME_ENTRIES_MAX + 10)
+    await deliver(a, "bob", {group: RESUME_ENTRIES_MAX + 12})
+    told = len(ticks(alice))
+    await a.core.unread.mark_read("bob", group, up_to_seq=2)
+    await a.core.receipts.flush()
+    assert ticks(alice)[told:] == [("bob", RESUME_ENTRIES_MAX + 12, 2)]
+
+
+def test_stretches_are_looked_at_once_each_from_the_newest_on() -> None:
+    most = RESUME_ENTRIES_MAX
+    assert module._merged([(0, 3), (2, 5), (9, 12), (9, 10)]) == [(9, 12), (0, 5)]
+    assert module._merged([(0, 10 * most), (0, 5)]) == [(9 * most, 10 * most), (0, 5)]
+    assert module._merged([(0, 9), (5, 9), (8, 20)]) == [(0, 20)] and module._merged([]) == []
 
 
 async def test_a_burst_of_receipts_is_one_write_and_one_tick(a: FaultyNode, alice: Device, direct: str) -> None:

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
-from tidings.bounds import PAGE_MAX, RECEIPT_WRITE_S, RECEIPTS_WAITING_MAX, RESUME_ENTRIES_MAX
+from tidings.bounds import (
+    PAGE_MAX,
+    RECEIPT_WRITE_S,
+    RECEIPTS_WAITING_MAX,
+    RESUME_ENTRIES_MAX,
+    TICKS_ENTRIES_MAX,
+)
 from tidings.errors import NotFound, StoreError
 from tidings.messaging.access import Access, Roster
 from tidings.messaging.ticks import Moved, Raise, Ticks
@@ -185,17 +191,16 @@ class Receipts:
                     self._router.push(sender_id, Receipt(conversation_id, user_id, now.delivered, now.read))
 
     async def _concerned(self, conversation_id: str, members: Mapping[str, Moved]) -> list[Entry]:
-        """Messages in the stretch that some mark went over; of a long one the latest."""
-        top = max(max(now.delivered, now.read) for now in members.values())
-        after = max(min(_first(now) for now in members.values()), top - RESUME_ENTRIES_MAX)
+        """Messages in the stretches that marks went over; of long ones the latest."""
         entries: list[Entry] = []
-        before = top + 1
-        while before > after + 1:
-            page = await self._messages.page(
-                conversation_id, after=after, before=before, limit=PAGE_MAX, newest_first=True
-            )
-            entries += page
-            before = page[-1].seq_no if len(page) == PAGE_MAX else 0
+        for after, up_to in _merged([stretch for now in members.values() for stretch in _stretches(now)]):
+            before = up_to + 1
+            while before > after + 1 and len(entries) < TICKS_ENTRIES_MAX:
+                page = await self._messages.page(
+                    conversation_id, after=after, before=before, limit=PAGE_MAX, newest_first=True
+                )
+                entries += page
+                before = page[-1].seq_no if len(page) == PAGE_MAX else 0
         return [entry for entry in entries if entry.kind == "message"]
 
     async def _sender(self, conversation_id: str, seq_no: int) -> str | None:
@@ -213,5 +218,11 @@ def _stretches(now: Moved) -> list[tuple[int, int]]:
     return [(old, new) for old, new in zip(before, (now.delivered, now.read), strict=True) if new > old]
 
 
-def _first(now: Moved) -> int:
-    return min((after for after, _ in _stretches(now)), default=max(now.delivered, now.read))
+def _merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The latest part of each, the newest first, and nothing twice."""
+    merged: list[tuple[int, int]] = []
+    for after, up_to in sorted(((max(old, new - RESUME_ENTRIES_MAX), new) for old, new in stretches), reverse=True):
+        if merged and up_to >= merged[-1][0]:
+            after, up_to = min(after, merged[-1][0]), max(up_to, merged.pop()[1])
+        merged.append((after, up_to))
+    return merged
