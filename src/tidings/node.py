@@ -87,8 +87,8 @@ async def _bury_predecessor(core: Core) -> None:
 
 
 async def _check_clock(core: Core) -> None:
-    """Leases are compared by the nodes' own clocks: one that is far off would take live nodes for dead, and they it.
-    Raises Unavailable."""
+    """Leases are compared by the nodes' own clocks: one that is far off would take live nodes for dead, and they it. It
+    is told, not refused: a node that is alone serves as well with a wrong clock."""
     if core.settings.keyspace == "embedded":
         return  # the clock is the same
     before_ms = core.clock.now_ms()
@@ -96,8 +96,8 @@ async def _check_clock(core: Core) -> None:
     off_s = (before_ms + core.clock.now_ms()) / 2000 - int(seconds) - int(micros) / 1e6
     says = f"this machine's clock is {abs(off_s):.1f} s {'ahead of' if off_s > 0 else 'behind'} the keyspace's"
     if abs(off_s) > CLOCK_OFF_S_MAX:
-        raise Unavailable(f"{says}: nodes would take each other for dead; set both by NTP")
-    if abs(off_s) > CLOCKS_APART_S:
+        log.error("%s: several nodes would take each other for dead; set both by NTP", says)
+    elif abs(off_s) > CLOCKS_APART_S:
         log.warning("%s; set both by NTP", says)
 
 
