@@ -58,15 +58,16 @@ class Connection:
         "_dispatch",
         "_encoder",
         "_held",
-        "_in_flight",
         "_marks",
         "_owner",
         "_waiting",
         "connection_id",
         "device",
         "expires_ms",
+        "in_flight",
         "is_attached",
         "is_welcome",
+        "issued_ms",
         "opened_s",
         "pinged_s",
         "quiet_since_s",
@@ -84,11 +85,12 @@ class Connection:
         self.user_id = ""  # nobody, until welcome
         self.connection_id = clock.random_id(12)
         self.device: str | None = None
-        self.expires_ms = 0
+        self.expires_ms = 0  # of its token
+        self.issued_ms = 0.0
         self.is_attached = False  # the hub knows it
         self.is_welcome = False  # hello was said
         self.opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
-        self._in_flight = 0
+        self.in_flight = 0
         self._waiting: deque[protocol.ClientFrame] | None = None  # frames read while no more may be taken
         self._held: list[Event] | None = None  # events since attach, until what was missed has been said
         self.resumed: dict[str, int] = {}  # conversation -> up to where a resume has brought it
@@ -287,12 +289,12 @@ class Connection:
     # --- how much is under way ---
 
     def _begin(self) -> None:
-        self._in_flight += 1
-        if self._in_flight >= IN_FLIGHT_PER_SOCKET_MAX or self._dispatch.refusals.is_hot(self.user_id):
+        self.in_flight += 1
+        if self.in_flight >= IN_FLIGHT_PER_SOCKET_MAX or self._dispatch.refusals.is_hot(self.user_id):
             self._hold_input()
 
     def _finish(self, answer: bytes | None) -> None:
-        self._in_flight -= 1
+        self.in_flight -= 1
         self._send(answer)
         if self.is_welcome and (self._waiting is not None or self._dispatch.refusals.is_over(self.user_id)):
             self._go_on()
@@ -305,12 +307,8 @@ class Connection:
             refusals.at_next_turn(self.user_id, self._go_on)
             return
         most = 0 if refusals.is_hot(self.user_id) else IN_FLIGHT_PER_SOCKET_MAX // 2
-        if self._waiting is not None and self._in_flight <= most:
+        if self._waiting is not None and self.in_flight <= most:
             self._release_input()
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
 
     def _hold_input(self) -> None:
         if self._waiting is None:
@@ -352,8 +350,11 @@ class Connection:
         """From here on it is this user's; events are held until what was missed has been said."""
         self.user_id = identity.user_id
         self.device = device
-        self.expires_ms = identity.expires_ms
+        self.keep(identity)
         self._held = []
+
+    def keep(self, identity: Identity) -> None:
+        self.expires_ms, self.issued_ms = identity.expires_ms, identity.issued_ms or 0
 
     def greet(self, hello: bytes, catch_up: Coroutine[Any, Any, None] | None) -> None:
         """Says hello, then what was missed, then goes live. What the client said meanwhile is taken now."""

@@ -14,7 +14,7 @@ from tidings.bounds import NODE_QUEUE_BYTES_MAX
 from tidings.clock import Clock
 from tidings.errors import Close, Unauthorized
 from tidings.gateway import protocol
-from tidings.gateway.auth import Auth, Identity
+from tidings.gateway.auth import Auth
 from tidings.gateway.connection import Connection
 from tidings.gateway.dispatch import Dispatch
 from tidings.gateway.frames import Draining, EventEncoder, encode_frame
@@ -48,7 +48,7 @@ class Connections:
         self._flusher = Flusher()
         self._welcome = Welcome(auth, cases, accounts, clock, self.refusals)
         self.is_draining = False
-        self._all: dict[Connection, float] = {}  # -> when its token was made, ms; 0 until it is welcome
+        self._all: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -62,11 +62,11 @@ class Connections:
     # --- what a connection asks ---
 
     def opened(self, connection: Connection) -> None:
-        self._all[connection] = 0
+        self._all.add(connection)
         self._on_count(len(self._all))
 
     def lost(self, connection: Connection) -> None:
-        self._all.pop(connection, None)
+        self._all.discard(connection)
         self._on_count(len(self._all))
 
     def leave(self, connection: Connection) -> None:
@@ -80,9 +80,7 @@ class Connections:
         self._cases.sends.forget(connection.connection_id)
 
     async def welcome(self, connection: Connection, frame: protocol.Connect) -> None:
-        identity = await self._welcome.carry_out(connection, frame)
-        if identity is not None:
-            self._keep_issued(connection, identity)
+        await self._welcome.carry_out(connection, frame)
 
     async def refresh(self, connection: Connection, token: str) -> None:
         try:
@@ -93,12 +91,7 @@ class Connections:
             self.refusals.sign_in_failed("ws")
             raise
         self._cases.limiter.know(identity.user_id, identity.role)
-        connection.expires_ms = identity.expires_ms
-        self._keep_issued(connection, identity)
-
-    def _keep_issued(self, connection: Connection, identity: Identity) -> None:
-        if connection in self._all:
-            self._all[connection] = identity.issued_ms or 0
+        connection.keep(identity)
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=f"gateway-{name}")
@@ -125,7 +118,7 @@ class Connections:
         """The word of a revocation may have passed this node by. Raises StoreError."""
         since_ms = await self._auth.valid_after_ms(user_id)
         for one in list(self._cases.hub.of_user(user_id)):
-            if isinstance(one, Connection) and one.is_welcome and self._all.get(one, since_ms) < since_ms:
+            if isinstance(one, Connection) and one.is_welcome and one.issued_ms < since_ms:
                 one.close(Close.REVOKED)
 
     async def drain(self, spread_ms: int) -> None:

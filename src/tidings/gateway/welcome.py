@@ -39,8 +39,7 @@ class Welcome:
         self._store_epoch: str | None = None
         self._turns = Turns(CONNECTS_MAX, RESUMES_SLOW_MAX)
 
-    async def carry_out(self, connection: Connection, frame: protocol.Connect) -> Identity | None:
-        """Who it is. None: it was turned away, or left meanwhile."""
+    async def carry_out(self, connection: Connection, frame: protocol.Connect) -> None:
         user_id = ""
         try:
             identity = await self._auth.identify(frame.token)
@@ -51,16 +50,15 @@ class Welcome:
             problem = StoreUnavailable() if isinstance(error, TimeoutError) else problem_of(error, self._clock)
             self._note(user_id, problem)
             connection.turn_away(frame.id, problem, _close_code(problem))
-            return None
-        if not connection.is_attached:
-            return None
+            return
+        if not connection.is_attached:  # the client left meanwhile
+            return
         if self._cases.signals is not None:
             self._cases.signals.came(connection)
         if self._cases.activity is not None:
             self._cases.activity.note(connection.user_id)
         is_resuming = bool(frame.resume) or frame.since is not None
         connection.greet(hello, self._catch_up(connection, frame) if is_resuming else None)
-        return identity
 
     def _note(self, user_id: str, problem: Problem) -> None:
         self._refusals.note(user_id, problem)
