@@ -78,4 +78,6 @@ async def test_people_have_profiles_presence_and_budgets(server: TestServer) -> 
     assert (await alice.profile("alice")).name == "Alice"
     name = await alice.direct("bob")
     assert [(person.user_id, person.online) for person in await alice.presence(name)] == [("bob", True)]
+    assert [(one.user_id, one.name) for one in await alice.profiles(name)] == [("alice", "Alice"), ("bob", None)]
+    assert [one.user_id for one in await alice.profiles(name, ["bob", "eve"])] == ["bob"]
     assert (await alice.rate_limits()).rate_limits["send"].limit > 0

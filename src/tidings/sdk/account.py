@@ -24,6 +24,7 @@ from tidings.gateway.bodies import (
     NewMembers,
     NewMessage,
     ProfilePut,
+    ProfilesBody,
     ReadMark,
     RolePatch,
     UnreadMark,
@@ -191,9 +192,13 @@ class Account:
 
     async def presence(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Person]:
         """Who of a conversation is online; all other members unless some are named."""
-        named = ",".join(map(checked_id, checked_ids(user_ids, "user_ids"))) or None
-        query = {"conversation_id": checked_id(conversation_id), "user_ids": named}
+        query = {"conversation_id": checked_id(conversation_id), "user_ids": _listed(user_ids)}
         return (await self._rest.get(path_of("presence"), PresencePage, **query)).presence
+
+    async def profiles(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Profile]:
+        """Names and pictures of members, 100 at a time; all of them unless some are named."""
+        path = _one(conversation_id, "profiles")
+        return (await self._rest.get(path, ProfilesBody, user_ids=_listed(user_ids))).profiles
 
     async def profile(self, user_id: str) -> Profile:
         return await self._rest.get(path_of("users", user_id), Profile)
@@ -210,6 +215,10 @@ class Account:
 
 def _one(conversation_id: str, *parts: str | int) -> str:
     return path_of("conversations", conversation_id, *parts)
+
+
+def _listed(user_ids: Sequence[str]) -> str | None:
+    return ",".join(map(checked_id, checked_ids(user_ids, "user_ids"))) or None
 
 
 def _or_all(up_to_seq: int | None) -> int:
