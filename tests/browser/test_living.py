@@ -69,6 +69,7 @@ async def test_offline_messages_are_queued_and_sent_once_in_order(people: People
     assert await ann.texts() == wanted
 
 
+@pytest.mark.long
 async def test_a_text_that_cannot_even_be_queued_stays_where_it_was_written(
     people: People, seeds: Seeds, named: Named
 ) -> None:
