@@ -43,6 +43,18 @@ async def test_so_many_wait_without_a_turn_and_no_more() -> None:
         assert second.give_back()
 
 
+async def test_who_waits_to_take_a_turn_again_counts_among_those_without_one() -> None:
+    turns = Turns(1, 1)
+    async with turns.turn() as first:
+        assert first.give_back()
+        async with turns.turn() as second:
+            again = asyncio.create_task(first.take_again())
+            await asyncio.sleep(0)
+            assert not second.give_back()
+        await again
+        assert first.give_back()
+
+
 async def test_who_is_cancelled_without_a_turn_gives_back_nothing_twice() -> None:
     turns, is_lent = Turns(1, 1), asyncio.Event()
 

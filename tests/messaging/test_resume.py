@@ -14,7 +14,7 @@ from tests.messaging.delivering import telling, write
 from tests.messaging.faulty import After, Device, FaultyNode
 from tests.valkey import eventually
 from tidings.bounds import PAGE_MAX, RESUME_ENTRIES_MAX, SOCKET_QUEUE_BYTES_MAX, TEXT_BYTES_MAX
-from tidings.errors import Close
+from tidings.errors import Close, StoreUnavailable
 from tidings.messaging import resume as module
 from tidings.model import ConversationRemoved, ConversationUpdated, Entry, Event, Head, MessageNew, Resumed
 from tidings.node import Node
@@ -249,6 +249,28 @@ async def test_whoever_waits_for_a_reader_gives_the_turn_back_meanwhile(a: Fault
     reader.may_read.set()
     await work
     assert turn.steps == ["back", "again"] and reader.closed == []
+
+
+async def test_a_resume_that_fails_leaves_nothing_under_way(a: FaultyNode, group: str) -> None:
+    """Whoever waits for a reader would take a turn again that nobody gives back."""
+    await write(a, group, 1, 30)
+    reader, turn = Reader("bob"), Place()
+    reader.may_read.clear()
+    after, is_written = a.core.slots.after, eventually(lambda: turn.steps == ["back"])
+
+    async def failing(conversation_id: str, seq_no: int, limit: int) -> list[Entry]:
+        if conversation_id == group:
+            return await after(conversation_id, seq_no, limit)
+        await is_written
+        raise StoreUnavailable
+
+    other = await a.core.directory.create("alice", kind="group", members=["bob"])
+    a.core.slots.after = failing  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await a.core.resume.catch_up(reader, {group: 0, other[0].head.conversation_id: 0}, None, turn)
+    reader.may_read.set()
+    await asyncio.sleep(0)
+    assert turn.steps == ["back"] and not [task for task in asyncio.all_tasks() if task.get_name() == "resume"]
 
 
 async def test_where_too_many_lag_a_reader_that_does_is_slow(a: FaultyNode, group: str) -> None:

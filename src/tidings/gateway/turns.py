@@ -38,7 +38,7 @@ class Turn:
             self._release()
 
     def give_back(self) -> bool:
-        """Until `take_again`. False: too many have, and this one keeps its turn."""
+        """Until `take_again`, whose wait counts as well. False: too many have, and this one keeps its turn."""
         turns = self._turns
         if turns._lent >= turns._lent_max:
             return False
@@ -48,9 +48,9 @@ class Turn:
         return True
 
     async def take_again(self) -> None:
-        self._end_lending()
         if not self._is_held:
             await self._take()
+        self._end_lending()
 
     async def _take(self) -> None:
         await self._turns._free.acquire()

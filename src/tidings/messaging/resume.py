@@ -9,7 +9,8 @@ history and live, and nothing comes twice.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,6 +29,7 @@ _TOGETHER = 8  # conversations of one client read at the same time
 _WRITTEN = 20  # entries between two looks whether the reader keeps up: 20 of the largest are a third of its queue
 _GLANCE_S = 0.05  # a reader that takes them in this time is waited for in one's turn
 _PATIENCE_S = 10.0  # one that does not in this time is slow
+_CROWDED_S = 1.0  # the same where so many lag already that it is waited for in one's turn
 
 
 class Turn(Protocol):
@@ -70,7 +72,7 @@ class Resume:
         writing = _Writing(turn)
         for start in range(0, len(named), _TOGETHER):
             chunk = named[start : start + _TOGETHER]
-            await asyncio.gather(*(self._conversation(outbound, writing, id_, seq_no) for id_, seq_no in chunk))
+            await _together([self._conversation(outbound, writing, id_, seq_no) for id_, seq_no in chunk])
         if since is not None:
             await self._others(outbound, resume, since)
 
@@ -117,12 +119,10 @@ class Resume:
 
     async def _wait(self, outbound: Outbound, turn: Turn | None) -> None:
         """For a reader that lags, but not for ever, and meanwhile others have the turn."""
-        if turn is not None and not turn.give_back():
-            outbound.close(Close.SLOW)  # too many lag: this one comes back and goes on where it was
-            return
-        if not await _keeps_pace(outbound, _PATIENCE_S):
-            outbound.close(Close.SLOW)
-        if turn is not None:
+        is_lent = turn is None or turn.give_back()
+        if not await _keeps_pace(outbound, _PATIENCE_S if is_lent else _CROWDED_S):
+            outbound.close(Close.SLOW)  # it comes back and goes on where it was
+        if turn is not None and is_lent:
             await turn.take_again()
 
     async def _standing(self, outbound: Outbound, roster: Roster, after: int, is_reset: bool) -> Resumed:
@@ -156,6 +156,17 @@ class Resume:
             except NotFound:
                 continue
             outbound.push_now(ConversationUpdated(item))
+
+
+async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All of them, or none goes on: whoever is left behind by a failure would write to a turn that is over."""
+    tasks = [asyncio.create_task(work, name="resume") for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _keeps_pace(outbound: Outbound, within_s: float) -> bool:
