@@ -143,7 +143,6 @@ STREAM_IDLE_S = 90.0  # where nothing passed for this long, nobody may have been
 SEAM_S = 30.0  # how far back a node looks for what passed it by: well above what two machines' clocks differ by
 RECEIPT_WRITE_S = 0.2  # receipts of a burst become one write per member and conversation
 RECEIPTS_WAITING_MAX = 50_000  # receipts waiting to be written; a lost one is sent again with the next
-TICKS_NEWS_S = 30  # marks built so lately may hold receipts that are still to be told: longer than a store holds one up
 TICKS_ENTRIES_MAX = 2_000  # entries looked at to find whom the ticks of one turn concern; a longer way back is not told
 TICKS_KNOWN_MAX = 50_000  # receipts a node remembers, so that one which comes late says what is known already
 RESUME_ENTRIES_MAX = 500  # entries replayed per conversation; the rest is read as history

@@ -219,6 +219,31 @@ async def test_a_mark_that_another_node_took_over_from_the_tables_is_told_all_th
     assert ticks(alice).count(("carol", 2, 2)) <= 2, "what a node has told it does not tell again"
 
 
+async def test_a_read_mark_that_was_taken_over_is_told_also_where_the_delivered_one_moves(
+    a: FaultyNode, alice: Device, group: str
+) -> None:
+    await says(a, group, "alice", 2)
+    await a.core.unread.mark_read("carol", group, up_to_seq=2)
+    await a.core.receipts.lowest(await a.core.access.authorize("bob", group, "read"), but="bob")  # builds the marks
+    await says(a, group, "bob", 1)
+    await deliver(a, "carol", {group: 3})
+    assert ticks(alice) == [("carol", 3, 2)]
+
+
+async def test_a_receipt_that_is_repeated_reads_nothing_and_tells_nobody(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    """As clients do when they come back, and a second device on another node."""
+    alice = await connect(a, "alice")
+    head = await says(a, group, "alice", 5)
+    await deliver(a, "bob", {group: head})
+    told, pages = ticks(alice), b.tables.pages
+    await b.core.receipts.lowest(await b.core.access.authorize("carol", group, "read"), but="carol")
+    for _ in range(3):
+        await deliver(b, "bob", {group: head})
+    assert b.tables.pages == pages and ticks(alice) == told
+
+
 async def test_each_member_but_the_sender_is_listed_once_at_the_furthest_state(a: FaultyNode) -> None:
     members = ["bob", "carol", "dave"]
     view, _ = await a.core.directory.create("alice", kind="group", members=members)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.valkey import ValkeyProcess
-from tidings.bounds import INDEX_TTL_S, TICKS_NEWS_S
+from tidings.bounds import INDEX_TTL_S
 from tidings.clock import Clock
 from tidings.stores.calls import Call, plain
 from tidings.stores.keys import Keys
@@ -38,12 +38,7 @@ class Bench:
         return await self.do(self.scripts.ticks_build("c", members_seq=members_seq, marks=marks))
 
     async def raised(self, user_id: str, delivered: int, read: int = 0) -> tuple[int, int] | None:
-        found = await self.do(self.scripts.ticks_raise("c", user_id, delivered_seq=delivered, read_seq=read))
-        return found[:2] if found is not None else None
-
-    async def is_taken_over(self, user_id: str, delivered: int, read: int = 0) -> bool:
-        found = await self.do(self.scripts.ticks_raise("c", user_id, delivered_seq=delivered, read_seq=read))
-        return found is not None and found.is_taken_over
+        return await self.do(self.scripts.ticks_raise("c", user_id, delivered_seq=delivered, read_seq=read))
 
     async def lowest(self, but: str = "", members_seq: int = 0) -> tuple[int, int] | None:
         return await self.do(self.scripts.ticks_lowest("c", members_seq=members_seq, but=but))
@@ -79,14 +74,6 @@ async def test_marks_go_forward_and_never_back(bench: Bench) -> None:
     assert await bench.raised("bob", 6, 0) == (7, 3)
     assert await bench.raised("bob", 0, 9) == (7, 3)
     assert await bench.lowest("alice") == (7, 9)
-
-
-async def test_a_mark_that_may_have_come_with_a_build_is_said_to_for_a_while(bench: Bench) -> None:
-    await bench.build(("alice", 0, 0), ("bob", 5, 3))
-    assert await bench.is_taken_over("bob", 5, 3) and await bench.is_taken_over("bob", 4)
-    assert not await bench.is_taken_over("bob", 6, 3), "raised, and so it is news"
-    await bench.command("HINCRBY", bench.keys.conv("c"), "ticked", -TICKS_NEWS_S - 2)
-    assert not await bench.is_taken_over("bob", 6, 3)
 
 
 async def test_what_was_not_built_is_cold_and_a_raise_does_not_make_it_warm(bench: Bench) -> None:

@@ -103,7 +103,7 @@ class Receipts:
             raises = [(conversation_id, user_id, read_seq, read_seq)]
             moved = await self._ticks.raise_all(raises, {conversation_id: roster})
             if moved[0].before is not None:  # else the marks were built from the tables, and nothing is news
-                await self._tell(raises, [moved[0]._replace(is_taken_over=False)])  # nor after a build of others
+                await self._tell(raises, moved)
         return await self.lowest(roster, but=user_id)
 
     async def of_message(
@@ -153,13 +153,27 @@ class Receipts:
         ]
         if not raises:
             return
-        await self._statuses.deliver([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
+        fresh = await self._statuses.deliver([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
         self._on_delivered(raises)
         for conversation_id, user_id, delivered, _ in raises:
             await self._unread.delivered(user_id, conversation_id, delivered)
         moved = zip(raises, await self._ticks.raise_all(raises, rosters), strict=True)
-        untold = self._untold
-        await self._tell(raises, [now._replace(before=None) if one[:2] in untold else now for one, now in moved])
+        await self._tell(raises, [self._news(one, now, one[:2] in fresh) for one, now in moved])
+
+    def _news(self, one: Raise, now: Moved, is_fresh: bool) -> Moved:
+        """What nobody was told of yet. It was in the tables before it became a tick: whoever built the marks meanwhile
+        took it over from there, and told nobody. `is_fresh`: the delivered mark moved there; a read mark always did."""
+        conversation_id, user_id, delivered, read = one
+        if now.before is None or one[:2] in self._untold:
+            return now._replace(before=None)
+        if self._router.has_told(Receipt(conversation_id, user_id, now.delivered, now.read)):
+            return now
+        before_delivered, before_read = now.before
+        if is_fresh and before_delivered >= delivered:
+            before_delivered = 0
+        if 0 < read <= before_read:
+            before_read = 0
+        return now._replace(before=(before_delivered, before_read))
 
     async def _rosters(self, conversation_ids: set[str]) -> dict[str, Roster]:
         """Those that exist, with their members as of now."""
@@ -172,9 +186,6 @@ class Receipts:
         """To the senders of what is newly delivered or read; one look at the log per conversation."""
         news: dict[str, dict[str, Moved]] = {}
         for (conversation_id, user_id, _, _), now in zip(raises, moved, strict=True):
-            receipt = Receipt(conversation_id, user_id, now.delivered, now.read)
-            if now.is_taken_over and not self._router.has_told(receipt):
-                now = now._replace(before=None)  # whoever built the marks told nobody
             if now.before != (now.delivered, now.read):
                 news.setdefault(conversation_id, {})[user_id] = now
         for conversation_id, members in news.items():

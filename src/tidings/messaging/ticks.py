@@ -12,20 +12,18 @@ from tidings.errors import Unavailable
 from tidings.messaging.access import Roster
 from tidings.stores.calls import Call, Keyspace
 from tidings.stores.ports import Statuses
-from tidings.stores.scripts_ticks import Before, TickScripts
+from tidings.stores.scripts_ticks import TickScripts
 
 Raise = tuple[str, str, int, int]  # conversation_id, user_id, delivered_seq, read_seq
 Marks = dict[str, tuple[int, int]]  # user_id -> delivered, read
 
 
 class Moved(NamedTuple):
-    """A member's marks as they are now. `before` None: the keyspace had forgotten them. Taken over: they were so
-    before, but perhaps only because somebody built them from the tables a moment ago."""
+    """A member's marks as they are now. `before` None: the keyspace had forgotten them."""
 
     delivered: int
     read: int
     before: tuple[int, int] | None
-    is_taken_over: bool = False
 
 
 class Ticks:
@@ -77,12 +75,11 @@ class Ticks:
         return marks
 
 
-def _moved(one: Raise, built: Marks | None, before: Before | None) -> Moved:
+def _moved(one: Raise, built: Marks | None, before: tuple[int, int] | None) -> Moved:
     _, user_id, delivered, read = one
     earlier = built[user_id] if built is not None else before
     assert earlier is not None  # what is not known was built
-    now = max(delivered, earlier[0]), max(read, earlier[1])
-    return Moved(*now, before[:2], before.is_taken_over) if before is not None else Moved(*now, None)
+    return Moved(max(delivered, earlier[0]), max(read, earlier[1]), before)
 
 
 def _lowest(marks: Marks, but: str) -> tuple[int, int]:

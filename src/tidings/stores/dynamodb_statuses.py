@@ -87,15 +87,17 @@ def _is_done(wanted: Status, found: Status) -> bool:
     return is_same and found.delivered_seq >= wanted.delivered_seq and found.read_seq >= wanted.read_seq
 
 
-async def deliver(store: Store, marks: Sequence[tuple[str, str, int]]) -> None:
+async def deliver(store: Store, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
     highest: dict[tuple[str, str], int] = {}
     for conversation_id, user_id, delivered_seq in marks:
         key = (conversation_id, user_id)
         highest[key] = max(delivered_seq, highest.get(key, 0))
-    await store.each(list(highest.items()), lambda mark: _deliver(store, *mark[0], mark[1]))
+    moved = await store.each(list(highest.items()), lambda mark: _deliver(store, *mark[0], mark[1]))
+    return {key for key, is_moved in zip(highest, moved, strict=True) if is_moved}
 
 
-async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_seq: int) -> None:
+async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_seq: int) -> bool:
+    """Whether it moved."""
     key = member_key(conversation_id, user_id)
     raise_it = update(
         "message_status",
@@ -110,19 +112,19 @@ async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_s
     for _ in range(_TRIES_MAX):
         try:
             await store.write(raise_it)
-            return
+            return True
         except ConditionFailed as failed:
             standing = await store.standing(raise_it, failed)
             if standing is not None and status_of(standing).delivered_seq >= delivered_seq:
-                return  # not later than what is there
+                return False  # not later than what is there
             if standing is not None:
                 continue  # it appeared since: raise it after all
         try:
             await store.transact(begin)
-            return
+            return True
         except Canceled as canceled:
             if canceled.reasons[1].is_failed:
-                return  # no member (any more)
+                return False  # no member (any more)
     raise Throttled("the status comes and goes")
 
 

@@ -193,8 +193,10 @@ class Statuses(Protocol):
         """
         ...
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> None:
-        """(conversation_id, user_id, delivered_seq): forward only; version, cursor and ranges untouched."""
+    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
+        """(conversation_id, user_id, delivered_seq): forward only; version, cursor and ranges untouched.
+
+        Returns whose mark moved."""
         ...
 
 

@@ -8,9 +8,8 @@ anything else is COLD.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from tidings.bounds import INDEX_TTL_S, TICKS_NEWS_S
+from tidings.bounds import INDEX_TTL_S
 from tidings.stores.calls import Arg, Call
 from tidings.stores.keys import Keys
 from tidings.stores.library import Library
@@ -20,27 +19,19 @@ _library = Library(NAMES)
 SOURCES = _library.sources
 
 
-class Before(NamedTuple):
-    """A member's marks before they were raised. Taken over: they are no lower, and may be of a build a moment ago."""
-
-    delivered: int
-    read: int
-    is_taken_over: bool
-
-
 class TickScripts:
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
 
     def ticks_raise(
         self, conversation_id: str, user_id: str, *, delivered_seq: int, read_seq: int
-    ) -> Call[Before | None]:
-        """As they were before. None: raised, but COLD, so what they were is not known."""
+    ) -> Call[tuple[int, int] | None]:
+        """(delivered, read) as they were before. None: raised, but COLD, so what they were is not known."""
         return _library.call(
             "ticks_raise",
             self._keys(conversation_id),
-            (user_id, delivered_seq, read_seq, INDEX_TTL_S, TICKS_NEWS_S),
-            lambda reply: Before(reply[0], reply[1], reply[3] == 1) if reply[2] else None,
+            (user_id, delivered_seq, read_seq, INDEX_TTL_S),
+            lambda reply: (reply[0], reply[1]) if reply[2] else None,
         )
 
     def ticks_lowest(self, conversation_id: str, *, members_seq: int, but: str) -> Call[tuple[int, int] | None]:

@@ -49,6 +49,12 @@ class Hop:
         self.writes[table] = self.writes.get(table, 0) + changed
         return changed
 
+    def changed(self, table: str, sql: str, bindings: Sequence[Any]) -> list[Any]:
+        """What its RETURNING says of the rows it changed."""
+        found = self.execute(sql, bindings).fetchall()
+        self.writes[table] = self.writes.get(table, 0) + len(found)
+        return found
+
     def take_tally(self) -> tuple[dict[str, int], dict[str, int]]:
         tally = self.reads, self.writes
         self.reads, self.writes = {}, {}
@@ -72,13 +78,18 @@ class Bulk:
 
     def write(self, hop: Hop, rows: Sequence[tuple[Any, ...]]) -> int:
         """How many rows it changed."""
-        changed = start = 0
+        return sum(hop.write(self._table, text, flat) for text, flat in self._pieces(rows))
+
+    def changed(self, hop: Hop, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What its RETURNING says of the rows it changed."""
+        return [row for text, flat in self._pieces(rows) for row in hop.changed(self._table, text, flat)]
+
+    def _pieces(self, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        start = 0
         while start < len(rows):
             size = _bulk_size(len(rows) - start)
-            flat = tuple(chain.from_iterable(rows[start : start + size]))
-            changed += hop.write(self._table, self._texts[size], flat)
+            yield self._texts[size], tuple(chain.from_iterable(rows[start : start + size]))
             start += size
-        return changed
 
 
 _BULK_SIZES = (*range(1, 17), 32, 64)

@@ -265,6 +265,7 @@ _DELIVER = Bulk(
     CROSS JOIN members AS m ON m.conversation_id = v.column1 AND m.user_id = v.column2 AND m.left_seq IS NULL
     WHERE true
     ON CONFLICT DO UPDATE SET delivered_seq = excluded.delivered_seq WHERE excluded.delivered_seq > delivered_seq
+    RETURNING conversation_id, user_id
     """,
     columns=3,
 )
@@ -293,8 +294,8 @@ def put_status(status: Status, hop: Hop) -> Status:
     return stored
 
 
-def deliver(marks: Sequence[tuple[str, str, int]], hop: Hop) -> None:
-    _DELIVER.write(hop, marks)
+def deliver(marks: Sequence[tuple[str, str, int]], hop: Hop) -> set[tuple[str, str]]:
+    return set(_DELIVER.changed(hop, marks))
 
 
 def _status(row: tuple[Any, ...]) -> Status:

@@ -150,8 +150,8 @@ class DynamoTables:
     async def put(self, status: Status) -> Status:
         return await dynamodb_statuses.put_status(self._store, status)
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> None:
-        await dynamodb_statuses.deliver(self._store, marks)
+    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
+        return await dynamodb_statuses.deliver(self._store, marks)
 
     # --- accounts ---------------------------------------------------------------------------------
     async def user(self, user_id: str) -> User | None:

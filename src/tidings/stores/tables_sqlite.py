@@ -126,8 +126,8 @@ class SqliteTables:
     async def put(self, status: Status) -> Status:
         return await self._write(partial(sqlite_rows.put_status, status))
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> None:
-        await self._write(partial(sqlite_rows.deliver, marks))
+    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
+        return await self._write(partial(sqlite_rows.deliver, marks))
 
     # --- accounts ---------------------------------------------------------------------------------
     async def user(self, user_id: str) -> User | None:

@@ -21,8 +21,6 @@ for k = 2, 3 do
   redis.call('EXPIRE', KEYS[k], ARGV[3])
 end
 -- With how many there must be: sets that were lost are not taken for marks of nobody.
--- And when: a mark that its own node is about to raise may have come with the build, and nobody was told of it.
-local built = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. count
-redis.call('HSET', KEYS[1], 'ticks', built, 'ticked', redis.call('TIME')[1])
+redis.call('HSET', KEYS[1], 'ticks', ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. count)
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return count

@@ -2,26 +2,18 @@
 -- ticks_raise: a member's marks go forward, never back.
 -- Atomic because the caller must learn which stretch is new, once.
 -- KEYS  conv  delivered  readby
--- ARGV  epoch  user_id  delivered_seq  read_seq  ttl_s  news_s
--- returns {delivered before, read before, is_warm, is_taken_over}
---   is_warm 0: not built in this epoch, so a 0 before says nothing
---   is_taken_over 1: nothing was raised, and the marks were built within news_s: they may have come from the tables
+-- ARGV  epoch  user_id  delivered_seq  read_seq  ttl_s
+-- returns {delivered before, read before, is_warm}      is_warm 0: not built in this epoch, so a 0 before says nothing
 -- cost O(log n)
 local built = redis.call('HGET', KEYS[1], 'ticks')
-local before, is_raised = {}, false
+local before = {}
 for i = 2, 3 do
   local mark = tonumber(redis.call('ZSCORE', KEYS[i], ARGV[2]) or 0)
   if tonumber(ARGV[i + 1]) > mark then
-    is_raised = true
     redis.call('ZADD', KEYS[i], ARGV[i + 1], ARGV[2])
     redis.call('EXPIRE', KEYS[i], ARGV[5])
   end
   before[i - 1] = mark
 end
 before[3] = built and string.sub(built, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' and 1 or 0
-before[4] = 0
-if not is_raised then
-  local since = tonumber(redis.call('HGET', KEYS[1], 'ticked') or 0)
-  before[4] = redis.call('TIME')[1] - since <= tonumber(ARGV[6]) and 1 or 0
-end
 return before
