@@ -183,6 +183,7 @@ PUSH_RETRY_S_MAX = 600.0  # the longest of these waits; a provider may ask for m
 PUSH_RETRY_AFTER_S_MAX = 86_400.0  # the longest that it gets: a job is a dead letter by then
 PUSH_AGE_S = 86_400  # a job that found no way for this long is a dead letter
 PUSH_TTL_S = 28 * 86_400  # how long a provider keeps a notice for a device that is off: the most that all three take
+TOUCHED_TOGETHER = 500  # devices whose last_seen is written in one turn: what is acknowledged waits behind them
 PUSH_NOTES_MAX = 50_000  # acknowledgements and badges of a node that wait to be written; more are forgotten
 ACKS_FIELDS_MAX = 20_000  # of one user, devices times conversations; beyond it all of them are forgotten
 ACKS_TTL_S = 86_400  # what a device has acknowledged or was told of; forgotten, it may be told once more

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -128,6 +128,23 @@ async def test_without_a_provider_nothing_is_queued_or_kept(office: PostOffice) 
     await none.flush()
     await none.stop()
     assert await office.jobs() == 0 and await office.acks.seqs([("bob", ["phone"])], entry.conversation_id) == [[0]]
+
+
+async def test_many_devices_that_left_are_written_a_few_at_a_time(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    async def touch(seen: Mapping[tuple[str, str], int]) -> None:
+        written.append(len(seen))
+
+    monkeypatch.setattr(office.devices, "touch_devices", touch)
+    for number in range(2 * bounds.TOUCHED_TOGETHER + 1):
+        office.notify.left("bob", f"device{number}")
+    await office.notify.flush()
+    assert written == [bounds.TOUCHED_TOGETHER], "the rest waits for the next turn"
+    await office.notify.stop()
+    assert written == [bounds.TOUCHED_TOGETHER] * 2 + [1]
 
 
 async def test_a_device_was_last_seen_when_its_connection_ended(office: PostOffice) -> None:

@@ -156,6 +156,7 @@ def test_stretches_are_looked_at_once_each_from_the_newest_on() -> None:
     assert module._merged([(0, 3), (2, 5), (9, 12), (9, 10)]) == [(9, 12), (0, 5)]
     assert module._merged([(0, 10 * most), (0, 5)]) == [(9 * most, 10 * most), (0, 5)]
     assert module._merged([(0, 9), (5, 9), (8, 20)]) == [(0, 20)] and module._merged([]) == []
+    assert module._merged([(100, 600), (200, 210), (300, 310)]) == [(100, 600)]
 
 
 async def test_a_burst_of_receipts_is_one_write_and_one_tick(a: FaultyNode, alice: Device, direct: str) -> None:

@@ -118,7 +118,7 @@ class Connections:
         """The word of a revocation may have passed this node by. Raises StoreError."""
         since_ms = await self._auth.valid_after_ms(user_id)
         for one in list(self._cases.hub.of_user(user_id)):
-            if isinstance(one, Connection) and one.is_welcome and one.issued_ms < since_ms:
+            if isinstance(one, Connection) and one.issued_ms < since_ms:  # also who is about to be welcome
                 one.close(Close.REVOKED)
 
     async def drain(self, spread_ms: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -124,6 +125,11 @@ class Notify:
             await self.flush()
         except StoreError as error:
             log.info("devices may be told once more: %s", error)
+        try:
+            while self._left:
+                await self._touch_some()
+        except StoreError as error:
+            log.info("when devices were last seen is forgotten: %s", error)
         await self._leave()
         for provider in self._providers.values():
             await provider.close()
@@ -142,9 +148,14 @@ class Notify:
             owned = await self._devices.devices_of(badges)
             now_ms = self._clock.now_ms()
             await self._put([Job(user_id=id_, made_ms=now_ms, but_device=badges[id_]) for id_ in owned])
-        left, self._left = self._left, {}
-        if left:
-            await self._devices.touch_devices(left)
+        await self._touch_some()
+
+    async def _touch_some(self) -> None:
+        """Few at a time: acknowledgements come first, and wait for nothing long."""
+        some = dict(islice(self._left.items(), bounds.TOUCHED_TOGETHER))
+        if some:
+            await self._devices.touch_devices(some)
+            self._left = {key: at_ms for key, at_ms in self._left.items() if some.get(key) != at_ms}
 
     async def _put(self, jobs: Sequence[Job]) -> None:
         if jobs:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 
 from tidings.bounds import (
     PAGE_MAX,
@@ -232,7 +233,8 @@ def _stretches(now: Moved) -> list[tuple[int, int]]:
 def _merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The latest part of each, the newest first, and nothing twice."""
     merged: list[tuple[int, int]] = []
-    for after, up_to in sorted(((max(old, new - RESUME_ENTRIES_MAX), new) for old, new in stretches), reverse=True):
+    latest = [(max(old, new - RESUME_ENTRIES_MAX), new) for old, new in stretches]
+    for after, up_to in sorted(latest, key=itemgetter(1), reverse=True):
         if merged and up_to >= merged[-1][0]:
             after, up_to = min(after, merged[-1][0]), max(up_to, merged.pop()[1])
         merged.append((after, up_to))

@@ -144,8 +144,7 @@ class Sends:
     def _forget_gone(self) -> None:
         gone, self._gone = self._gone, set()
         for lane in self._lanes:
-            for draft in lane.forget(gone):
-                draft.reply(StoreUnavailable("the connection is gone"))
+            self._answering.refuse(lane.forget(gone), StoreUnavailable("the connection is gone"))
         for origin in gone:
             self._holds.forget(origin)
 
