@@ -137,6 +137,15 @@ NIGHTS = {
         at=170,
         fires=True,
     ),
+    "nothing was sent for an hour and a half": Night(
+        "TidingsAcknowledgesNothing",
+        {
+            'tidings_connections{job="tidings"}': "150x300",
+            'tidings_messages_total{job="tidings"}': "0+60x150 9000x150",
+        },
+        at=240,
+        fires=True,
+    ),
     "of a few sends in the night each takes a second": Night(
         "TidingsAcknowledgesSlowly",
         {_SENDS % "0.5": "0x300", _SENDS % "1": "0+1x300", _SENDS % "+Inf": "0+1x300"}
@@ -149,6 +158,14 @@ NIGHTS = {
         {_SENDS % "0.5": "0x300", _SENDS % "1": "0+60x300", _SENDS % "+Inf": "0+60x300"}
         | {'tidings_send_seconds_count{job="tidings"}': "0+60x300"},
         at=60,
+        fires=True,
+    ),
+    "ten sends a second, and for an hour and a half one in five seconds, each slow": Night(
+        "TidingsAcknowledgesSlowly",
+        {_SENDS % "0.5": "0+600x150 90000x150", _SENDS % "1": "0+600x150 90000x150"}
+        | {_SENDS % "+Inf": "0+600x150 90012+12x149"}
+        | {'tidings_send_seconds_count{job="tidings"}': "0+600x150 90012+12x149"},
+        at=240,
         fires=True,
     ),
     "a node is started anew within three minutes": Night(
