@@ -85,6 +85,58 @@ async def test_first_questions_that_come_all_at_once_open_it_once(
     assert sum(map(bool, verdicts)) == 20 and len(opened) == 1
 
 
+async def test_first_questions_that_fail_fail_together_and_the_next_tries_anew(
+    valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    async def refused(*words: Any) -> SingleKeyspace:
+        opened.append(words)
+        await asyncio.sleep(0)
+        raise Unavailable("not there yet")
+
+    limiter = Limiter(fresh(valkey), "20/60s")
+    with monkeypatch.context() as patch:
+        patch.setattr("tidings.limiter.open_keyspace", refused)
+        answers = await asyncio.gather(*(limiter.admit("k") for _ in range(10)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Unavailable] * 10 and len(opened) == 1
+    assert await limiter.admit("k")
+    await limiter.close()
+
+
+async def test_who_gives_up_waiting_for_it_to_open_leaves_nothing_open_after_close(
+    valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, may_open = [], asyncio.Event()
+
+    async def slow(*words: Any) -> SingleKeyspace:
+        await may_open.wait()
+        opened.append(await open_keyspace(*words))
+        return opened[-1]
+
+    monkeypatch.setattr("tidings.limiter.open_keyspace", slow)
+    limiter = Limiter(fresh(valkey), "20/60s")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await limiter.admit("k")
+    closing = asyncio.ensure_future(limiter.close())
+    may_open.set()
+    await closing
+    assert len(opened) == 1 and not opened[0].is_up()
+
+
+def test_a_limiter_that_was_closed_opens_again_in_another_loop(valkey: ValkeyProcess) -> None:
+    limiter = Limiter(fresh(valkey), "20/60s")
+
+    async def ask() -> int:
+        try:
+            return sum(map(bool, await asyncio.gather(*(limiter.admit("k") for _ in range(8)))))
+        finally:
+            await limiter.close()
+
+    assert [asyncio.run(ask()) for _ in range(3)] == [8, 8, 4]
+
+
 @pytest.mark.parametrize("count", [-1, 0, 4])
 async def test_a_number_that_can_never_pass_is_refused(valkey: ValkeyProcess, count: int) -> None:
     async with Limiter(fresh(valkey), "3/60s") as limiter:

@@ -54,7 +54,7 @@ class Limiter:
         self._scripts = Scripts(Keys(prefix), unread_cap=1, unread_ttl_s=1)
         self._keyspace: SingleKeyspace | ClusterKeyspace | None = None
         self._window: Window | None = None
-        self._opening = asyncio.Lock()  # the first questions may come all at once
+        self._opening: asyncio.Task[Window] | None = None  # the first questions may come all at once: they share it
 
     async def __aenter__(self) -> Limiter:
         await self.open()
@@ -69,14 +69,22 @@ class Limiter:
         """Connected. Raises Unavailable."""
         if self._window is not None:
             return self._window
-        async with self._opening:
-            if self._window is None:
-                open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
-                self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
-                self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open(), name="limiter")
+        return await asyncio.shield(self._opening)  # who gives up waiting does not end it for the others
+
+    async def _open(self) -> Window:
+        try:
+            open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
+            self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
+            self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
             return self._window
+        finally:
+            self._opening = None  # after a failure the next question tries anew
 
     async def close(self) -> None:
+        if self._opening is not None:
+            await asyncio.wait([self._opening])  # it ends by itself, within the time of one attempt
         keyspace, self._keyspace, self._window = self._keyspace, None, None
         if keyspace is not None:
             await keyspace.close()
