@@ -125,6 +125,19 @@ async def test_what_cannot_be_subscribed_to_is_said_in_one_line(servers: list[Va
         assert feed.is_up
 
 
+async def test_a_server_that_never_answers_is_said_with_how_long_it_was_asked(
+    servers: list[ValkeyProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyspace_feed, "KEYSPACE_CONNECT_S", 0.1)
+    servers[0].pause()
+    try:
+        with pytest.raises(Unavailable, match=r"no subscription \(no answer within 0\.1 s\)"):
+            async with Listener(servers[0].url).opened():
+                pass
+    finally:
+        servers[0].resume()
+
+
 def hold_up(seconds: float) -> None:
     """The loop does not turn for so long."""
     until_s = time.monotonic() + seconds

@@ -81,7 +81,8 @@ class Feed:
             raise
         except (OSError, TimeoutError) as error:
             ear.cut()
-            raise Unavailable(f"{address.label}: no subscription ({error or 'no answer'})") from error
+            why = str(error) or f"no answer within {KEYSPACE_CONNECT_S:g} s"
+            raise Unavailable(f"{address.label}: no subscription ({why})") from error
         if not ear.is_subscribed:
             raise Unavailable(f"{address.label}: no subscription ({ear.refusal or 'it closed the connection'})")
         self._on_subscribed()
