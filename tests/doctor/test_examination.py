@@ -17,9 +17,10 @@ from tidings.config import Auth
 from tidings.doctor import examination
 from tidings.doctor.examination import examine
 from tidings.doctor.findings import Finding
-from tidings.doctor.servers import open_servers
+from tidings.doctor.servers import open_servers, refusal
 from tidings.opening import sqlite_path
 from tidings.stores import sqlite_file
+from tidings.stores.keyspace_slots import slot_of
 
 
 async def test_a_good_installation_is_healthy(tmp_path: Path) -> None:
@@ -87,6 +88,22 @@ async def test_a_cluster_is_examined_server_by_server(tmp_path: Path) -> None:
         report = await examine(settings, {}, Clock())
     assert len({census.where for census in report.keyspace}) == 3
     assert len({finding.where for finding in report.findings if finding.name == "keyspace.clock"}) == 3
+
+
+async def test_a_slot_that_is_being_moved_does_not_end_the_walk(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        slot = slot_of("moving")
+        source = cluster.serving(slot)
+        target = next(server for server in cluster.servers if server is not source)
+        cluster.begin_move(slot, target)
+        settings = settings_for(tmp_path, cluster.url)
+        async with open_servers(settings, Clock()) as found:
+            (there,) = [server for server in found.servers if server.where.endswith(f":{target.port}")]
+            assert await there.ask_all([("ASKING",), ("SET", "moving", "v")]) == [b"OK", b"OK"]
+            assert refusal(await there.ask("MEMORY", "USAGE", "moving")).startswith("MOVED ")
+        report = await examine(settings, {}, Clock(), census_s=5)
+    assert len(report.keyspace) == 3
+    assert not any(finding.name == "keyspace.check" for finding in report.findings)
 
 
 async def test_keys_whose_memory_is_not_told_are_not_called_seen(tmp_path: Path) -> None:

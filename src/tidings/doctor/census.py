@@ -27,6 +27,7 @@ from tidings.clock import Clock
 from tidings.doctor.families import FOREIGN, LISTPACK_ENTRIES, Family, Sorter
 from tidings.doctor.servers import Server, Words, refusal
 from tidings.errors import Unavailable
+from tidings.stores.keyspace_wire import ErrorReply
 
 SIZE_COMMAND = {"zset": "ZCARD", "hash": "HLEN", "set": "SCARD", "stream": "XLEN", "list": "LLEN", "string": "STRLEN"}
 _IN_USE_S = 1  # idle for no longer than this: somebody uses it
@@ -157,12 +158,12 @@ class Walk:
     async def _look_at(self, keys: Sequence[bytes]) -> None:
         """Two O(1) questions a key: what it weighs, and how much it is used."""
         weights, heats = await self._weigh(keys), await self._feel(keys)
-        if said := next(filter(None, map(refusal, weights)), ""):
+        if said := next((refusal(weight) for weight in weights if refusal(weight) and not _is_elsewhere(weight)), ""):
             raise Unavailable(f"MEMORY USAGE is refused: {said}")
         unmeasured: dict[bytes, int] = {}
         for key, weight, heat in zip(keys, weights, heats, strict=True):
             if not isinstance(weight, int):
-                continue  # gone since the SCAN
+                continue  # gone since the SCAN, or to another server
             tally = self._tally(key)
             tally.keys += 1
             tally.bytes += weight
@@ -244,6 +245,11 @@ def is_normal(family: Family, type: str, entries: int, weight: int) -> bool:
         return entries <= family.entries_max
     is_heavy = entries >= LISTPACK_ENTRIES and weight > entries * family.entry_bytes_max
     return type == family.type and entries <= family.entries_max and not is_heavy
+
+
+def _is_elsewhere(answer: Any) -> bool:
+    """Its slot is on the way from one server to another: no reason to stop."""
+    return isinstance(answer, ErrorReply) and answer.code in ("MOVED", "ASK")
 
 
 def _keep(heap: list[tuple[int, bytes]], item: tuple[int, bytes], size: int) -> None:
