@@ -102,7 +102,8 @@ async def test_a_server_that_tells_nothing_is_unknown(tmp_path: Path) -> None:
         patient.ask("ACL", "SETUSER", "few", "on", ">p", "~*", "+ping", "+client|setname")
         async with open_servers(settings_for(tmp_path, f"unix://few:p@{patient.socket}"), Clock()) as found:
             (finding,) = await check_server(found.servers[0], Clock())
-    assert finding.level == "unknown" and "ACL SETUSER" in finding.fix
+    assert finding.level == "unknown" and finding.fix.startswith("as an administrator: ")
+    assert "ACL SETUSER few +info" in finding.fix and "--user" not in finding.fix
 
 
 async def test_a_replica_is_wrong_and_names_its_primary(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from tests.process import NodeProcess
 from tests.valkey import ValkeyProcess, free_port
 from tidings.clock import Clock
 from tidings.doctor.findings import Finding
-from tidings.doctor.servers import open_servers, refusal
+from tidings.doctor.servers import Server, open_servers, refusal
 from tidings.errors import Unavailable
 from tidings.stores.keyspace_folder import FOLDER_NAME
+from tidings.stores.keyspace_wire import Address, Wire
 
 
 async def findings_of(folder: Path, url: str) -> list[Finding]:
@@ -55,14 +57,32 @@ async def test_a_fix_goes_to_the_same_database_as_the_same_user_and_shows_no_pas
                 assert [server.cli for server in found.servers] == [f"valkey-cli -s {patient.socket} {shown}"]
 
 
+async def test_what_a_fix_names_is_one_word_of_the_shell() -> None:
+    wire = Wire("", lambda n: None, lambda wire, reason: None)
+    cli = Server(Address(path="/run/my valkey/v.sock", user="ann; ls"), wire).cli
+    assert shlex.split(cli) == ["valkey-cli", "-s", "/run/my valkey/v.sock", "--user", "ann; ls"]
+
+
+async def test_rights_are_given_by_an_administrator_and_not_by_who_lacks_them(tmp_path: Path) -> None:
+    with valkey(tmp_path) as patient:
+        patient.ask("ACL", "SETUSER", "few", "on", ">p", "~*", "+ping", "+client|setname")
+        async with open_servers(settings_for(tmp_path, f"unix://few:p@{patient.socket}"), Clock()) as found:
+            fix = found.servers[0].permit("+info", "+config|get")
+    told = f"valkey-cli -s {patient.socket} --askpass ACL SETUSER few +info '+config|get'"
+    assert fix == f"as an administrator: {told}"
+
+
+@pytest.mark.parametrize("name", ["data", "disk1", "this is mine"])
 async def test_a_folder_of_another_user_is_told_with_who_may_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    folder = tmp_path / FOLDER_NAME
-    folder.mkdir(mode=0o700)
+    folder = tmp_path / name / FOLDER_NAME
+    folder.mkdir(mode=0o700, parents=True)
     monkeypatch.setattr("os.geteuid", lambda: folder.stat().st_uid + 1)
-    finding = named(await findings_of(tmp_path, "embedded"), "keyspace.reachable")
-    assert finding.level == "wrong" and finding.fix.endswith(f'sudo -u "$(stat -c %U {folder})" tidings doctor')
+    finding = named(await findings_of(tmp_path / name, "embedded"), "keyspace.reachable")
+    owner = f'"$(stat -c %U {shlex.quote(str(folder))})"'
+    assert finding.level == "wrong" and finding.fix.endswith(f"sudo --preserve-env -u {owner} tidings doctor")
+    assert "with the node's TIDINGS_* settings" in finding.fix
 
 
 async def test_a_server_that_hangs_is_given_up(valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ async def check_server(server: Server, clock: Clock) -> list[Finding]:
     info = await server.info("server", "replication", "memory", "persistence", "stats", "clients")
     config = await server.config("save", "maxclients")
     if not info:
-        fix = f"{server.cli} ACL SETUSER <user> +info +config|get +slowlog|get +memory|usage +scan +object"
+        fix = server.permit("+info", "+config|get", "+slowlog|get", "+memory|usage", "+scan", "+object")
         return [unknown("keyspace.reachable", "INFO is refused: little can be told", fix, server.where)]
     return [
         ok("keyspace.reachable", f"{_name(info)} answers", server.where),
@@ -122,7 +122,7 @@ def _check_clients(server: Server, info: dict[str, str], config: dict[str, str])
 async def _check_clock(server: Server, clock: Clock) -> Finding:
     looks = [await _skew_ms(server, clock) for _ in range(_CLOCK_LOOKS)]
     if any(look is None for look in looks):
-        return unknown("keyspace.clock", "TIME is refused", f"{server.cli} ACL SETUSER <user> +time", server.where)
+        return unknown("keyspace.clock", "TIME is refused", server.permit("+time"), server.where)
     way_ms, skew_ms = min(look for look in looks if look is not None)
     if abs(skew_ms) - way_ms / 2 > 1000 * DOCTOR_SKEW_S:
         says = f"its clock is {abs(skew_ms) / 1000:.1f} s {'ahead of' if skew_ms > 0 else 'behind'} this machine's"

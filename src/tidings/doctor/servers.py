@@ -9,6 +9,7 @@ examination.py.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -28,6 +29,7 @@ from tidings.stores.keyspace_slots import SLOTS, parse_cluster_url, parse_slots,
 from tidings.stores.keyspace_wire import Address, ErrorReply, Wire, parse_address, without_prefix
 
 Words = tuple[Arg, ...]
+_NOT_OURS = " is not a folder of ours"  # how keyspace_folder.py ends it
 
 
 class Server:
@@ -36,6 +38,7 @@ class Server:
     def __init__(self, address: Address, wire: Wire) -> None:
         self.where = address.label
         self.cli = _command_line(address)
+        self._address = address
         self._wire = wire
 
     async def ask(self, *words: Arg) -> Any:
@@ -60,6 +63,12 @@ class Server:
         answers = await self.ask_all([("CONFIG", "GET", name) for name in names])
         pairs = [answer for answer in answers if isinstance(answer, list) and len(answer) == 2]
         return {name.decode(): value.decode() for name, value in pairs}
+
+    def permit(self, *rights: str) -> str:
+        """The fix for a refusal. Nobody may give rights to themselves: another user signs in for it."""
+        cli = _command_line(msgspec.structs.replace(self._address, user="", db=0))
+        words = (self._address.user or "default", *rights)
+        return f"as an administrator: {cli} ACL SETUSER {shlex.join(words)}"
 
     def close(self) -> None:
         self._wire.cut("the look is over")
@@ -147,7 +156,13 @@ async def _visit(address: Address, clock: Clock, stack: AsyncExitStack, findings
 
 def _unreachable(why: str, where: str = "") -> Finding:
     fix = f"{ENV}KEYSPACE: is the address right, and does the server run there?"
-    if "password" in why:
+    if why.endswith(_NOT_OURS):  # first: its path may hold any word
+        folder = shlex.quote(why.removesuffix(_NOT_OURS))
+        fix = (
+            f"as the user whose node it is, with the node's {ENV}* settings: "
+            f'sudo --preserve-env -u "$(stat -c %U {folder})" tidings doctor'
+        )
+    elif "password" in why:
         fix = f"{ENV}KEYSPACE=redis://USER:PASSWORD@host:port with the right ones (ACL LIST on the server)"
     elif "certificate" in why:
         fix = "SSL_CERT_FILE=/path/of/the/authority.pem, if it is your own"
@@ -155,17 +170,14 @@ def _unreachable(why: str, where: str = "") -> Finding:
         fix = "see host.disk and host.write"
     elif "SELECT" in why or "DB index" in why:
         fix = "take ?db= out of the URL"
-    elif "folder of ours" in why:
-        folder = why.partition(" is ")[0]
-        fix = f'as the user whose node it is: sudo -u "$(stat -c %U {folder})" tidings doctor'
     return wrong("keyspace.reachable", why, fix, where)
 
 
 def _command_line(address: Address) -> str:
     """To the same server and database as the same user; it asks for the password, which is never printed."""
-    where = f" -s {address.path}" if address.path else f" -h {address.host} -p {address.port}"
+    where = f" -s {shlex.quote(address.path)}" if address.path else f" -h {address.host} -p {address.port}"
     tls = " --tls" if address.is_tls else ""
-    user = f" --user {address.user}" if address.user else ""
+    user = f" --user {shlex.quote(address.user)}" if address.user else ""
     password = " --askpass" if address.password else ""
     db = f" -n {address.db}" if address.db else ""
     return f"valkey-cli{where}{tls}{user}{password}{db}"

@@ -99,8 +99,7 @@ async def check_slow(server: Server, sources: Iterable[str]) -> list[Finding]:
 
 def _check_slowlog(server: Server, entries: list[Slow] | None) -> Iterator[Finding]:
     if entries is None:
-        fix = f"{server.cli} ACL SETUSER <user> +slowlog|get"
-        yield unknown("keyspace.slow", "SLOWLOG is refused", fix, server.where)
+        yield unknown("keyspace.slow", "SLOWLOG is refused", server.permit("+slowlog|get"), server.where)
         return
     walks = [entry for entry in entries if entry.command in WALKERS]
     for command, times in Counter(entry.command for entry in walks).items():
