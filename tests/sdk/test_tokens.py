@@ -53,6 +53,27 @@ async def test_the_time_is_the_servers_once_it_was_heard() -> None:
     assert tokens.due_in_s() == 540
 
 
+class SetClock(StillClock):
+    """Whose wall time somebody sets."""
+
+    set_s = 0.0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + int(self.set_s * 1000)
+
+
+async def test_a_clock_that_is_set_right_later_makes_no_token_due() -> None:
+    clock, server = SetClock(), StillClock()
+    clock.set_s = -3_600
+    tokens = Tokens(lambda: sign_token(SECRET, "alice", 600, server), clock)
+    await tokens.current()
+    tokens.learn_time(server.now_ms())
+    clock.set_s = 0
+    assert tokens.due_in_s() == 540
+    clock.now_s += 100
+    assert tokens.due_in_s() == 440
+
+
 async def test_a_callback_may_be_async() -> None:
     async def fresh() -> str:
         return "a token"

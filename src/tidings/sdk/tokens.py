@@ -54,11 +54,11 @@ class Tokens:
         self._source = source
         self._clock = clock
         self._token = source if isinstance(source, str) else ""
-        self._ahead_ms = 0  # the server's clock, of ours
+        self._server_ms: float | None = None  # the server's time when our monotonic clock was at zero
 
     def learn_time(self, server_ms: int) -> None:
-        """From a hello: by a clock that is hours ahead, every fresh token would have expired."""
-        self._ahead_ms = server_ms - self._clock.now_ms()
+        """From a hello: by a clock that is hours ahead, or is set right later, every fresh token would have expired."""
+        self._server_ms = server_ms - self._clock.monotonic_s() * 1000
 
     @property
     def is_renewable(self) -> bool:
@@ -81,8 +81,13 @@ class Tokens:
     def due_in_s(self) -> float:
         """Until it should be renewed: a minute before it expires, or at half of what is left if that is shorter."""
         ends_s = expires_s(self._token)
-        left_s = float("inf") if ends_s is None else ends_s - (self._clock.now_ms() + self._ahead_ms) / 1000
+        left_s = float("inf") if ends_s is None else ends_s - self._now_ms() / 1000
         return left_s - min(CLIENT_REFRESH_S, left_s / 2)
+
+    def _now_ms(self) -> float:
+        if self._server_ms is None:
+            return self._clock.now_ms()
+        return self._server_ms + self._clock.monotonic_s() * 1000
 
 
 async def _in_time(made: Awaitable[str]) -> str:
