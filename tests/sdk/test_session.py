@@ -132,6 +132,26 @@ async def test_a_refused_token_is_renewed_once_and_a_second_refusal_is_final(scr
         assert isinstance(told.end, Stopped)
 
 
+async def test_a_refused_token_is_not_used_again_when_the_callback_fails(scripted: ScriptedServer) -> None:
+    tries: list[int] = []
+
+    def fresh() -> str:
+        tries.append(1)
+        if len(tries) == 2:
+            raise OSError("the login server is away")
+        return f"token {len(tries)}"
+
+    async with session_of(scripted, fresh) as (session, told):
+        first = await scripted.next()
+        await first.welcome()
+        await session.up()
+        first.close(4500)
+        second = await scripted.next()
+        assert (await second.welcome())["token"] == "token 3"
+        await session.up()
+        assert told.end is None
+
+
 async def test_an_expired_plain_token_ends_it(scripted: ScriptedServer) -> None:
     async with session_of(scripted) as (_, told):
         peer = await scripted.next()

@@ -166,7 +166,7 @@ class Session:
                 code, heard_s = await self._live()
                 if self._is_leaving:
                     return
-                pause_s = await self._pause_s(code)
+                pause_s = self._pause_s(code)
                 self._owner.interrupted(code, pause_s, heard_s)
                 await asyncio.sleep(pause_s)
         except Stopped as error:
@@ -225,14 +225,14 @@ class Session:
             self.trouble = problem
             self._asked_ms = problem.retry_after_ms
 
-    async def _pause_s(self, code: int | None) -> float:
+    def _pause_s(self, code: int | None) -> float:
         """Until the next attempt. Raises Stopped when there is to be none."""
         asked_ms, self._asked_ms = self._asked_ms, None
         if self._was_welcome and code not in _IN_TROUBLE:
             self._backoff.reset()
         self._was_welcome = False
         if code in (Close.BAD_TOKEN, Close.TOKEN_EXPIRED):
-            await self._renew(code)
+            self._forget_token(code)
         elif not may_come_back(code):
             assert code is not None
             raise Stopped(code)
@@ -240,13 +240,12 @@ class Session:
             return asked_ms / 1000
         return self._backoff.next_s(asked_ms)
 
-    async def _renew(self, code: int) -> None:
-        """A refused token is worth one other; a second refusal in a row is final."""
+    def _forget_token(self, code: int) -> None:
+        """A refused token is worth one other, which the next attempt asks for; a second refusal in a row is final."""
         if not self._tokens.is_renewable or (code == Close.BAD_TOKEN and self._is_token_new):
             raise Stopped(code)
         self._is_token_new = True
-        with suppress(Exception):  # the next attempt asks the callback again, and says why it failed
-            await self._tokens.renew()
+        self._tokens.forget()
 
     def _lose(self) -> None:
         self._link = None

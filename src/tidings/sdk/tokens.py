@@ -78,6 +78,11 @@ class Tokens:
             self._token = checked_credential(token, "what the token callback gives")
         return self._token
 
+    def forget(self) -> None:
+        """The server does not take it: the next to need one asks the callback, until it gives another."""
+        if self.is_renewable:
+            self._token = ""
+
     def due_in_s(self) -> float:
         """Until it should be renewed: a minute before it expires, or at half of what is left if that is shorter."""
         ends_s = expires_s(self._token)
