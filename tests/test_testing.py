@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import time
 
-from tidings import testing
+from tidings import Client, testing
 from tidings.config import Limits, Settings
 from tidings.config_values import Limit
 from tidings.errors import RateLimited
@@ -25,6 +26,14 @@ async def test_a_whole_node_is_there_within_a_second_and_leaves_nothing_behind()
             assert folder.is_dir()
         assert not folder.exists()
     assert min(took_s) < 1, took_s
+
+
+def test_a_client_of_the_node_takes_every_option_of_a_client() -> None:
+    options = dict(inspect.signature(Client.__init__).parameters)
+    for given in ("self", "url", "token"):  # by the node
+        del options[given]
+    taken = dict(inspect.signature(testing.TestServer.client).parameters)
+    assert [taken.get(name) for name in options] == list(options.values())
 
 
 async def test_several_run_at_once_and_know_nothing_of_each_other() -> None:

@@ -50,9 +50,11 @@ class TestServer:
         drafts: Drafts | None = None,
         resume: Mapping[str, int] | None = None,
         since: int | None = None,
+        clock: Clock | None = None,
     ) -> Client:
         """This user, connected; the options are those of Client."""
-        made = Client(self.url, self.token(user_id), device=device, drafts=drafts, resume=resume, since=since)
+        token = self.token(user_id)
+        made = Client(self.url, token, device=device, drafts=drafts, resume=resume, since=since, clock=clock)
         return await self._stack.enter_async_context(made)
 
     def server(self) -> Server:

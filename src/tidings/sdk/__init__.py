@@ -6,6 +6,7 @@ told is in events.py.
 
 from __future__ import annotations
 
+from tidings.clock import Clock
 from tidings.errors import Problem
 from tidings.sdk.account import Account
 from tidings.sdk.client import Client
@@ -36,6 +37,7 @@ __all__ = [
     "Account",
     "Budget",
     "Client",
+    "Clock",
     "Conversation",
     "Disconnected",
     "Draft",
