@@ -196,7 +196,7 @@ class Account:
         return (await self._rest.get(path_of("presence"), PresencePage, **query)).presence
 
     async def profiles(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Profile]:
-        """Names and pictures of members, 100 at a time; all of them unless some are named."""
+        """Of members, 100 at a time. Unless some are named: of all, and TooLarge where they are more than 100."""
         path = _one(conversation_id, "profiles")
         return (await self._rest.get(path, ProfilesBody, user_ids=_listed(user_ids))).profiles
 

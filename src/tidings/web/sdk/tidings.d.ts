@@ -417,7 +417,10 @@ export class Conversation {
   stopTyping(): void;
 
   details(): Promise<ConversationDetails>;
-  /** Names and pictures of members, 100 people at a time; whoever is not a member is left out. Without ids: of all. */
+  /**
+   * Names and pictures of members, 100 people at a time; whoever is not a member is left out. Without ids: of all,
+   * and `too_large` where they are more than 100.
+   */
   profiles(userIds?: readonly string[]): Promise<Profile[]>;
   update(changes: { name?: string | null; avatarUrl?: string | null }): Promise<ConversationDetails>;
   addMembers(userIds: readonly string[]): Promise<ConversationDetails>;
