@@ -12,6 +12,38 @@ from tests.browser.seeding import Seeds
 
 Named = Callable[[str], str]
 
+# A group without a name and two people in it, whom nobody can tell about at first; and the time, which the test owns.
+REFUSED = """async () => {
+  const { Profiles } = await import('/web/app/profiles.js');
+  let now = 0;
+  performance.now = () => now;
+  let asked = 0;
+  let error = { temporary: true };
+  const answer = async (ids) => {
+    asked += 1;
+    if (error) throw error;
+    return (ids ?? ['ann', 'ben', 'cem']).map((userId) => ({ userId, name: null, avatarUrl: null }));
+  };
+  const group = { id: 'g', profiles: answer };
+  const profiles = new Profiles({ userId: 'ann', on() {} });
+  const draw = async () => {
+    const title = profiles.titleOf(group);
+    await profiles.want(group, ['ben']);
+    return title;
+  };
+  const seen = [];
+  for (let i = 0; i < 60; i += 1) seen.push(await draw());
+  const refused = asked;
+  error = null;
+  now = 11_000;
+  await draw();
+  const told = await draw();
+  error = { temporary: false };
+  group.id = 'h'; // too many people in this one
+  for (let i = 0; i < 60; i += 1, now += 1000) profiles.titleOf(group), await null;
+  return { titles: [...new Set(seen)], refused, told, asked };
+}"""
+
 
 async def choose(person: Person, menu: str, entry: str) -> None:
     await person.page.get_by_label(menu, exact=True).click()
@@ -60,6 +92,25 @@ async def test_what_happened_to_members_is_told_by_name(people: People, seeds: S
     await expect(first.page.locator(".note-line")).to_have_text(["You added Cem", f"{ben} is now an admin"])
     await second.open(group)
     await expect(second.page.locator(".note-line")).to_have_text([f"{ann} added Cem", "You are now an admin"])
+
+
+async def test_a_group_without_a_name_is_called_by_its_members_as_they_come_and_go(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    ann, ben, cem = named("ann"), named("ben"), named("cem")
+    group = await seeds.create(ben, "group", [ann])
+    person = await people(ann)
+    await expect(person.page.locator(".row-name")).to_have_text(ben)
+    path = f"/v1/conversations/{group}/members"
+    assert (await asyncio.to_thread(seeds.node.rest, "POST", path, {"user_ids": [cem]}, ben))[0] == 200
+    await expect(person.page.locator(".row-name")).to_have_text(f"{ben} and {cem}")
+    assert (await asyncio.to_thread(seeds.node.rest, "DELETE", f"{path}/{cem}", None, ben))[0] == 204
+    await expect(person.page.locator(".row-name")).to_have_text(ben)
+
+
+async def test_names_that_were_refused_are_asked_for_again_and_not_at_once(people: People, named: Named) -> None:
+    person = await people(named("ann"))
+    assert await person.page.evaluate(REFUSED) == {"titles": [None], "refused": 2, "told": "ben and cem", "asked": 5}
 
 
 async def test_members_of_a_large_group_are_called_by_name_and_online_where_they_are(

@@ -7,15 +7,17 @@ export const TOGETHER_MAX = 100; // the server's limit per question
 const KEPT_MAX = 5000; // people, and questions
 const ASKING_MAX = 4; // groups whose members are asked for at a time; the next ones when these are drawn
 const FRESH_MS = 600_000; // whoever is seen again after this long may have another name
+const AGAIN_MS = 10_000; // a question that could not be answered is not asked again before
 
 export class Profiles {
   constructor(client) {
     this._client = client;
     this._known = new Map(); // user id -> { name, url, at }
-    this._askedAt = new Map(); // conversation and user id -> when
+    this._quiet = new Map(); // conversation and user id -> until when it is not asked for
     this._members = new Map(); // conversation id -> the others in it
     this._asking = 0;
     this._listeners = new Set();
+    client.on('entry', ({ conversation, entry }) => entry.kind === 'member' && this._doubt(conversation));
   }
 
   /** How somebody is shown. */
@@ -52,7 +54,7 @@ export class Profiles {
   async want(conversation, ids) {
     const missing = [...new Set(ids)].filter((id) => id && this._isMissing(conversation, id));
     if (!missing.length) return;
-    for (const id of missing) put(this._askedAt, keyOf(conversation, id), performance.now());
+    for (const id of missing) this._hush(keyOf(conversation, id), FRESH_MS);
     const answers = await Promise.all(inPieces(missing).map((some) => this._ask(conversation, some)));
     this.learn(...answers.flat());
   }
@@ -60,23 +62,33 @@ export class Profiles {
   /** A group without a name is called by its members; null until they are known. */
   titleOf(conversation) {
     const others = this._members.get(conversation.id);
-    if (others === undefined) this._askMembers(conversation);
+    this._askMembers(conversation);
     return others?.length ? listOf(others.map((id) => this.nameOf(id)), 3) : null;
   }
 
   setMembers(conversation, others) {
     put(this._members, conversation.id, others);
+    this._hush(keyOf(conversation, ''), FRESH_MS);
+  }
+
+  /** Somebody came or went: asked for again when drawn, and until then called as before. */
+  _doubt(conversation) {
+    if (this._quiet.delete(keyOf(conversation, ''))) this._tell();
   }
 
   async _askMembers(conversation) {
     const key = keyOf(conversation, '');
-    if (this._asking >= ASKING_MAX || isFresh(this._askedAt.get(key))) return;
-    put(this._askedAt, key, performance.now());
+    if (this._asking >= ASKING_MAX || this._isQuiet(key)) return;
+    this._hush(key, FRESH_MS);
     this._asking += 1;
-    const found = await conversation.profiles().catch(() => []); // too many, or just now not to be had
+    try {
+      const found = await conversation.profiles();
+      put(this._members, conversation.id, found.map((one) => one.userId).filter((id) => id !== this._client.userId));
+      this.learn(...found);
+    } catch (error) {
+      if (error.temporary) this._hush(key, AGAIN_MS); // else they are too many
+    }
     this._asking -= 1;
-    this.setMembers(conversation, found.map((one) => one.userId).filter((id) => id !== this._client.userId));
-    this.learn(...found);
     this._tell();
   }
 
@@ -84,13 +96,21 @@ export class Profiles {
     try {
       return await conversation.profiles(ids);
     } catch {
-      for (const id of ids) this._askedAt.delete(keyOf(conversation, id));
+      for (const id of ids) this._hush(keyOf(conversation, id), AGAIN_MS);
       return [];
     }
   }
 
   _isMissing(conversation, id) {
-    return !isFresh(this._known.get(id)?.at) && !isFresh(this._askedAt.get(keyOf(conversation, id)));
+    return !isFresh(this._known.get(id)?.at) && !this._isQuiet(keyOf(conversation, id));
+  }
+
+  _hush(key, ms) {
+    put(this._quiet, key, performance.now() + ms);
+  }
+
+  _isQuiet(key) {
+    return performance.now() < (this._quiet.get(key) ?? 0);
   }
 }
 
