@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.browser.conftest import LIMITS
 from tests.browser.people import People
@@ -131,6 +131,33 @@ async def test_a_refused_message_says_so_and_can_be_retried_or_discarded(
     await failed.get_by_label("Message menu").click()
     await ann.page.get_by_role("menuitem", name="Discard").click()
     await expect(failed).to_have_count(0)
+
+
+async def test_a_retry_that_finds_no_room_in_the_queue_says_so(people: People, seeds: Seeds, named: Named) -> None:
+    me = named("ann")
+    conversation = await seeds.direct(me, named("bob"))
+
+    async def narrow(route: Route) -> None:
+        text = await (await route.fetch()).text()
+        assert "OUTBOX_MAX = 1000;" in text
+        await route.fulfill(body=text.replace("OUTBOX_MAX = 1000;", "OUTBOX_MAX = 1;"), content_type="text/javascript")
+
+    async with open_proxy(people.node.port) as network:
+        ann = await people(me, port=network.port, is_in=False)
+        await ann.page.route("**/sdk/tidings.js", narrow)
+        await (await ann.enter(people.node.token(me))).open(conversation)
+        field = ann.page.get_by_label("Message", exact=True)
+        await field.fill("short")
+        await field.evaluate("el => { el.value = 'y'.repeat(16385) }")
+        await field.press("Enter")
+        failed = ann.page.locator(".message.is-failed")
+        await expect(failed).to_be_visible()
+        await network.cut()
+        await ann.send("queued")
+        await ann.sees_tick("queued", "sending")
+        await failed.get_by_role("button", name="Retry").click()
+        await expect(ann.page.get_by_role("alert").filter(has_text="1 messages wait")).to_be_visible()
+        await expect(failed).to_be_visible()
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.browser.people import People, Person
 from tests.browser.seeding import Seeds
@@ -151,6 +151,24 @@ async def test_an_archived_conversation_is_put_away_until_something_new_comes(
     await expect(person.row(ben)).to_be_visible()
     await choose(person, "Your account", "Archived conversations")
     await expect(person.page.get_by_text("Nothing is archived")).to_be_visible()
+
+
+async def test_archiving_leaves_the_archived_conversation_and_no_other(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    ann = named("ann")
+    done, other = await seeds.direct(ann, named("ben")), await seeds.direct(ann, named("cem"))
+    person = await (await people(ann)).open(done)
+    asked: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+    await person.page.route(f"**/v1/inbox/{done}", lambda route: asked.set_result(route))
+    await choose(person, "Conversation menu", "Archive")
+    route = await asked
+    await person.open(other)
+    async with person.page.expect_response(f"**/v1/inbox/{done}"):
+        await route.continue_()
+    await expect(person.row(named("ben"))).to_have_count(0)
+    await person.frames()
+    assert await person.page.locator(".thread-name", has_text=named("cem")).is_visible()
 
 
 async def test_what_is_no_id_and_no_address_is_said_in_plain_words(people: People, named: Named) -> None:

@@ -47,8 +47,11 @@ export function messageMenu(thread, button, message) {
   openMenu(button, 'Message', items);
 }
 
-/** Whether it worked is said by its row. */
-export const retry = (thread, message) => thread.conversation.retry(message.messageId).catch(() => {});
+/** Whether it worked is said by its row, unless it was not even tried. */
+export function retry(thread, message) {
+  thread.tell(null);
+  thread.conversation.retry(message.messageId).catch((error) => error.code === 'outbox_full' && thread.tell(error));
+}
 
 function isLead({ client, head }) {
   const role = head.details?.members.find((one) => one.userId === client.userId)?.role;
@@ -67,9 +70,10 @@ async function markUnread(thread, seq) {
 
 /** Put away: one is done with it, so one leaves it too. */
 async function archive(thread) {
+  const { conversation } = thread;
   try {
-    await thread.conversation.archive(true);
-    thread.leave();
+    await conversation.archive(true);
+    if (conversation === thread.conversation) thread.leave(); // one may be elsewhere by now
   } catch (error) {
     thread.tell(error);
   }
@@ -79,7 +83,7 @@ function leave(thread) {
   const { conversation } = thread;
   ask('Leave the conversation', `You will not see what comes in ${thread.head.title}.`, 'Leave', async () => {
     await conversation.leave();
-    thread.leave();
+    if (conversation === thread.conversation) thread.leave();
   });
 }
 
