@@ -14,6 +14,7 @@ export class Composer {
   constructor(on) {
     this.on = on;
     this._draftKey = null;
+    this._unkept = new Map(); // drafts that storage does not take, which last as long as the page
     this._edited = null;
     this._note = el('p.composer-note', { role: 'alert', hidden: true });
     this._editText = el('span');
@@ -112,10 +113,12 @@ export class Composer {
   giveBack(text) {
     const later = this.field.value;
     this._store(later ? `${text}\n${later}` : text);
-    this._fill(this._stored() || text);
+    this._fill(this._stored());
   }
 
   _stored() {
+    const unkept = this._unkept.get(this._draftKey);
+    if (unkept !== undefined) return unkept;
     try {
       return localStorage.getItem(this._draftKey) ?? '';
     } catch {
@@ -124,11 +127,12 @@ export class Composer {
   }
 
   _store(text) {
+    this._unkept.delete(this._draftKey);
     try {
       if (text) localStorage.setItem(this._draftKey, text);
       else localStorage.removeItem(this._draftKey);
     } catch {
-      // A draft that cannot be kept is still in the field.
+      if (text) this._unkept.set(this._draftKey, text);
     }
   }
 }
