@@ -38,6 +38,7 @@ IN_PATHS: dict[str, list[Ask]] = {
     "mark_read": [lambda a, bad: a.mark_read(bad), lambda a, bad: a.mark_read(bad, seqs=[1])],
     "mark_unread": [lambda a, bad: a.mark_unread(bad, 1)],
     "profile": [lambda a, bad: a.profile(bad)],
+    "profiles": [lambda a, bad: a.profiles(bad)],
     "set_profile": [lambda a, bad: a.set_profile(bad, name="n")],
 }
 ELSEWHERE: dict[str, list[Ask]] = {
@@ -46,6 +47,7 @@ ELSEWHERE: dict[str, list[Ask]] = {
     "add": [lambda a, bad: a.add("c1", [bad])],
     "send": [lambda a, bad: a.send("c1", "t", message_id=bad or "m.1")],  # "" and None: the client makes one
     "presence": [lambda a, bad: a.presence(bad), lambda a, bad: a.presence("c1", [bad])],
+    "profiles": [lambda a, bad: a.profiles("c1", [bad])],
 }
 OF_A_SERVER: dict[str, Callable[[Server, Any], Awaitable[object]]] = {
     "user": lambda s, bad: s.user(bad),
