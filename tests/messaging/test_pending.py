@@ -52,7 +52,7 @@ async def test_who_did_not_acknowledge_gets_one_row_and_the_sender_none(office: 
     await office.pass_grace(last)
     assert await office.waiting(c, "alice", "bob", "carol") == {"bob": (1, 3)}
     [row] = await office.pending.waiting_of("bob")
-    assert row.expires - row.since_ms // 1000 == bounds.WAITING_TTL_S
+    assert row.expires - row.since_ms // 1000 - bounds.WAITING_TTL_S in (0, 1)  # a later look puts the end off
 
 
 async def test_within_the_grace_time_nothing_is_pending(patient: PostOffice) -> None:
