@@ -2,7 +2,7 @@
 
 A send refused as temporary starts a hold for its connection and conversation; later sends join it in order and are
 answered `held`. Only the first of a hold may pass. It ends when it is empty: sent again and stored, abandoned, or the
-connection is gone. REST sends have no origin and are never held. admitting.py asks it, send.py says what was refused.
+connection is gone. REST sends have no origin and are never held. admitting.py asks, answering.py says what was refused.
 """
 
 from __future__ import annotations
