@@ -18,13 +18,13 @@ help:
 	@echo "make check     lint, types, tidy and the tests: what CI runs"
 	@echo "make test-all  the long tests too"
 	@echo "make torture   an hour of faults against a Tidings of its own    (ARGS='--seconds 60 --seed 7')"
-	@echo "make bench     the benchmarks; results in bench/results/local"
+	@echo "make bench     the benchmarks; results in bench-results           (ARGS='--quick')"
 	@echo "make setup     the environment only: $(VENV), with the tidings command in it"
 	@echo "make clean     remove the environment and what tools left behind (never a node's data)"
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements/dev.txt pyproject.toml
+$(VENV)/.ready: requirements/dev.txt pyproject.toml clients/python/pyproject.toml proof/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "setup: Python 3.11 or newer is needed, $$($(PYTHON) -V 2>&1) was found; name another: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
@@ -32,7 +32,7 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "setup: installing requirements/dev.txt into $(VENV) ..."
 	@$(PIP) --require-hashes -r requirements/dev.txt
-	@$(PIP) --no-deps --no-build-isolation -e .
+	@$(PIP) --no-deps --no-build-isolation -e . -e ./clients/python -e ./proof
 	@touch $@
 
 $(VENV)/.ready-bench: $(VENV)/.ready requirements/bench.txt
@@ -55,14 +55,15 @@ test-all: setup
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q .
-	@$(BIN)/mypy --strict src examples
+	@git ls-files -z | xargs -0 $(BIN)/codespell
+	@$(BIN)/mypy --strict src clients/python/src proof/src examples tests
 	@$(MAKE) --no-print-directory test
 
 torture: setup
 	@$(BIN)/tidings torture --seconds 3600 --report torture.html $(ARGS)
 
 bench: $(VENV)/.ready-bench
-	@$(BIN)/python -m bench all $(ARGS)
+	@$(BIN)/tidings bench all $(ARGS)
 
 # The locks name exact versions and hashes and no host, so they hold wherever the packages come from.
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
@@ -71,10 +72,12 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsa
 locks: setup
 	@$(BIN)/python -m pip --disable-pip-version-check install -q pip-tools
 	@$(LOCK) -o requirements/run.txt pyproject.toml
-	@$(LOCK) --extra dev -c requirements/run.txt -o requirements/dev.txt pyproject.toml
-	@$(LOCK) --extra dynamodb --extra otel --extra push -c requirements/dev.txt -o requirements/image.txt pyproject.toml
+	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml \
+	  | $(LOCK) -c requirements/run.txt -o requirements/dev.txt -
+	@$(LOCK) --extra dynamodb --extra otel --extra postgresql --extra push -c requirements/dev.txt -o requirements/image.txt pyproject.toml
 	@$(LOCK) --only-build-deps --build-deps-for wheel -c requirements/dev.txt -o requirements/build.txt pyproject.toml
-	@$(LOCK) --extra dev --extra bench -c requirements/dev.txt -o requirements/bench.txt pyproject.toml
+	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml[peers] \
+	  | $(LOCK) -c requirements/dev.txt -o requirements/bench.txt -
 	@$(LOCK) -o requirements/s3.txt requirements/s3.in
 
 clean:

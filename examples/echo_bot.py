@@ -1,4 +1,4 @@
-"""A bot that answers every message with its text. URL and TOKEN come from the environment.
+"""A bot: it answers every message with its text. URL and TOKEN come from the environment.
 
 tidings serve --dev
 URL=http://127.0.0.1:8000 TOKEN=$(tidings token create --dev --user echo) python examples/echo_bot.py
@@ -7,8 +7,7 @@ URL=http://127.0.0.1:8000 TOKEN=$(tidings token create --dev --user echo) python
 import asyncio
 import os
 
-from tidings import Client
-from tidings.sdk.events import MessageNew
+from tidings_client import Client, MessageNew
 
 
 async def main() -> None:

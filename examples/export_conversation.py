@@ -1,11 +1,11 @@
-"""Prints a whole conversation, oldest first, as lines of JSON. The environment has URL, TOKEN and CONVERSATION."""
+"""Print a whole conversation, oldest first, as lines of JSON. The environment has URL, TOKEN and CONVERSATION."""
 
 import asyncio
 import os
 
 import msgspec
 
-from tidings import Client
+from tidings_client import Client
 
 
 async def main() -> None:

@@ -1,9 +1,8 @@
-"""Brings the messages of another system in, from lines of JSON on stdin:
+"""Import the messages of another system, from lines of JSON on stdin:
 
     {"id": "old-1", "from": "alice", "to": "bob", "text": "hi", "ts": 1794770399000}
 
-`ts` is kept as the time that is shown. Interrupted or run again, it stores nothing twice: the ids are the same
-(on DynamoDB they are known for 30 days).
+`ts` remains the time that users see. A second run stores nothing twice, because the ids are the same.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ import json
 import os
 import sys
 
-from tidings import Server
+from tidings_client import Server
 
 
 async def main() -> None:

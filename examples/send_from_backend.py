@@ -1,12 +1,12 @@
-"""A team's own backend tells a customer something. URL and API_KEY come from the environment.
+"""A backend: it sends a customer a message. URL and API_KEY come from the environment.
 
-The message_id is made from what it is about, so running this twice sends it once.
+The message_id names the order, so a second run sends nothing again.
 """
 
 import asyncio
 import os
 
-from tidings import Server
+from tidings_client import Server
 
 
 async def main() -> None:

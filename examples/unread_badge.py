@@ -1,9 +1,9 @@
-"""Prints a user's unread count whenever it changes: here, or on any other device of theirs."""
+"""Print the unread count of a user whenever it changes, here or on any other device of the user."""
 
 import asyncio
 import os
 
-from tidings import Client
+from tidings_client import Client
 
 
 async def main() -> None:

@@ -1,4 +1,4 @@
-"""What every test may use: one real Valkey for the whole run, a prefix and a SQLite file of its own for each test, and
+"""Fixtures of every test: one real Valkey for the whole run, a prefix and a SQLite file of its own for each test, and
 whole nodes on them.
 """
 
@@ -6,22 +6,49 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
-from tests.client import Client, token_for
-from tests.valkey import ValkeyProcess, start_valkey
-from tidings import node as nodes
-from tidings import wiring
-from tidings.config import Auth, Limits, Settings
-from tidings.config_values import Limit
-from tidings.node import Node
+from tests.support.devices.plain_client import Client, token_for
+from tests.support.messaging.faulty_stores import FaultyNode, open_faulty
+from tidings.bounds import Limit
+from tidings.config.settings import Auth, Limits, Settings
+from tidings.node import graph
+from tidings.node import node as nodes
+from tidings.node.node import Node
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 _prefixes = itertools.count(1)
+
+# One profile for all properties. No deadline and no health check measures the machine: a slow one proves as much. A
+# property may use a fixture of its test, and a contract suite runs the same property for several adapters.
+hypothesis.settings.register_profile(
+    "tidings",
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.differing_executors,
+    ],
+)
+hypothesis.settings.load_profile("tidings")
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_were() -> Iterator[None]:
+    """A verb that a test runs in this process sets up the root logger: the tests after it would log nothing."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")
@@ -42,14 +69,14 @@ def settings(valkey: ValkeyProcess, tmp_path: Path) -> Settings:
         keyspace=f"{valkey.url}?prefix=t{next(_prefixes)}.",
         tables=f"sqlite://{tmp_path}/tidings.db",
         auth=Auth(secret=SECRET),
-        limits=dataclasses.replace(Limits(), send=Limit(1_000_000, 60)),
+        limits=dataclasses.replace(Limits(), send=Limit(1_000_000, 60), create=None),
     )
 
 
 @pytest.fixture
-async def core(settings: Settings) -> AsyncIterator[wiring.Core]:
+async def core(settings: Settings) -> AsyncIterator[graph.Core]:
     """A node without sockets."""
-    async with wiring.open_core(settings) as core:
+    async with graph.open_core(settings) as core:
         yield core
 
 
@@ -58,6 +85,38 @@ async def node(settings: Settings) -> AsyncIterator[Node]:
     """A whole node, listening on a free port."""
     async with nodes.open_node(settings) as node:
         yield node
+
+
+# --- nodes `a` and `b` share one keyspace and one SQLite file; either may meet a fault ---------------
+
+
+@pytest.fixture
+async def a(settings: Settings) -> AsyncIterator[FaultyNode]:
+    async with open_faulty(settings, "a") as node:
+        yield node
+
+
+@pytest.fixture
+async def b(settings: Settings) -> AsyncIterator[FaultyNode]:
+    async with open_faulty(settings, "b") as node:
+        yield node
+
+
+@pytest.fixture
+async def direct(a: FaultyNode) -> str:
+    """alice and bob; both have looked, so their counts are warm."""
+    view, _ = await a.core.directory.create("alice", kind="direct", members=["bob"])
+    await a.unread("alice"), await a.unread("bob")
+    return view.head.conversation_id
+
+
+@pytest.fixture
+async def group(a: FaultyNode) -> str:
+    """alice owns it; bob and carol are in it; all have looked."""
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob", "carol"], name="three")
+    for user_id in ("alice", "bob", "carol"):
+        await a.unread(user_id)
+    return view.head.conversation_id
 
 
 Connect = Callable[..., Awaitable[Client]]

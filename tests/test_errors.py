@@ -1,4 +1,4 @@
-"""The table of errors is whole, and docs/errors.md says the same. Run this file to write the tables anew."""
+"""The table of errors is whole, and docs/use/errors.md says the same. Run this file to write the tables anew."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from tidings import errors
 from tidings.errors import CLOSE_MEANING, TABLE, Close, Problem, RateLimited
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "use" / "errors.md"
 OPENING = """# Errors
 
 Written from `src/tidings/errors.py`; a test compares the two.
 
 An error answers a request as `{"type":"error","id":…,"code":…,"temporary":…,"retry_after_ms":…,"message":…}` on the
-WebSocket, and as `{"error":{"code","message","temporary","retry_after_ms"}}` with the status below over REST. What is
-temporary may be sent again, unchanged, with the same `message_id`: it is stored once at most. 429 carries `Retry-After`
-and `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+WebSocket, and as `{"error":{"code","message","temporary","retry_after_ms"}}` with the status below over REST. After
+a temporary error you may send again, unchanged, with the same `message_id`: the message is stored once at most. 429
+carries `Retry-After` and `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
 
 | code | status | temporary | meaning |
 |---|---|---|---|
@@ -26,7 +26,7 @@ and `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
 CLOSES = """
 ## Why a socket is closed
 
-40xx and 1009: the client may come back. 45xx: it should stop, another try will end the same way.
+After 40xx and 1009 the client may come back. After 45xx it should stop: another try will end the same way.
 
 | code | name | then | meaning |
 |---|---|---|---|
@@ -80,8 +80,10 @@ def problems() -> list[type[Problem]]:
     return [problem for problem in found if problem is not Problem]
 
 
-def test_every_code_has_exactly_one_problem() -> None:
-    assert sorted(problem.code for problem in problems()) == sorted(TABLE)
+def test_every_code_has_exactly_one_problem_and_its_special_cases_share_it() -> None:
+    assert sorted(problem.code for problem in problems() if Problem in problem.__bases__) == sorted(TABLE)
+    special = [problem for problem in problems() if Problem not in problem.__bases__]
+    assert [problem for problem in special if "code" in vars(problem)] == []
 
 
 @pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem.code)
@@ -121,6 +123,29 @@ def test_every_close_has_a_meaning_and_its_range_says_what_to_do() -> None:
 def test_an_unavailable_store_says_whether_it_may_have_acted() -> None:
     assert errors.Unavailable("gone", is_ambiguous=True).is_ambiguous
     assert not errors.Unavailable("gone").is_ambiguous
+
+
+def test_a_store_error_keeps_the_first_place_that_it_is_given() -> None:
+    error = errors.Throttled("less")
+    error.locate("tables", "append")
+    error.locate("keyspace", "inbox_index")
+    assert (error.store, error.op) == ("tables", "append")
+
+
+def test_the_cause_names_the_store_and_the_operation_of_the_error_it_was_raised_from() -> None:
+    error = errors.Unavailable("timeout", is_ambiguous=True)
+    error.__cause__ = errors.Unavailable("timeout", store="keyspace", op="PING")
+    assert errors.cause_of(error, user="u1") == {
+        "user": "u1",
+        "error": "Unavailable",
+        "store": "keyspace",
+        "op": "PING",
+        "cause": "timeout",
+    }
+
+
+def test_the_cause_of_an_error_without_words_is_its_kind() -> None:
+    assert errors.cause_of(TimeoutError()) == {"error": "TimeoutError", "cause": "TimeoutError"}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import PYTHONPATH
 from tidings import testing
 from tidings.testing import TestServer
 
@@ -33,7 +35,7 @@ async def running(name: str, server: TestServer, *words: str, **env: str) -> Asy
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *(words or (str(ROOT / "examples" / name),)),
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "URL": server.url, **env},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "URL": server.url, **env},
         stdin=PIPE,
         stdout=PIPE,
     )
@@ -47,7 +49,7 @@ async def running(name: str, server: TestServer, *words: str, **env: str) -> Asy
 
 async def said(process: Process) -> str:
     assert process.stdout is not None
-    return (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
+    return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
 
 
 async def ended(process: Process, stdin: str = "") -> str:
@@ -63,7 +65,7 @@ async def test_the_echo_bot_answers(server: TestServer) -> None:
         conversation_id = await alice.direct("echo")
         answers = alice.messages(conversation_id)
         await alice.send(conversation_id, "hello")
-        assert (await asyncio.wait_for(anext(answers), 10)).text == "you said: hello"
+        assert (await asyncio.wait_for(anext(answers), 60)).text == "you said: hello"
 
 
 async def test_the_backend_sends_once_however_often_it_is_run(server: TestServer) -> None:
@@ -102,6 +104,23 @@ async def test_old_messages_come_in_once_and_a_conversation_goes_out_whole(serve
     async with running("export_conversation.py", server, TOKEN=token, CONVERSATION=name) as process:
         entries = [json.loads(line) for line in (await ended(process)).splitlines()]
     assert [(entry["text"], entry["ts"]) for entry in entries] == [(line["text"], line["ts"]) for line in old]
+
+
+def snippets(file: str) -> list[str]:
+    text = (ROOT / file).read_text("utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+async def test_the_snippets_of_the_readmes_run_as_they_are(server: TestServer) -> None:
+    blocks = [*snippets("README.md"), *snippets("clients/python/README.md")]
+    assert len(blocks) == 3
+    for block in blocks:
+        code = block.replace("http://127.0.0.1:8000", server.url)
+        env = {"TOKEN": server.token("alice"), "API_KEY": server.api_key}
+        async with running("", server, "-c", code, **env) as process:
+            await ended(process)
+    assert (await server.server().account("bob").unread()).total_unread == 2
+    assert (await server.server().account("alice").unread()).total_unread == 1
 
 
 def test_every_example_is_short_and_run_by_a_test() -> None:

@@ -3,29 +3,24 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-import time
 
-from tidings import Client, testing
-from tidings.config import Limits, Settings
-from tidings.config_values import Limit
-from tidings.errors import RateLimited
+from tidings import testing
+from tidings.bounds import Limit
+from tidings.config.settings import Limits, Settings
+from tidings_client import Client
+from tidings_client.errors import RateLimited
 
 
-async def test_a_whole_node_is_there_within_a_second_and_leaves_nothing_behind() -> None:
-    took_s = []
-    for _ in range(3):  # the quickest counts: a busy machine is not the node's fault
-        began_s = time.monotonic()
-        async with testing.server() as server:
-            alice, bob = await server.client("alice"), await server.client("bob")
-            conversation_id = await alice.direct("bob")
-            heard = bob.messages(conversation_id)
-            await alice.send(conversation_id, "hello")
-            assert (await asyncio.wait_for(anext(heard), 5)).text == "hello"
-            took_s.append(time.monotonic() - began_s)
-            folder = server.node.core.settings.data
-            assert folder.is_dir()
-        assert not folder.exists()
-    assert min(took_s) < 1, took_s
+async def test_a_whole_node_takes_a_message_and_leaves_nothing_behind() -> None:
+    async with testing.server() as server:
+        alice, bob = await server.client("alice"), await server.client("bob")
+        conversation_id = await alice.direct("bob")
+        heard = bob.messages(conversation_id)
+        await alice.send(conversation_id, "hello")
+        assert (await asyncio.wait_for(anext(heard), 60)).text == "hello"
+        folder = server.node.core.settings.data
+        assert folder.is_dir()
+    assert not folder.exists()
 
 
 def test_a_client_of_the_node_takes_every_option_of_a_client() -> None:

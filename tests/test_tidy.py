@@ -12,17 +12,33 @@ from typing import Any, cast
 import pytest
 
 import tidings
-from tests import tidy
-from tidings import wiring
-from tidings.stores import scripts as stubs
-from tidings.stores import scripts_archive, scripts_audit, scripts_push, scripts_routing, scripts_ticks
-from tidings.stores.keys import Keys
+from tests.support import tidy
+from tidings.model import KINDS
+from tidings.stores.keyspace import scripts
+from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.scripts import archive as scripts_archive
+from tidings.stores.keyspace.scripts import audit as scripts_audit
+from tidings.stores.keyspace.scripts import marks
+from tidings.stores.keyspace.scripts import messaging as stubs
+from tidings.stores.keyspace.scripts import push as scripts_push
+from tidings.stores.keyspace.scripts import receipts as scripts_receipts
+from tidings.stores.keyspace.scripts import session as scripts_routing
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "tidings"
 MODULES = sorted(SRC.rglob("*.py"))
+CLIENT_PACKAGE = ROOT / "clients" / "python" / "src" / "tidings_client"
+CLIENT = sorted(CLIENT_PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-LUA = sorted((SRC / "stores" / "lua").glob("*.lua"))
+SCRIPTS = [
+    *sorted((ROOT / "clients" / "js" / "src").glob("*.js")),
+    *sorted(file for folder in ("app", "admin") for file in (SRC / "web" / folder).glob("*.js")),
+]
+LUA = sorted((SRC / "stores" / "keyspace" / "lua").glob("*.lua"))
+PROOF_PACKAGE = ROOT / "proof" / "src" / "tidings_proof"
+PROOF = sorted(PROOF_PACKAGE.rglob("*.py"))
+CLIENT_PACKAGE = ROOT / "clients" / "python" / "src" / "tidings_client"
+CLIENT = sorted(CLIENT_PACKAGE.rglob("*.py"))
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 SAMPLES: dict[str, Any] = {"bytes": b"b", "str": "a", "int": 1, "bool": True, "tuple[int, int]": (0, 0), "Ranges": ()}
 
@@ -48,47 +64,89 @@ def test_imports_go_down_the_way_of_a_message() -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("stores.keys", "from tidings.messaging.send import Send"),
-        ("routing.hub", "from tidings.gateway import protocol"),
-        ("messaging.send", "import tidings.gateway.http"),
-        ("messaging.send", "from tidings.telemetry import Metrics"),
+        ("stores.keyspace.keys", "from tidings.messaging.send.pipeline import Sends"),
+        ("routing.hub", "from tidings.gateway import dispatch"),
+        ("messaging.send.pipeline", "import tidings.gateway.http.app"),
+        ("messaging.send.pipeline", "from tidings.telemetry.metrics import Metrics"),
+        ("messaging.send.pipeline", "from tidings.protocol.bodies import SentBody"),
+        ("operators.status", "from tidings.gateway.auth import Auth"),
+        ("gateway.server", "from tidings.node.graph import Core"),
         ("model", "from tidings.errors import Problem"),
         ("clock", "from tidings import bounds"),
-        ("sdk.client", "from tidings.stores.keys import Keys"),
-        ("config", "from tidings.gateway.auth import Auth"),
-        ("telemetry", "from tidings.config import Settings"),
-        ("gateway.http", "from . import protocol"),
+        ("config.settings", "from tidings.gateway.auth import Auth"),
+        ("telemetry.metrics", "from tidings.config.settings import Settings"),
+        ("gateway.http.app", "from . import routes"),
     ],
 )
 def test_an_import_against_the_direction_is_noticed(module: str, line: str) -> None:
     assert tidy.wrong_imports(module, line)
 
 
-def test_only_wiring_and_the_entry_name_a_concrete_adapter() -> None:
-    files = [file for file in MODULES if file.parent.name != "stores" and not tidy.is_entry(dotted(file).split(".")[0])]
+def test_no_two_folders_import_each_other() -> None:
+    named = {".".join(file.relative_to(SRC).with_suffix("").parts): file for file in MODULES}
+    imports = {name: tidy.imports_of(file.read_text("utf-8")) for name, file in named.items()}
+    assert tidy.folder_cycle(imports) == []
+    bad = {"a.x": {"b.y.f"}, "b.y": {"c.z"}, "c.z": {"a.x.g"}, "d": {"a.x"}}
+    assert tidy.folder_cycle(bad) == ["a", "b", "c", "a"]
+
+
+def test_a_folder_is_a_room_for_one_idea() -> None:
+    for packages in (SRC, ROOT / "proof" / "src", ROOT / "clients" / "python" / "src"):
+        files = [file.relative_to(packages) for file in packages.rglob("*.py") if file.stem != "__init__"]
+        assert tidy.crowded_folders(".".join(file.with_suffix("").parts) for file in files) == {}
+    assert tidy.crowded_folders([f"a.b{n}" for n in range(16)] + ["c.d"]) == {"a": 16}
+
+
+def test_only_the_stores_name_an_adapter() -> None:
+    files = [file for file in MODULES if dotted(file).split(".")[0] != "stores"]
     assert in_tree(files, tidy.named_adapters) == {}
-    assert tidy.named_adapters("from tidings.stores.tables_sqlite import SqliteTables")
-    assert not tidy.named_adapters("from tidings.stores.ports import Tables")
+    assert tidy.named_adapters("from tidings.stores.push.apns import Apns")
+    assert tidy.named_adapters("from tidings.stores.tables.sqlite.adapter import SqliteTables")
+    assert not tidy.named_adapters("from tidings.stores.tables.ports import Tables")
+
+
+def test_an_adapter_of_the_tables_is_named_in_its_folder_and_by_its_scheme_only() -> None:
+    files = [file for file in MODULES if not dotted(file).startswith("stores.tables.")]
+    assert in_tree(files, tidy.named_tables) == {}
+    assert tidy.named_tables("from tidings.stores.tables.dynamodb import adapter")
+    assert tidy.named_tables("if url.startswith('dynamodb:'): ...")
+    assert not tidy.named_tables('"""SQLite and DynamoDB."""')
+    rooms = [file for file in MODULES if dotted(file).startswith("stores.tables.")]
+    for file in rooms:
+        home = dotted(file).split(".")[2]
+        others = [name for name in tidy.named_adapters(file.read_text("utf-8")) if name.split(".")[2] != home]
+        assert others == [], file
 
 
 # --- pairs, length, names, calls ------------------------------------------------------------------
 
 
 def test_every_module_with_code_has_its_test() -> None:
-    folders = (*tidy.LAYERS, *tidy.TOOLS)
-    layered = [file for folder in folders for file in sorted((SRC / folder).glob("*.py")) if file.stem != "__init__"]
+    packages = {SRC: "tests", PROOF_PACKAGE: "tests/proof", CLIENT_PACKAGE: "tests/clients/python"}
     owed = [
-        ROOT / "tests" / file.parent.name / f"test_{file.name}"
-        for file in layered
-        if tidy.has_code(file.read_text("utf-8"))
+        ROOT / tests / file.relative_to(package).parent / f"test_{file.name}"
+        for package, tests in packages.items()
+        for file in package.rglob("*.py")
+        if not file.stem.startswith("__") and tidy.has_code(file.read_text("utf-8"))
     ]
-    assert [str(test.relative_to(ROOT)) for test in owed if not test.is_file()] == []
+    found = [str(test.relative_to(ROOT)).replace("tests/proof/simulation/", "tests/simulation/") for test in owed]
+    assert [test for test in found if not (ROOT / test).is_file()] == []
     assert tidy.has_code("def f():\n    return 1")
     assert not tidy.has_code('class P:\n    def f(self):\n        """Says."""\n        ...')
 
 
 def test_modules_stay_under_400_lines() -> None:
     assert in_tree(MODULES, lambda text: max(0, len(text.splitlines()) - tidy.MODULE_LINES_MAX)) == {}
+
+
+def test_scripts_of_the_pages_and_the_client_stay_under_400_lines() -> None:
+    def excess(text: str) -> int:
+        return max(0, len(text.splitlines()) - tidy.MODULE_LINES_MAX)
+
+    assert len(SCRIPTS) > 50
+    assert in_tree(SCRIPTS, excess) == {}
+    assert excess("let x = 1;\n" * 401) == 1
+    assert in_tree([file for file in SCRIPTS if SRC not in file.parents], tidy.long_lines) == {}
 
 
 def test_functions_stay_under_50_lines_and_short_at_the_median() -> None:
@@ -101,7 +159,7 @@ def test_functions_stay_under_50_lines_and_short_at_the_median() -> None:
 
 
 def test_no_line_is_longer_than_120_characters() -> None:
-    assert in_tree([*MODULES, *TESTS, *LUA, *sorted((ROOT / "bench").rglob("*.py"))], tidy.long_lines) == {}
+    assert in_tree([*MODULES, *TESTS, *LUA, *sorted((ROOT / "proof").rglob("*.py"))], tidy.long_lines) == {}
     assert tidy.long_lines("x" * 121) == [1]
 
 
@@ -118,15 +176,44 @@ def test_names_say_something() -> None:
     assert tidy.banned_names("database = serviceable = 1") == set()
 
 
+def test_no_part_is_told_later_whom_to_call() -> None:
+    assert in_tree([*MODULES, *PROOF, *CLIENT, *TESTS], tidy.set_from_outside) == {}
+    bad = "unread.on_read = receipts.read\nself.router.on_counts: Callable[[], None] = f\nself.on_mine = g"
+    assert tidy.set_from_outside(bad) == [1, 2]
+
+
 def test_time_and_randomness_come_through_the_clock() -> None:
     assert in_tree([file for file in MODULES if file.name != "clock.py"], tidy.banned_calls) == {}
     bad = "import time, os, random\nfrom time import monotonic\ntime.time()\nos.urandom(2)\ndatetime.datetime.now()"
     assert sorted(tidy.banned_calls(bad)) == ["datetime.now", "os.urandom", "random", "time.monotonic", "time.time"]
 
 
+def test_only_the_table_of_kinds_knows_their_names() -> None:
+    others = [file for file in MODULES if file != SRC / "model.py"]
+    assert in_tree(others, lambda text: tidy.compared_kinds(text, KINDS)) == {}
+    assert tidy.compared_kinds('entry.kind == "void"\nkind in ("edit", "x")\nhead.kind == "direct"', KINDS) == [1, 2]
+
+
 def test_only_the_command_line_prints() -> None:
-    assert in_tree([file for file in MODULES if not file.name.startswith("cli")], tidy.prints) == {}
+    assert in_tree([file for file in MODULES if file.parent != SRC / "cli"], tidy.prints) == {}
     assert tidy.prints("def f():\n    print(1)") == 1
+
+
+def test_the_python_client_keeps_the_laws_of_the_server() -> None:
+    assert in_tree(CLIENT, lambda text: max(0, len(text.splitlines()) - tidy.MODULE_LINES_MAX)) == {}
+    assert (
+        in_tree(CLIENT, lambda text: max(tidy.function_lines(text).values(), default=0) > tidy.FUNCTION_LINES_MAX) == {}
+    )
+    for check in (tidy.long_lines, tidy.docstring_fault, tidy.banned_names, tidy.lost_tasks, tidy.prints):
+        assert in_tree(CLIENT, check) == {}
+    assert in_tree([file for file in CLIENT if file.name != "clock.py"], tidy.banned_calls) == {}
+    assert (
+        tidy.bounds_without_reason(next(file for file in CLIENT if file.name == "bounds.py").read_text("utf-8")) == []
+    )
+    package = ROOT / "clients" / "python" / "src" / "tidings_client"
+    coded = [file for file in CLIENT if file.stem != "__init__" and tidy.has_code(file.read_text("utf-8"))]
+    owed = [ROOT / "tests/clients/python" / file.relative_to(package).parent / f"test_{file.name}" for file in coded]
+    assert [str(test.relative_to(ROOT)) for test in owed if not test.is_file()] == []
 
 
 def test_every_task_is_kept() -> None:
@@ -145,8 +232,19 @@ def test_tests_wait_for_events_and_not_for_time() -> None:
 # --- prose ----------------------------------------------------------------------------------------
 
 
+def test_no_sentence_of_a_docstring_begins_with_a_pronoun_that_is_no_question() -> None:
+    assert in_tree([*MODULES, *PROOF, *CLIENT], tidy.fused_sentences) == {}
+    bad = '"""Does. Who asks is told: What is it?"""\ndef f():\n    """What it does."""'
+    assert tidy.fused_sentences(bad) == ["Who asks is told:", "What it does."]
+
+
+def test_no_docstring_says_which_module_calls_it() -> None:
+    assert in_tree([*MODULES, *PROOF, *CLIENT], tidy.called_by) == {}
+    assert len(tidy.called_by('"""A part.\n\nUsed by hub.py.\nCalled by the lane.\nBuilt by `graph.py`.\n"""')) == 3
+
+
 def test_every_bound_has_its_reason() -> None:
-    assert tidy.bounds_without_reason((SRC / "bounds.py").read_text("utf-8")) == []
+    assert in_tree([file for file in MODULES if file.stem == "bounds"], tidy.bounds_without_reason) == {}
     assert tidy.bounds_without_reason("A = 1  # because\nB = 2") == ["B = 2"]
 
 
@@ -163,7 +261,7 @@ def test_every_link_in_the_docs_leads_somewhere() -> None:
 
 def test_nothing_is_left_to_do() -> None:
     marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
-    files = [*MODULES, *TESTS, *LUA, *PAGES, *sorted((ROOT / "bench").rglob("*.py"))]
+    files = [*MODULES, *TESTS, *LUA, *PAGES, *sorted((ROOT / "proof").rglob("*.py"))]
     assert in_tree(files, marks.findall) == {}
 
 
@@ -186,7 +284,7 @@ def test_the_locks_name_no_host_and_no_folder() -> None:
 
 
 def test_the_keyspace_page_lists_every_key() -> None:
-    page = (ROOT / "docs" / "keyspace.md").read_text("utf-8")
+    page = (ROOT / "docs" / "inside" / "keyspace.md").read_text("utf-8")
     assert [key for key in key_names() if f"`{key}" not in page] == []
 
 
@@ -223,7 +321,7 @@ def stub_of(name: str) -> Callable[..., Any]:
     """The function that is called like the script, in whichever module of stubs it is."""
     for owner in (
         stubs.Scripts(Keys(), unread_cap=10, unread_ttl_s=60),
-        scripts_ticks.TickScripts(Keys()),
+        scripts_receipts.ReceiptScripts(Keys()),
         scripts_push.PushScripts(Keys()),
         scripts_audit.AuditScripts(Keys()),
         scripts_archive.ArchiveScripts(Keys()),
@@ -245,15 +343,12 @@ def sample(parameter: inspect.Parameter) -> Any:
     if kind.startswith(("Sequence", "Iterable")):
         return ()
     if kind == "Mark":
-        return stubs.Mark(version=1, cursor=0, seen=0, count=0, first=0, floor=0)
+        return marks.Mark(version=1, cursor=0, seen=0, count=0, first=0, floor=0)
     return None if kind.endswith("| None") else SAMPLES[kind]
 
 
 def test_every_script_is_loaded_and_every_stub_has_a_script() -> None:
-    modules = (stubs, scripts_ticks, scripts_push, scripts_routing, scripts_audit, scripts_archive)
-    assert sorted(name for module in modules for name in module.NAMES) == [file.stem for file in LUA]
-    loaded = set(wiring.LUA)
-    assert all(source in loaded for module in modules for source in module.SOURCES.values())
+    assert sorted(name for module in scripts.MODULES for name in module.NAMES) == [file.stem for file in LUA]
 
 
 def test_a_script_that_breaks_its_contract_is_noticed() -> None:

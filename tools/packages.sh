@@ -15,6 +15,7 @@ java       default-jre-headless       DynamoDB Local
 npm        npm                        fetches DynamoDB Local, once
 chromium   chromium                   the page in a browser
 redis-server redis-server             Redis 7, beside the Valkey of the wheel
+pg_ctlcluster postgresql              PostgreSQL, the tables for several hosts
 '
 
 PATH=$PATH:/usr/sbin:/sbin

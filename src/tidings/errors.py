@@ -2,8 +2,8 @@
 
 A `Problem` is the client's mistake or the moment's trouble: it has a code of the protocol, and the table says whether
 trying again may help and which HTTP status it is. A `StoreError` is the world's: adapters raise these four and nothing
-else. `Close` lists why a socket is closed; the number's range tells the client to come back (40xx) or to stop (45xx).
-Nobody formats an error elsewhere.
+else. `cause_of` turns an error into the fields of a log line. `Close` lists why a socket is closed; the number's range
+tells the client to come back (40xx) or to stop (45xx). No other module formats an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """What a code means to a client."""
+    """Rule: the meaning of one error code for a client."""
 
     status: int
     is_temporary: bool
@@ -69,6 +69,10 @@ class Forbidden(Problem):
     code = "forbidden"
 
 
+class LastOwner(Forbidden):
+    """The change would leave a conversation without an owner."""
+
+
 class NotFound(Problem):
     code = "not_found"
 
@@ -90,8 +94,8 @@ class RateLimited(Problem):
 
     code = "rate_limited"
 
-    def __init__(self, *, retry_after_ms: int, limit: int = 0, class_name: str = "send") -> None:
-        super().__init__(f"the {class_name} budget is used up", retry_after_ms=retry_after_ms)
+    def __init__(self, message: str = "", *, retry_after_ms: int, limit: int = 0, class_name: str = "send") -> None:
+        super().__init__(message or f"the {class_name} budget is used up", retry_after_ms=retry_after_ms)
         self.limit = limit
         self.class_name = class_name
 
@@ -105,11 +109,21 @@ class StoreUnavailable(Problem):
 
 
 class StoreError(Exception):
-    """The world's trouble, as adapters report it."""
+    """A store failed. `store` and `op` name the store and the operation; the adapter sets both where it knows them."""
+
+    def __init__(self, message: str = "", *, store: str = "", op: str = "") -> None:
+        super().__init__(message)
+        self.store = store
+        self.op = op
+
+    def locate(self, store: str, op: str) -> None:
+        """Name the store and the operation, unless the place that made the error already did."""
+        self.store = self.store or store
+        self.op = self.op or op
 
 
 class Missing(StoreError):
-    """The row or object is not there."""
+    """The row or object does not exist."""
 
 
 class Conflict(StoreError):
@@ -117,15 +131,28 @@ class Conflict(StoreError):
 
 
 class Throttled(StoreError):
-    """The store asks for less; nothing was written."""
+    """The store asks for fewer requests; nothing was written."""
 
 
 class Unavailable(StoreError):
-    """The store did not answer. `is_ambiguous`: what was asked may or may not have happened."""
+    """The store did not answer. `is_ambiguous`: the operation may or may not have happened."""
 
-    def __init__(self, message: str = "", *, is_ambiguous: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, is_ambiguous: bool = False, store: str = "", op: str = "") -> None:
+        super().__init__(message, store=store, op=op)
         self.is_ambiguous = is_ambiguous
+
+
+def cause_of(error: BaseException, **fields: object) -> dict[str, object]:
+    """The fields of a log line about an error: its kind, the store, the operation and the reason, plus `fields`.
+
+    Use it as `log.warning("store unavailable", extra=cause_of(error))`. A store error that was raised from another one
+    takes the store and the operation of that one.
+    """
+    first: BaseException | None = error
+    while first is not None and not (isinstance(first, StoreError) and first.store):
+        first = first.__cause__
+    located = {"store": first.store, "op": first.op} if isinstance(first, StoreError) else {}
+    return {**fields, "error": type(error).__name__, **located, "cause": str(error) or type(error).__name__}
 
 
 class Close(IntEnum):

@@ -9,21 +9,22 @@ keyspace does not answer, `admit` raises `Unavailable`: whether to let people in
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
 
 import msgspec
 
-from tidings import config_values
+from tidings.bounds import Limit
 from tidings.clock import Clock
+from tidings.config import values as config_values
 from tidings.errors import Unavailable
-from tidings.messaging.limiter import Limiter as Window
-from tidings.messaging.limits import Limit, Limits
-from tidings.stores.keys import Keys
-from tidings.stores.keyspace_cluster import ClusterKeyspace, open_cluster
-from tidings.stores.keyspace_remote import SingleKeyspace, open_keyspace
-from tidings.stores.keyspace_wire import without_prefix
-from tidings.stores.scripts import SOURCES, Scripts
+from tidings.messaging.limits.limiter import Limiter as Window
+from tidings.messaging.limits.policy import Limits
+from tidings.stores.keyspace.cluster import ClusterKeyspace, open_cluster
+from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.scripts.messaging import SOURCES, Scripts
+from tidings.stores.keyspace.server import SingleKeyspace, open_keyspace
+from tidings.stores.keyspace.wire import without_prefix
+from tidings.tasks import SingleFlight
 
 __all__ = ["Limiter", "Unavailable", "Verdict"]
 
@@ -54,7 +55,7 @@ class Limiter:
         self._scripts = Scripts(Keys(prefix), unread_cap=1, unread_ttl_s=1)
         self._keyspace: SingleKeyspace | ClusterKeyspace | None = None
         self._window: Window | None = None
-        self._opening: asyncio.Task[Window] | None = None  # the first questions may come all at once: they share it
+        self._opening = SingleFlight(self._open)  # the first questions may come all at once: they share it
 
     async def __aenter__(self) -> Limiter:
         await self.open()
@@ -67,24 +68,16 @@ class Limiter:
 
     async def open(self) -> Window:
         """Connected. Raises Unavailable."""
-        if self._window is not None:
-            return self._window
-        if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open(), name="limiter")
-        return await asyncio.shield(self._opening)  # who gives up waiting does not end it for the others
+        return self._window if self._window is not None else await self._opening()
 
     async def _open(self) -> Window:
-        try:
-            open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
-            self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
-            self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
-            return self._window
-        finally:
-            self._opening = None  # after a failure the next question tries anew
+        open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
+        self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
+        self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
+        return self._window
 
     async def close(self) -> None:
-        if self._opening is not None:
-            await asyncio.wait([self._opening])  # it ends by itself, within the time of one attempt
+        await self._opening.settle()  # an attempt ends by itself, within its own time limit
         keyspace, self._keyspace, self._window = self._keyspace, None, None
         if keyspace is not None:
             await keyspace.close()
@@ -97,16 +90,13 @@ class Limiter:
         if not 1 <= count <= self._limit.count:
             raise ValueError(f"1 to {self._limit.count} requests may pass together, not {count}")
         window = await self.open()
-        [answer] = await window.admit_many(_CLASS, [(_checked(key), count)])
-        if answer.admitted == count:
-            return Verdict(True, self._limit.count, answer.remaining, 0)
-        taken = [f"{answer.token}:{number}" for number in range(1, answer.admitted + 1)]
-        if taken:
-            await window.give_back(_CLASS, {key: taken})
-        return Verdict(False, self._limit.count, answer.remaining + len(taken), -(-answer.retry_after_us // 1000))
+        [answer] = await window.admit_many(_CLASS, [(_checked(key), count)], is_whole=True)
+        is_admitted = answer.admitted == count
+        wait_ms = 0 if is_admitted else -(-answer.retry_after_us // 1000)
+        return Verdict(is_admitted, self._limit.count, answer.remaining, wait_ms)
 
     async def peek(self, key: str) -> Verdict:
-        """What `admit` would say, without using anything up."""
+        """Return the answer that `admit` would give, and use nothing up."""
         window = await self.open()
         budget = (await window.budgets(_checked(key)))[_CLASS]
         return Verdict(budget.remaining > 0, budget.limit, budget.remaining, budget.reset_ms)
@@ -119,7 +109,7 @@ def _limit(text: str) -> Limit:
         raise ValueError(str(error)) from None
     if limit is None:
         raise ValueError("a limit that is off limits nobody")
-    return Limit(limit.count, limit.window_s)
+    return limit
 
 
 def _checked(key: str) -> str:

@@ -1,33 +1,41 @@
-"""The nouns: frozen values that every part speaks of. Imports nothing of ours.
+"""The nouns: frozen values that every part shares, and the table of kinds.
 
-An `Entry` is one numbered slot of a conversation's log. `Head` is the conversation itself, `Member` and `Status` are
-one user in it, `Row` is how it stands in that user's inbox. Names follow the tables; on the wire seq_no, timestamp,
-sent_ms and content are called seq, ts, sent_at and text.
+An `Entry` is one numbered place in a conversation's log. `KINDS` says what an entry of each kind does, and no other
+module compares the names of kinds. `Content` is all that an author wrote: one value from the frame to the segment.
+`Head` is the conversation itself, `Member` and `Status` are one user in it, `Row` is its row in that user's inbox.
+Names follow the tables; on the wire seq_no, timestamp and sent_ms are called seq, ts and sent_at.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
+
+from tidings.bounds import PREVIEW_CHARS_MAX
 
 EntryKind = Literal["message", "edit", "delete", "member", "void"]
 ConversationKind = Literal["direct", "group", "channel"]
 Role = Literal["owner", "admin", "member"]
 HistoryRule = Literal["joined", "all"]
 Scope = Literal["user", "role", "key"]
-MemberAction = Literal["added", "removed", "left", "role"]
+MemberAction = Literal["added", "removed", "left", "role", "accepted"]
+Provider = Literal["apns", "fcm", "webpush"]
 Ranges = tuple[tuple[int, int], ...]
 
-_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,128}\Z")
-_MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+# `(?![\s\S])` is the end of the text in every dialect; `$` would let a trailing newline through in Python.
+_END = r"(?![\s\S])"
+ID_PATTERN = rf"^(?!\.{{1,2}}{_END})[A-Za-z0-9_.@-]{{1,128}}{_END}"  # `.` and `..` could not be named in a path
+MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
+_ID = re.compile(ID_PATTERN)
+_MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN)
 
 
 def is_id(text: str) -> bool:
-    """A user or conversation id: no braces, colons, spaces or control characters, so it is safe inside a key. Not `.`
-    or `..`: in a path these mean this folder and the one above, so such a user could not be addressed over REST."""
+    """Say whether the text is a user or conversation id: without characters that mean something in a key or a path."""
     return _ID.match(text) is not None
 
 
@@ -35,15 +43,78 @@ def is_message_id(text: str) -> bool:
     return _MESSAGE_ID.match(text) is not None
 
 
-def direct_id(one: str, other: str) -> str:
-    """The conversation of two users: the same for both, without a lookup."""
-    small, large = sorted((one, other))
-    return "d-" + hashlib.sha256(f"{small}\0{large}".encode()).hexdigest()[:32]
+# --- kinds and content ---
 
 
-def digest_of(text: str) -> bytes:
-    """What is compared when a message_id comes again: the text, never the time."""
-    return hashlib.blake2b(text.encode(), digest_size=12).digest()
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """The effects of one kind of entry."""
+
+    has_content: bool = False  # its author wrote something
+    counts: bool = False  # it is unread for every other member, who gets a notification
+    bumps: bool = False  # it moves the conversation to the top of the inbox and is its preview
+    is_target: bool = False  # others may rewrite it
+    rewrites: bool = False  # it changes the content of its target
+    uncounts: bool = False  # it takes its target out of the counts
+    changes_members: bool = False
+    is_void: bool = False  # it closes a number that nobody used
+
+
+KINDS: dict[EntryKind, Kind] = {
+    "message": Kind(has_content=True, counts=True, bumps=True, is_target=True),
+    "edit": Kind(has_content=True, rewrites=True),
+    "delete": Kind(rewrites=True, uncounts=True),
+    "member": Kind(changes_members=True),
+    "void": Kind(is_void=True),
+}
+COUNTED_KINDS = tuple(name for name, kind in KINDS.items() if kind.counts)  # for the queries of the tables
+
+
+class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """All that the author of an entry wrote. Every part passes the whole value on, so a new field is one line here."""
+
+    text: str | None = None
+    data: dict[str, Any] | None = None  # the application's own, never interpreted
+    silent: bool = False  # it counts for nobody, and moves nothing
+    reply_to: int | None = None  # the seq_no of the message that it quotes
+
+    @property
+    def said(self) -> Content:
+        """The part that a resend must repeat exactly. Another value under the same message_id is a conflict."""
+        return Content(self.text, self.data, reply_to=self.reply_to)
+
+
+class ContentPatch(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The fields that an edit replaces. A field that it leaves out stays as it is."""
+
+    text: str | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType | None = UNSET
+
+    def apply(self, content: Content | None) -> Content:
+        given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
+        return msgspec.structs.replace(content if content is not None else Content(), **given)
+
+
+EVERYBODY = "*"  # no user id: a mention of all members
+
+
+def digest_of(content: Content | None, about: str = "") -> bytes:
+    """The digest that tells a resend from a conflict when a message_id comes again. It never covers the time.
+
+    `about` is all else that the entry says: for a rewrite, its kind and its target.
+    """
+    said = content.said if content is not None else Content()
+    if said == Content(said.text):  # a text alone has the digest that it had before there was more
+        whole = f"{about}{said.text or ''}".encode()
+    else:
+        whole = about.encode() + b"\0" + msgspec.json.encode(said, order="sorted")
+    return hashlib.blake2b(whole, digest_size=12).digest()
+
+
+def preview_of(content: Content | None) -> str | None:
+    """The part of a message that an inbox row shows: its beginning, on one line."""
+    if content is None or content.text is None:
+        return None
+    return content.text[:PREVIEW_CHARS_MAX].replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
 class MemberChange(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +124,12 @@ class MemberChange(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One numbered place in a conversation's log.
+
+    is_uncounted, thread_seq and mentions decide counts. They repeat a part of the content, because the content may be
+    archived and the counts must be found without it.
+    """
+
     conversation_id: str
     seq_no: int
     kind: EntryKind
@@ -60,17 +137,52 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     message_id: str | None = None
     sender_id: str | None = None
     receiver_id: str | None = None
-    text: str | None = None
+    content: Content | None = None  # None: its kind has none, it was deleted, or it is in a segment (s3_ref)
     timestamp: int | None = None
     digest: bytes | None = None
     member: MemberChange | None = None
     target_seq: int | None = None
     is_deleted: bool = False
     edited_ms: int | None = None
-    edit_seq: int | None = None  # the newest edit entry of this message: it alone still holds the text
+    edit_seq: int | None = None  # the newest edit entry of this message: it alone still holds the content
     rev: int = 0
     s3_ref: str | None = None
-    is_unavailable: bool = False  # never stored: its text is in a segment that is damaged or lost
+    is_uncounted: bool = False  # a message that counts for nobody in its conversation
+    thread_seq: int | None = None  # the root of the thread that it is a reply in
+    mentions: tuple[str, ...] = ()  # the users whom it mentions; EVERYBODY alone: all members
+    is_unavailable: bool = False  # never stored: its content is in a segment that is damaged or lost
+
+    @property
+    def text(self) -> str | None:
+        return self.content.text if self.content is not None else None
+
+    @property
+    def counts(self) -> bool:
+        """It is unread for every member but its sender until they read it."""
+        return KINDS[self.kind].counts and not self.is_deleted and not self.is_uncounted
+
+    @property
+    def bumps(self) -> bool:
+        """It moves the conversation to the top of the inbox and is its preview."""
+        return KINDS[self.kind].bumps and not self.is_uncounted
+
+    @property
+    def changes_counts(self) -> bool:
+        kind = KINDS[self.kind]
+        return kind.counts or kind.uncounts
+
+    @property
+    def changes_members(self) -> bool:
+        return KINDS[self.kind].changes_members
+
+    @property
+    def is_void(self) -> bool:
+        return KINDS[self.kind].is_void
+
+
+def void_at(conversation_id: str, seq_no: int, sent_ms: int) -> Entry:
+    """The entry that closes a number which nobody used."""
+    return Entry(conversation_id, seq_no, "void", sent_ms)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +195,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     avatar_url: str | None = None
     history: HistoryRule = "all"
     head: int = 0  # the highest committed seq_no
-    last_seq: int = 0  # the last entry of kind message
+    last_seq: int = 0  # the last entry that bumps the inbox
     last_ms: int = 0  # its sent_ms
     preview: str | None = None
     members_seq: int = 0  # the last member change: the version of the member list
@@ -96,11 +208,12 @@ class Member(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     role: Role = "member"
     joined_seq: int = 0
     joined_ms: int = 0
-    left_seq: int | None = None
+    left_seq: int | None = None  # 0: invited, and never a member so far
+    is_requested: bool = False  # in a direct conversation that a stranger began, and that this member has not accepted
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """How a conversation stands in one user's inbox. `unread_count` is a snapshot; the keyspace has the count."""
+    """A conversation's row in one user's inbox. The keyspace has the count that is shown."""
 
     user_id: str
     conversation_id: str
@@ -110,17 +223,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     last_message_preview: str | None = None
     last_message_ts: int = 0
     last_seq: int = 0
-    unread_count: int = 0
+    unread_count: int | None = 0  # exact as of last_seq; None: not known
     muted: bool = False
     pinned: bool = False
     archived: bool = False
     joined_seq: int = 0  # of the membership, kept here so that a rebuild needs no member row
     joined_ms: int = 0
-    is_hidden: bool = False  # a direct conversation before its first message, for the one who did not create it
+    is_hidden: bool = False  # a direct conversation, until it has a message above hidden_seq
+    hidden_seq: int = 0
+    is_requested: bool = False  # as the member is
+    is_invited: bool = False  # the user is no member yet, and sees nothing but the name
 
 
 class Status(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What one member has: ticks go forward only; the cursor and the ranges are the member's own unread state."""
+    """One member's state: receipts go forward only; the cursor and the ranges are the member's own unread state."""
 
     conversation_id: str
     user_id: str
@@ -133,14 +249,14 @@ class Status(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ReadState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a member has to read in one conversation. Counts are None while they are being rebuilt."""
+    """The unread state of a member in one conversation. Counts are None while they are being rebuilt."""
 
     conversation_id: str
     read_seq: int
     unread_count: int | None
-    unread_capped: bool = False
-    first_unread_seq: int | None = None
-    total_unread: int | None = None
+    unread_capped: bool
+    first_unread_seq: int | None
+    total_unread: int | None
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False):
@@ -179,9 +295,10 @@ class HistoryPage(msgspec.Struct, frozen=True):
     head: int
     delivered_all_seq: int
     read_all_seq: int
+    blocked: frozenset[str] = frozenset()  # senders whom the reader has blocked: their entries are hidden
 
 
-# --- events: what is pushed to a connected device; gateway/protocol.py gives them their wire form ---
+# --- events: the values that are pushed to a connected device; protocol/server_frames.py gives them their wire form ---
 
 
 class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -189,14 +306,21 @@ class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     unread_count: int | None
     unread_capped: bool
     total_unread: int | None
+    is_hidden: bool = False  # its sender is blocked by the reader
 
 
 class ReadSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
     state: ReadState
 
 
+class TotalsSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The totals that a hello left out, because the inbox was being rebuilt."""
+
+    totals: Totals
+
+
 class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag=True):
-    """How a conversation named in `resume` stands. Not complete: go on with history after to_seq."""
+    """The answer for one conversation of a `resume`. Where it is not complete, history goes on after to_seq."""
 
     conversation_id: str
     from_seq: int
@@ -216,6 +340,17 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, tag=True):
     read_seq: int
 
 
+class ReceiptSummary(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The receipts of a large conversation, to the sender of `seq`: counts of that message, and the lowest marks."""
+
+    conversation_id: str
+    seq: int
+    delivered_count: int
+    read_count: int
+    delivered_all_seq: int
+    read_all_seq: int
+
+
 class Typing(msgspec.Struct, frozen=True, gc=False, tag=True):
     conversation_id: str
     user_id: str
@@ -226,6 +361,13 @@ class Presence(msgspec.Struct, frozen=True, gc=False, tag=True):
     user_id: str
     online: bool
     last_seen: int | None
+
+
+class Blocked(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The user has blocked another one, or no longer does: for the user's own devices."""
+
+    user_id: str
+    blocked: bool
 
 
 class ConversationAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -240,17 +382,14 @@ class ConversationRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
     conversation_id: str
 
 
-Event = (
-    MessageNew
-    | ReadSynced
-    | Resumed
-    | Receipt
-    | Typing
-    | Presence
-    | ConversationAdded
-    | ConversationUpdated
-    | ConversationRemoved
-)
+class DeviceRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
+    device: str  # another user registered its push token, so it is notified of nothing more
+
+
+CountEvent = ReadSynced | TotalsSynced
+ReceiptEvent = Receipt | ReceiptSummary
+RowEvent = ConversationAdded | ConversationUpdated | ConversationRemoved
+Event = MessageNew | CountEvent | Resumed | ReceiptEvent | Typing | Presence | Blocked | RowEvent | DeviceRemoved
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,22 +397,3 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     avatar_url: str | None = None
     tokens_valid_after: int = 0  # ms: a token issued before is refused
-
-
-class Override(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception to a rate limit: `count` requests of a class in any `window_s` seconds, for one user or key, or for
-    each of those who have the role."""
-
-    scope: Scope
-    name: str  # the user's id, the role, or the API key's name
-    class_name: str
-    count: int | None = None  # None: no limit at all; 0: nothing passes
-    window_s: int = 60
-    changed_ms: int = 0
-
-
-class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    key_hash: str
-    name: str
-    role: Literal["admin", "readonly"]
-    created_ms: int

@@ -15,18 +15,18 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from tidings.clock import Clock
-from tidings.config import Auth, Limits, Settings
-from tidings.config_values import Limit
-from tidings.model import ApiKey
-from tidings.node import Node, open_node
-from tidings.sdk import Client, Drafts, Server, sign_token
+from tidings.bounds import Limit
+from tidings.clock import Clock as NodeClock
+from tidings.config.settings import Auth, Limits, Settings
+from tidings.node.node import Node, open_node
+from tidings.stores.tables.values import ApiKey
+from tidings_client import Client, Clock, Drafts, Server, sign_token
 
 GENEROUS = Limit(1_000_000, 60)  # a test is no flood; the limiter is there all the same
 
 
 class TestServer:
-    """A running node. What it hands out is closed with it."""
+    """TestServer: a running node. It closes every client that it made."""
 
     __test__ = False  # not a test itself, whatever its name
 
@@ -39,7 +39,7 @@ class TestServer:
         self._stack = stack
 
     def token(self, user_id: str, ttl_s: int = 3600) -> str:
-        """As the team's own backend would make it."""
+        """A token of the user, as the team's own backend would make it."""
         return sign_token(self.secret, user_id, ttl_s)
 
     async def client(
@@ -52,13 +52,13 @@ class TestServer:
         since: int | None = None,
         clock: Clock | None = None,
     ) -> Client:
-        """This user, connected; the options are those of Client."""
+        """A connected client of the user. The options are those of Client."""
         token = self.token(user_id)
         made = Client(self.url, token, device=device, drafts=drafts, resume=resume, since=since, clock=clock)
         return await self._stack.enter_async_context(made)
 
     def server(self) -> Server:
-        """The team's own backend."""
+        """A client for the team's own backend."""
         made = Server(self.url, self.api_key)
         self._stack.push_async_callback(made.close)
         return made
@@ -66,9 +66,9 @@ class TestServer:
 
 @asynccontextmanager
 async def server(settings: Settings | None = None) -> AsyncIterator[TestServer]:
-    """A node of its own, with generous limits unless `settings` says otherwise; data, port and secret are its own."""
-    clock = Clock()
-    settings = settings or Settings(limits=Limits(send=GENEROUS, connect=GENEROUS))
+    """Start a node with data, port and secret of its own. Its limits are generous, unless `settings` says otherwise."""
+    clock = NodeClock()
+    settings = settings or Settings(limits=Limits(send=GENEROUS, connect=GENEROUS, create=GENEROUS))
     folder = Path(tempfile.mkdtemp(prefix="tidings-"))
     secret = settings.auth.secret or clock.random_id(32)
     settings = dataclasses.replace(settings, port=0, data=folder, auth=Auth(secret=secret))
@@ -80,10 +80,10 @@ async def server(settings: Settings | None = None) -> AsyncIterator[TestServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _make_key(node: Node, clock: Clock) -> str:
+async def _make_key(node: Node, clock: NodeClock) -> str:
     key = f"tk_{clock.random_id(32)}"
     key_hash = hashlib.sha256(key.encode()).hexdigest()
-    await node.core.tables.put_api_key(
+    await node.core.tables.accounts.put_api_key(
         ApiKey(key_hash=key_hash, name="testing", role="admin", created_ms=clock.now_ms())
     )
     return key

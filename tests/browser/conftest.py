@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from tests.browser.people import People
-from tests.browser.seeding import Seeds
-from tests.process import NodeProcess
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 LIMITS = {f"TIDINGS_LIMITS_{name}": "off" for name in ("SEND", "READ", "TYPING", "CONNECT", "HTTP")}

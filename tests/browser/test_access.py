@@ -7,9 +7,9 @@ from collections.abc import Callable
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.async_api import expect
 
-from tests.browser.people import STILL, People, Person
-from tests.browser.seeding import Seeds
-from tests.proxy import open_proxy
+from tests.support.browser.people import STILL, People, Person
+from tests.support.browser.seeding import Seeds
+from tidings_proof.world.proxy import open_proxy
 
 Named = Callable[[str], str]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -87,7 +87,7 @@ async def menus_and_dialogs(ann: Person) -> list[str]:
 async def a_broken_network(people: People, user_id: str, conversation: str) -> list[str]:
     async with open_proxy(people.node.port) as network:
         ann = await (await people(user_id, port=network.port)).open(conversation)
-        field = ann.page.get_by_label("Message", exact=True)
+        field = ann.page.get_by_role("textbox", name="Message", exact=True)
         await field.evaluate("el => { el.value = 'z '.repeat(8200) + 'z' }")
         await field.press("Enter")
         await expect(ann.page.locator(".is-failed")).to_be_visible()

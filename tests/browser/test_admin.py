@@ -7,17 +7,18 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
-from tests.browser.people import People, Person
-from tests.browser.seeding import Seeds
 from tests.browser.test_access import findings
 from tests.browser.test_pictures import KEPT, PHONE, picture
-from tests.client import Client
-from tests.process import NodeProcess
+from tests.support.browser.people import People, Person
+from tests.support.browser.seeding import Seeds
+from tests.support.devices.plain_client import Client
+from tests.support.nodes.node_process import NodeProcess
 from tidings.gateway.auth import hash_api_key
 
 Named = Callable[[str], str]
@@ -86,7 +87,7 @@ async def seeds(north: NodeProcess) -> AsyncIterator[Seeds]:
 async def visit(browser: Browser, north: NodeProcess) -> AsyncIterator[Visit]:
     people = People(browser, north)
 
-    async def visit(key: str | None = None, **shape: object) -> Operator:
+    async def visit(key: str | None = None, **shape: Any) -> Operator:
         person = await people("operator", is_in=False, **shape)
         operator = Operator("operator", person.url, person.context, person.page)
         people.everybody[-1] = operator
@@ -251,7 +252,7 @@ async def test_a_key_that_was_refused_is_not_taken_for_a_user(
     key = north.tidings("key", "create", "--name", name).stdout.strip()
     north.tidings("limits", "set", "--key", name, "--class", "http", "--limit", "0/60s")
     ops = await visit(keys["admin"])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await ops.context.request.get(f"{ops.url}/v1/rate_limits", headers={"X-Api-Key": key})).status != 429:
             await asyncio.sleep(0.1)
     who = f"API key {hash_api_key(key)[:8]}"
@@ -270,12 +271,12 @@ async def test_a_kick_and_a_revocation_close_the_sockets_and_are_audited(
     await ops.view("users", ann)
     await expect(ops.card("Connections")).to_contain_text("phone")
     await ops.press("Kick")
-    await asyncio.wait_for(first.is_lost.wait(), 10)
+    await asyncio.wait_for(first.is_lost.wait(), 60)
     assert first.close_code == 4014
     await expect(ops.page.get_by_text("Closed 1 connection.")).to_be_visible()
     second = await Client(north.port, north.token(ann)).connect()
     await ops.press("Revoke tokens")
-    await asyncio.wait_for(second.is_lost.wait(), 10)
+    await asyncio.wait_for(second.is_lost.wait(), 60)
     assert second.close_code == 4503
     await ops.page.get_by_role("button", name="Mint a token").click()
     token = await ops.page.get_by_label("Token", exact=True).input_value()
@@ -318,7 +319,7 @@ async def test_a_second_node_is_drained_by_its_button(
         await ops.press("Drain south")
         draining = await client.event(lambda frame: frame["type"] == "draining")
         assert draining["reconnect_in_ms"] >= 0
-        await asyncio.wait_for(client.is_lost.wait(), 10)
+        await asyncio.wait_for(client.is_lost.wait(), 60)
         assert client.close_code == 4001
         assert await asyncio.to_thread(south.ended) == 0, south.said()
         await expect(card).to_have_count(0)

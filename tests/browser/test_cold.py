@@ -9,10 +9,10 @@ from pathlib import Path
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import LIMITS
-from tests.browser.people import People
-from tests.browser.seeding import Seeds
 from tests.browser.test_reading import READ_UP
-from tests.process import NodeProcess
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
 
 Named = Callable[[str], str]
 COUNT = 160

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
-from tests.process import NodeProcess
+from tests.support.nodes.node_process import NodeProcess
 
 OPEN_SOME = "[...document.querySelectorAll('details')].forEach((one, n) => { one.open = n % 9 == 0 })"
 

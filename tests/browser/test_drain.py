@@ -9,9 +9,9 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from tests.browser.conftest import LIMITS
-from tests.browser.people import People, Person
-from tests.browser.seeding import Seeds
-from tests.process import NodeProcess
+from tests.support.browser.people import People, Person
+from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
 
 Named = Callable[[str], str]
 

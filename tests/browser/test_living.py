@@ -12,10 +12,10 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from tests.browser.conftest import LIMITS
-from tests.browser.people import People
-from tests.browser.seeding import Seeds
-from tests.process import NodeProcess
-from tests.proxy import open_proxy
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
+from tidings_proof.world.proxy import open_proxy
 
 Named = Callable[[str], str]
 
@@ -28,10 +28,10 @@ async def test_typing_and_presence_are_seen_and_end(people: People, seeds: Seeds
     ann, bob = await (await people(me)).open(conversation), await (await people(you)).open(conversation)
     state = ann.page.locator(".thread-state")
     await expect(state).to_have_text("online")
-    await bob.page.get_by_label("Message", exact=True).press_sequentially("I am")
+    await bob.page.get_by_role("textbox", name="Message", exact=True).press_sequentially("I am")
     await expect(state).to_have_text("typing …")
     await expect(ann.page.locator(".typing")).to_contain_text(f"{you} is typing")
-    await bob.page.get_by_label("Message", exact=True).press("Enter")
+    await bob.page.get_by_role("textbox", name="Message", exact=True).press("Enter")
     await ann.sees("I am")
     await expect(state).to_have_text("online")
     await bob.context.close()
@@ -79,7 +79,7 @@ async def test_a_text_that_cannot_even_be_queued_stays_where_it_was_written(
         ann = await (await people(me, port=network.port)).open(conversation)
         await network.cut()
         await expect(ann.page.locator(".banner")).to_contain_text("No connection to the server")
-        field = ann.page.get_by_label("Message", exact=True)
+        field = ann.page.get_by_role("textbox", name="Message", exact=True)
         await field.evaluate("""field => {
             for (let i = 0; i < 1000; i += 1) {
                 field.value = `queued ${i}`;
@@ -98,7 +98,7 @@ async def test_an_edit_leaves_the_draft_that_was_begun_before_it(people: People,
     ann = await (await people(me)).open(conversation)
     await ann.send("helo")
     await ann.sees_tick("helo", "sent")
-    field = ann.page.get_by_label("Message", exact=True)
+    field = ann.page.get_by_role("textbox", name="Message", exact=True)
     await field.fill("begun")
     await ann.message("helo").locator(".text").hover()
     await ann.message("helo").get_by_label("Message menu").click()
@@ -115,7 +115,7 @@ async def test_a_refused_message_says_so_and_can_be_retried_or_discarded(
     me = named("ann")
     conversation = await seeds.direct(me, named("bob"))
     ann = await (await people(me)).open(conversation)
-    field = ann.page.get_by_label("Message", exact=True)
+    field = ann.page.get_by_role("textbox", name="Message", exact=True)
     await field.fill("x" * 16_385)
     await expect(ann.page.get_by_role("alert").filter(has_text="longer than one message may be")).to_be_visible()
     await field.fill("short")
@@ -144,9 +144,9 @@ async def test_a_retry_that_finds_no_room_in_the_queue_says_so(people: People, s
 
     async with open_proxy(people.node.port) as network:
         ann = await people(me, port=network.port, is_in=False)
-        await ann.page.route("**/sdk/tidings.js", narrow)
+        await ann.page.route("**/sdk/limits.js", narrow)
         await (await ann.enter(people.node.token(me))).open(conversation)
-        field = ann.page.get_by_label("Message", exact=True)
+        field = ann.page.get_by_role("textbox", name="Message", exact=True)
         await field.fill("short")
         await field.evaluate("el => { el.value = 'y'.repeat(16385) }")
         await field.press("Enter")
@@ -215,7 +215,7 @@ async def test_everything_is_reached_by_keys(people: People, seeds: Seeds, named
     await expect(ann.row(you)).to_be_focused()
     await keys.press("Enter")
     await ann.sees(f"hi from {you}")
-    await expect(ann.page.get_by_label("Message", exact=True)).to_be_focused()
+    await expect(ann.page.get_by_role("textbox", name="Message", exact=True)).to_be_focused()
     await keys.type("two")
     await keys.press("Shift+Enter")
     await keys.type("lines")
@@ -297,10 +297,46 @@ async def test_enter_signs_in_with_a_token(browser: Browser, named: Named, tmp_p
         assert await people.close() == []
 
 
-@pytest.mark.long
-async def test_a_token_is_taken_from_the_address_or_from_storage(people: People, named: Named) -> None:
+async def test_a_token_of_the_address_stays_in_its_tab(people: People, named: Named) -> None:
     ann = await people(named("ann"))
     assert "token" not in ann.page.url
+    await ann.page.reload()
+    await expect(ann.page.locator(".inbox-empty")).to_be_visible()
+    other = await ann.context.new_page()
+    await other.goto(ann.url)
+    await expect(other.get_by_role("heading", name="Welcome to Tidings")).to_be_visible()
+    assert await other.evaluate("localStorage.getItem('tidings.token')") is None
+
+
+async def test_a_link_never_replaces_another_users_sign_in_without_a_question(people: People, named: Named) -> None:
+    ann = await people(named("ann"), is_in=False)
+    attacker = named("mallory")
+    await ann.page.goto(ann.url)
+    token, theirs = people.node.token(ann.user_id), people.node.token(attacker)
+    await ann.page.evaluate("token => localStorage.setItem('tidings.token', token)", token)
+    link = await ann.context.new_page()
+    await link.goto(f"{ann.url}/#token={theirs}")
+    await expect(link.get_by_role("heading", name="Sign in as somebody else?")).to_be_visible()
+    await link.get_by_role("button", name=f"Stay {ann.user_id}").click()
+    await link.get_by_label("Your account").click()
+    await expect(link.get_by_text(f"Signed in as {ann.user_id}")).to_be_visible()
+    again = await ann.context.new_page()
+    await again.goto(f"{ann.url}/#token={theirs}")
+    await again.get_by_role("button", name=f"Sign in as {attacker}").click()
+    await again.get_by_label("Your account").click()
+    await expect(again.get_by_text(f"Signed in as {attacker}")).to_be_visible()
+    assert await again.evaluate("localStorage.getItem('tidings.token')") == token, "later tabs are still hers"
+    await again.get_by_role("menuitem", name="Sign out").click()
+    await expect(again.locator(".inbox-empty")).to_be_visible()
+    assert await again.evaluate("localStorage.getItem('tidings.token')") == token
+
+
+@pytest.mark.long
+async def test_a_token_is_taken_from_storage_and_a_bad_one_asks_to_sign_in(people: People, named: Named) -> None:
+    ann = await people(named("ann"), is_in=False)
+    await ann.page.goto(ann.url)
+    token = people.node.token(ann.user_id)
+    await ann.page.evaluate("token => localStorage.setItem('tidings.token', token)", token)
     other = await ann.context.new_page()
     await other.goto(ann.url)
     await expect(other.locator(".inbox-empty")).to_be_visible()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
 from playwright.async_api import Route, expect
 
-from tests.browser.people import People, Person
-from tests.browser.seeding import Seeds
+from tests.support.browser.people import People, Person
+from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
 
@@ -48,6 +49,22 @@ REFUSED = """async () => {
 async def choose(person: Person, menu: str, entry: str) -> None:
     await person.page.get_by_label(menu, exact=True).click()
     await person.page.get_by_role("menuitem", name=entry).click()
+
+
+async def test_a_person_is_blocked_from_the_menu_and_the_conversation_goes_away(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    ann, ben = named("ann"), named("ben")
+    conversation = await seeds.direct(ben, ann)
+    await seeds.say(ben, conversation, "hello")
+    page = await people(ann)
+    await page.open(conversation)
+    await page.sees("hello")
+    await choose(page, "Conversation menu", "Block")
+    await page.page.get_by_role("dialog").get_by_role("button", name="Block").click()
+    await expect(page.page.locator(".inbox-empty")).to_be_visible()
+    with pytest.raises(AssertionError, match="forbidden"):
+        await seeds.say(ben, conversation, "are you there?")
 
 
 async def test_people_are_shown_by_name_and_asked_for_once(people: People, seeds: Seeds, named: Named) -> None:
@@ -198,7 +215,7 @@ async def test_an_address_that_leads_nowhere_says_so(people: People, seeds: Seed
     for way in (foreign, "no-such-conversation"):
         await person.page.evaluate("id => { location.hash = `#/c/${id}` }", way)
         await expect(person.page.get_by_text("There is no such conversation, or you are not in it.")).to_be_visible()
-        await expect(person.page.get_by_label("Message", exact=True)).to_be_hidden()
+        await expect(person.page.get_by_role("textbox", name="Message", exact=True)).to_be_hidden()
         await person.page.get_by_role("button", name="Back to conversations").last.click()
         await expect(person.page.get_by_text("Your conversations")).to_be_visible()
     await person.page.evaluate("location.hash = '#/c/%E0%A4%A'")  # cut in the middle of a letter

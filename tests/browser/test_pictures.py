@@ -15,10 +15,10 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import LIMITS
-from tests.browser.people import STILL, People, Person
-from tests.browser.seeding import Seeds
-from tests.process import NodeProcess
-from tidings.stores.keyspace_folder import FOLDER_NAME
+from tests.support.browser.people import STILL, People, Person
+from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
+from tidings.stores.keyspace.embedded_folder import FOLDER_NAME
 
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 PICTURE_BYTES_MAX = 200_000

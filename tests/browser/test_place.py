@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.answers import Answers
-from tests.browser.people import People, Person
-from tests.browser.seeding import Seeds
+from tests.support.browser.answers import Answers
+from tests.support.browser.people import People, Person
+from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
 

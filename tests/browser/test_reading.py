@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from playwright.async_api import WebSocketRoute, expect
 
-from tests.browser.answers import Answers
-from tests.browser.people import People
-from tests.browser.seeding import Seeds
+from tests.support.browser.answers import Answers
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
 DRAWN_MAX = 120  # rows in the DOM, both panes together, however long the lists are

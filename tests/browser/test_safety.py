@@ -8,8 +8,8 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from tests.browser.people import People
-from tests.browser.seeding import Seeds
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
 APP = Path(__file__).resolve().parents[2] / "src" / "tidings" / "web" / "app"
@@ -101,7 +101,7 @@ async def test_a_browser_that_forbids_storage_still_shows_the_page(people: Peopl
     await (await ann.enter(people.node.token(me))).open(direct)
     await ann.send("hello you")
     await ann.sees_tick("hello you", "sent")
-    field = ann.page.get_by_label("Message", exact=True)
+    field = ann.page.get_by_role("textbox", name="Message", exact=True)
     await field.fill("begun")
     await ann.message("hello you").locator(".text").hover()
     await ann.message("hello you").get_by_label("Message menu").click()

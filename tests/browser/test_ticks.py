@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.people import People, Person
-from tests.browser.seeding import Seeds
+from tests.support.browser.people import People, Person
+from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
 
@@ -94,11 +94,11 @@ async def test_an_edit_and_a_deletion_are_seen_by_the_other_side(people: People,
     me, you = named("ann"), named("bob")
     conversation = await seeds.direct(me, you)
     ann, bob = await (await people(me)).open(conversation), await (await people(you)).open(conversation)
-    await ann.send("a tpyo")
-    await bob.sees("a tpyo")
-    await ann.page.get_by_label("Message", exact=True).press("ArrowUp")
-    await ann.page.get_by_label("Message", exact=True).fill("a typo")
-    await ann.page.get_by_label("Message", exact=True).press("Enter")
+    await ann.send("a slip")
+    await bob.sees("a slip")
+    await ann.page.get_by_role("textbox", name="Message", exact=True).press("ArrowUp")
+    await ann.page.get_by_role("textbox", name="Message", exact=True).fill("a typo")
+    await ann.page.get_by_role("textbox", name="Message", exact=True).press("Enter")
     await bob.sees("a typo")
     await expect(bob.message("a typo").get_by_text("edited")).to_be_visible()
     await ann.message("a typo").hover()

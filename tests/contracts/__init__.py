@@ -1,4 +1,4 @@
-"""Conformance suites, one per port of stores/ports.py, written against the port alone.
+"""Conformance suites, one per port of stores/tables/ports.py, written against the port alone.
 
 An adapter's test module defines an async fixture `tables` and one subclass per suite, nothing more:
 
@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tidings.model import Entry, Head, Member, Row, digest_of
-from tidings.stores.ports import Group, Tables
+from tidings.model import Content, Entry, Head, Member, Row, digest_of
+from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.values import Group
 
 for _suite in (
     "messages",
@@ -45,10 +46,10 @@ def message(conversation_id: str, seq_no: int, text: str = "hello", **fields: An
         "sent_ms": START_MS + seq_no,
         "message_id": f"m{seq_no}",
         "timestamp": 7,
-        "digest": digest_of(text),
+        "digest": digest_of(Content(text)),
         **fields,
     }
-    return Entry(conversation_id=conversation_id, seq_no=seq_no, kind="message", text=text, **values)
+    return Entry(conversation_id=conversation_id, seq_no=seq_no, kind="message", content=Content(text), **values)
 
 
 def void(conversation_id: str, seq_no: int) -> Entry:
@@ -62,7 +63,7 @@ def group(*entries: Entry, **fields: Any) -> Group:
 async def conversation(tables: Tables, *user_ids: str, **fields: Any) -> str:
     """A group conversation of these members, each with an inbox row; answers its id."""
     conversation_id = fresh("c")
-    is_created = await tables.create(
+    is_created = await tables.conversations.create(
         Head(conversation_id=conversation_id, kind="group", created_ms=START_MS, **fields),
         [Member(conversation_id=conversation_id, user_id=user_id) for user_id in user_ids],
         [Row(user_id=user_id, conversation_id=conversation_id, kind="group") for user_id in user_ids],
@@ -72,8 +73,8 @@ async def conversation(tables: Tables, *user_ids: str, **fields: Any) -> str:
 
 
 async def log(tables: Tables, conversation_id: str) -> list[Entry]:
-    return await tables.page(conversation_id, after=0, before=10**9, limit=10_000, newest_first=False)
+    return await tables.log.page(conversation_id, after=0, before=10**9, limit=10_000, newest_first=False)
 
 
 async def head_of(tables: Tables, conversation_id: str) -> Head:
-    return (await tables.heads([conversation_id]))[conversation_id]
+    return (await tables.conversations.heads([conversation_id]))[conversation_id]

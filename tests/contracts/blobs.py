@@ -9,7 +9,7 @@ import pytest
 from tests.contracts import fresh
 from tidings.clock import Clock
 from tidings.errors import Missing
-from tidings.stores.ports_archive import Blob, Blobs
+from tidings.stores.blobs.ports import Blob, Blobs
 
 
 async def listed(blobs: Blobs, folder: str) -> list[Blob]:

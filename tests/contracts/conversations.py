@@ -9,7 +9,8 @@ import pytest
 from tests.contracts import START_MS, conversation, fresh, group, head_of, log, message
 from tidings.errors import Missing
 from tidings.model import Head, Member, Row, Status
-from tidings.stores.ports import Tables
+from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.values import Group, Refused
 
 
 class ConversationsContract:
@@ -25,92 +26,135 @@ class ConversationsContract:
         )
         member = Member(conversation_id=c, user_id="alice", role="owner", joined_seq=2, joined_ms=3)
         row = Row(user_id="alice", conversation_id=c, kind="channel", name="news", joined_ms=3, is_hidden=True)
-        assert await tables.create(head, [member], [row]) is True
-        assert await tables.heads([c]) == {c: head}
-        assert await tables.members(c) == [member]
-        assert await tables.rows("alice", [c]) == {c: row}
+        assert await tables.conversations.create(head, [member], [row]) is True
+        assert await tables.conversations.heads([c]) == {c: head}
+        assert await tables.conversations.members(c) == [member]
+        assert await tables.inboxes.rows("alice", [c]) == {c: row}
 
     async def test_creating_it_twice_changes_nothing(self, tables: Tables) -> None:
         c = await conversation(tables, "alice", name="first")
         second = Head(conversation_id=c, kind="direct", created_ms=START_MS, name="second")
         bob = Member(conversation_id=c, user_id="bob")
-        assert await tables.create(second, [bob], [Row(user_id="bob", conversation_id=c, kind="direct")]) is False
+        assert (
+            await tables.conversations.create(second, [bob], [Row(user_id="bob", conversation_id=c, kind="direct")])
+            is False
+        )
         head = await head_of(tables, c)
         assert (head.name, head.kind) == ("first", "group")
-        assert [member.user_id for member in await tables.members(c)] == ["alice"]
-        assert await tables.rows("bob", [c]) == {}
+        assert [member.user_id for member in await tables.conversations.members(c)] == ["alice"]
+        assert await tables.inboxes.rows("bob", [c]) == {}
 
     async def test_of_many_who_create_it_at_once_one_does(self, tables: Tables) -> None:
         c = fresh("c")
         heads = [Head(conversation_id=c, kind="group", created_ms=number) for number in range(10)]
-        created = await asyncio.gather(*(tables.create(head, [], []) for head in heads))
+        created = await asyncio.gather(*(tables.conversations.create(head, [], []) for head in heads))
         assert sorted(created) == [False] * 9 + [True]
         assert (await head_of(tables, c)).created_ms == created.index(True)
 
     async def test_a_conversation_of_the_largest_size_is_created(self, tables: Tables) -> None:
         user_ids = [f"user{number:04}" for number in range(1000)]
         c = await conversation(tables, *user_ids)
-        assert [member.user_id for member in await tables.members(c)] == user_ids
+        assert [member.user_id for member in await tables.conversations.members(c)] == user_ids
 
     async def test_heads_answers_those_that_exist(self, tables: Tables) -> None:
         first, second = await conversation(tables), await conversation(tables)
-        found = await tables.heads(iter([second, fresh("c"), first, first]))
+        found = await tables.conversations.heads(iter([second, fresh("c"), first, first]))
         assert {c: head.conversation_id for c, head in found.items()} == {first: first, second: second}
-        assert await tables.heads([]) == {}
+        assert await tables.conversations.heads([]) == {}
 
     async def test_members_are_the_present_ones_by_user_id(self, tables: Tables) -> None:
         c = await conversation(tables, "carol", "alice", "bob")
         left = Member(conversation_id=c, user_id="bob", left_seq=1)
-        await tables.append([group(message(c, 1), members=(left,))])
-        assert [member.user_id for member in await tables.members(c)] == ["alice", "carol"]
-        assert await tables.members(fresh("c")) == []
+        await tables.log.append([group(message(c, 1), members=(left,))])
+        assert [member.user_id for member in await tables.conversations.members(c)] == ["alice", "carol"]
+        assert await tables.conversations.members(fresh("c")) == []
 
     async def test_who_comes_back_is_a_member_again(self, tables: Tables) -> None:
         c = await conversation(tables, "alice", "bob")
-        await tables.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])
+        await tables.log.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])
         back = Member(conversation_id=c, user_id="bob", joined_seq=2)
-        await tables.append([group(message(c, 2), members=(back,))])
-        assert (await tables.members(c))[1] == back
+        await tables.log.append([group(message(c, 2), members=(back,))])
+        assert (await tables.conversations.members(c))[1] == back
+
+    async def test_an_invitation_is_a_row_without_a_membership(self, tables: Tables) -> None:
+        bob, alice = fresh("bob"), fresh("alice")
+        c = await conversation(tables, alice)
+        invited = [Member(conversation_id=c, user_id=user_id, left_seq=0) for user_id in (bob, alice)]
+        rows = [Row(user_id=one.user_id, conversation_id=c, kind="group", is_invited=True) for one in invited]
+        await tables.conversations.invite(invited, rows)
+        assert [member.user_id for member in await tables.conversations.members(c)] == [alice], "a member stays one"
+        assert not (await tables.inboxes.rows(alice, [c]))[c].is_invited
+        assert await tables.inboxes.rows(bob, [c]) == {c: rows[0]}
+        assert await tables.conversations.former(c, [bob, alice, fresh("carol")]) == [invited[0]]
+        assert [await tables.conversations.withdraw(c, user_id) for user_id in (alice, bob, bob)] == [
+            False,
+            True,
+            False,
+        ]
+        assert await tables.inboxes.rows(bob, [c]) == {} and c in await tables.inboxes.rows(alice, [c])
+
+    async def test_the_rows_of_invited_people_go_with_the_conversation(self, tables: Tables) -> None:
+        bob = fresh("bob")
+        c = await conversation(tables, "alice")
+        row = Row(user_id=bob, conversation_id=c, kind="group", is_invited=True)
+        await tables.conversations.invite([Member(conversation_id=c, user_id=bob, left_seq=0)], [row])
+        await tables.conversations.delete(c)
+        assert await tables.inboxes.rows(bob, [c]) == {}
+
+    async def test_an_accepted_request_is_one_no_more_for_member_and_row(self, tables: Tables) -> None:
+        bob = fresh("bob")
+        c = fresh("c")
+        asked = Member(conversation_id=c, user_id=bob, is_requested=True)
+        row = Row(user_id=bob, conversation_id=c, kind="direct", name="x", is_requested=True)
+        await tables.conversations.create(Head(conversation_id=c, kind="direct", created_ms=1), [asked], [row])
+        assert await tables.conversations.members(c) == [asked]
+        assert await tables.inboxes.rows(bob, [c]) == {c: row}
+        accepted = Member(conversation_id=c, user_id=bob)
+        change = Group(conversation_id=c, entries=(message(c, 1),), members=(accepted,), rows_accepted=(bob,))
+        assert await tables.log.append([change]) == [None]
+        assert await tables.conversations.members(c) == [accepted]
+        assert not (await tables.inboxes.rows(bob, [c]))[c].is_requested
+        assert (await head_of(tables, c)).members_seq == 1
 
     async def test_rename_sets_the_head_and_the_rows_of_present_members(self, tables: Tables) -> None:
         c, other = await conversation(tables, "alice", "bob", name="old"), await conversation(tables, "alice")
-        await tables.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])
-        await tables.rename(c, name="new", avatar_url="u")
-        head, row = await head_of(tables, c), (await tables.rows("alice", [c]))[c]
+        await tables.log.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])
+        await tables.conversations.rename(c, name="new", avatar_url="u")
+        head, row = await head_of(tables, c), (await tables.inboxes.rows("alice", [c]))[c]
         assert (head.name, head.avatar_url, row.name, row.avatar_url) == ("new", "u", "new", "u")
-        assert (await tables.rows("bob", [c]))[c].name is None
-        assert (await tables.rows("alice", [other]))[other].name is None
-        await tables.rename(c, name=None, avatar_url=None)
+        assert (await tables.inboxes.rows("bob", [c]))[c].name is None
+        assert (await tables.inboxes.rows("alice", [other]))[other].name is None
+        await tables.conversations.rename(c, name=None, avatar_url=None)
         assert (await head_of(tables, c)).name is None
 
     async def test_renaming_what_does_not_exist_is_missing(self, tables: Tables) -> None:
         with pytest.raises(Missing):
-            await tables.rename(fresh("c"), name="x", avatar_url=None)
+            await tables.conversations.rename(fresh("c"), name="x", avatar_url=None)
 
     async def test_delete_leaves_nothing_of_it_and_all_of_the_others(self, tables: Tables) -> None:
         c, other = await conversation(tables, "alice", "bob"), await conversation(tables, "alice")
         for each in (c, other):
-            await tables.append([group(message(each, 1), message(each, 2))])
-            await tables.put(Status(conversation_id=each, user_id="alice", version=1, read_seq=2))
-        await tables.delete(c)
-        assert await tables.heads([c]) == {}
+            await tables.log.append([group(message(each, 1), message(each, 2))])
+            await tables.statuses.put(Status(conversation_id=each, user_id="alice", version=1, read_seq=2))
+        await tables.conversations.delete(c)
+        assert await tables.conversations.heads([c]) == {}
         assert await log(tables, c) == []
-        assert await tables.members(c) == []
-        assert await tables.rows("alice", [c]) == {}
-        assert await tables.of_conversation(c) == []
+        assert await tables.conversations.members(c) == []
+        assert await tables.inboxes.rows("alice", [c]) == {}
+        assert await tables.statuses.of_conversation(c) == []
         assert len(await log(tables, other)) == 2
-        assert await tables.rows("alice", [other]) and await tables.of_conversation(other)
+        assert await tables.inboxes.rows("alice", [other]) and await tables.statuses.of_conversation(other)
 
     async def test_deleting_it_again_is_no_complaint(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
-        await tables.delete(c)
-        await tables.delete(c)
+        await tables.conversations.delete(c)
+        await tables.conversations.delete(c)
 
     async def test_a_deleted_conversation_takes_no_entry_and_may_be_created_anew(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
-        await tables.append([group(message(c, 1))])
-        await tables.delete(c)
-        [refused] = await tables.append([group(message(c, 2))])
-        assert refused is not None and refused.is_gone
-        assert await tables.create(Head(conversation_id=c, kind="group", created_ms=1), [], [])
-        assert await tables.append([group(message(c, 1))]) == [None]
+        await tables.log.append([group(message(c, 1))])
+        await tables.conversations.delete(c)
+        [refused] = await tables.log.append([group(message(c, 2))])
+        assert isinstance(refused, Refused) and refused.is_gone
+        assert await tables.conversations.create(Head(conversation_id=c, kind="group", created_ms=1), [], [])
+        assert await tables.log.append([group(message(c, 1))]) == [None]

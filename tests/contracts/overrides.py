@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.contracts import fresh
-from tidings.model import Override
-from tidings.stores.ports_limits import Overrides
+from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.values import Override
 
 
 def override(name: str, **fields: object) -> Override:
@@ -14,32 +14,32 @@ def override(name: str, **fields: object) -> Override:
     return Override(name=name, **(values | fields))  # type: ignore[arg-type]
 
 
-async def named(overrides: Overrides, *names: str) -> list[Override]:
-    return [one for one in await overrides.overrides() if one.name in names]
+async def named(tables: Tables, *names: str) -> list[Override]:
+    return [one for one in await tables.overrides.all() if one.name in names]
 
 
 class OverridesContract:
-    async def test_an_override_is_read_back_field_by_field(self, overrides: Overrides) -> None:
+    async def test_an_override_is_read_back_field_by_field(self, tables: Tables) -> None:
         name = fresh("user")
         put = override(name, scope="role", class_name="http", count=900, window_s=3600, changed_ms=12)
-        await overrides.put_override(put)
-        assert await named(overrides, name) == [put]
+        await tables.overrides.put(put)
+        assert await named(tables, name) == [put]
 
-    async def test_no_limit_and_nothing_passes_are_two_things(self, overrides: Overrides) -> None:
+    async def test_no_limit_and_nothing_passes_are_two_things(self, tables: Tables) -> None:
         off, shut = override(fresh("off"), count=None), override(fresh("shut"), count=0)
         for one in (off, shut):
-            await overrides.put_override(one)
-        assert await named(overrides, off.name) == [off]
-        assert await named(overrides, shut.name) == [shut]
+            await tables.overrides.put(one)
+        assert await named(tables, off.name) == [off]
+        assert await named(tables, shut.name) == [shut]
 
-    async def test_one_put_again_is_replaced_as_a_whole(self, overrides: Overrides) -> None:
+    async def test_one_put_again_is_replaced_as_a_whole(self, tables: Tables) -> None:
         name = fresh("user")
-        await overrides.put_override(override(name))
+        await tables.overrides.put(override(name))
         newer = override(name, count=None, window_s=60, changed_ms=8)
-        await overrides.put_override(newer)
-        assert await named(overrides, name) == [newer]
+        await tables.overrides.put(newer)
+        assert await named(tables, name) == [newer]
 
-    async def test_scope_name_and_class_tell_them_apart_and_order_them(self, overrides: Overrides) -> None:
+    async def test_scope_name_and_class_tell_them_apart_and_order_them(self, tables: Tables) -> None:
         first, second = sorted((fresh("a"), fresh("a")))
         puts = [
             override(second, scope="user", class_name="read"),
@@ -49,35 +49,35 @@ class OverridesContract:
             override(first, scope="user", class_name="read"),
         ]
         for one in puts:
-            await overrides.put_override(one)
+            await tables.overrides.put(one)
         wanted = sorted(puts, key=lambda one: (one.scope, one.name, one.class_name))
-        assert await named(overrides, first, second) == wanted
+        assert await named(tables, first, second) == wanted
 
-    async def test_removing_takes_one_away_and_says_whether_there_was_one(self, overrides: Overrides) -> None:
+    async def test_removing_takes_one_away_and_says_whether_there_was_one(self, tables: Tables) -> None:
         name = fresh("user")
         kept = override(name, class_name="read")
         for one in (override(name), kept):
-            await overrides.put_override(one)
-        assert await overrides.remove_override("user", name, "send")
-        assert not await overrides.remove_override("user", name, "send")
-        assert not await overrides.remove_override("role", name, "read")
-        assert await named(overrides, name) == [kept]
+            await tables.overrides.put(one)
+        assert await tables.overrides.remove("user", name, "send")
+        assert not await tables.overrides.remove("user", name, "send")
+        assert not await tables.overrides.remove("role", name, "read")
+        assert await named(tables, name) == [kept]
 
-    async def test_every_change_has_another_version_and_a_look_has_not(self, overrides: Overrides) -> None:
+    async def test_every_change_has_another_version_and_a_look_has_not(self, tables: Tables) -> None:
         name = fresh("user")
-        versions = [await overrides.overrides_version()]
-        await overrides.put_override(override(name))
-        versions.append(await overrides.overrides_version())
-        await overrides.put_override(override(name))
-        versions.append(await overrides.overrides_version())
-        await overrides.remove_override("user", name, "send")
-        versions.append(await overrides.overrides_version())
+        versions = [await tables.overrides.version()]
+        await tables.overrides.put(override(name))
+        versions.append(await tables.overrides.version())
+        await tables.overrides.put(override(name))
+        versions.append(await tables.overrides.version())
+        await tables.overrides.remove("user", name, "send")
+        versions.append(await tables.overrides.version())
         assert len(set(versions)) == 4
-        await overrides.remove_override("user", name, "send")
-        await overrides.overrides()
-        assert await overrides.overrides_version() == versions[-1]
+        await tables.overrides.remove("user", name, "send")
+        await tables.overrides.all()
+        assert await tables.overrides.version() == versions[-1]
 
-    async def test_changes_at_the_same_time_are_all_there(self, overrides: Overrides) -> None:
+    async def test_changes_at_the_same_time_are_all_there(self, tables: Tables) -> None:
         names = [fresh("user") for _ in range(10)]
-        await asyncio.gather(*(overrides.put_override(override(name)) for name in names))
-        assert len(await named(overrides, *names)) == 10
+        await asyncio.gather(*(tables.overrides.put(override(name)) for name in names))
+        assert len(await named(tables, *names)) == 10

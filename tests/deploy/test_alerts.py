@@ -14,10 +14,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.deploy.documents import DEPLOY, read_yaml
-from tests.deploy.queries import Exposed
-from tidings.node import Node
-from tidings.top.readings import read_page
+from tests.support.deploy_files import DEPLOY, read_yaml
+from tests.support.promql import Exposed
+from tidings.node.node import Node
+from tidings.operators.top.readings import read_page
 
 OUTCOMES = ("sent", "gone", "later", "refused", "skipped")
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
@@ -73,7 +73,7 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do() -> None:
 
 
 def test_commands_that_alerts_name_exist() -> None:
-    from tidings.cli import VERBS
+    from tidings.cli.main import VERBS
 
     named = {words for rule in rules() for words in re.findall(r"`tidings ([a-z ]+?)`", str(rule))}
     assert named and {words for words in named if words not in VERBS} == set()
@@ -176,6 +176,18 @@ NIGHTS = {
         {_UP % "a": "1x60", _UP % "b": "1x60", _UP % "c": "0x60"},
         at=30,
         fires=False,
+    ),
+    "a burst of pushes is worked off within minutes": Night(
+        "TidingsStreamLags",
+        {'tidings_stream_lag{job="tidings", stream="push"}': "0x10 50000x5 20x60"},
+        at=15,
+        fires=False,
+    ),
+    "no worker takes from the stream of pushes": Night(
+        "TidingsStreamLags",
+        {'tidings_stream_lag{job="tidings", stream="push"}': "0x10 20000x60"},
+        at=40,
+        fires=True,
     ),
     "two of three nodes are gone": Night(
         "TidingsHalfDown",

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import binary_of, low_port
-from tests.deploy.documents import DEPLOY, read_yaml, wrong_settings
-from tests.haproxy import CONFIG
-from tests.valkey import ValkeyProcess
+from tests.support.deploy_files import DEPLOY, read_yaml, wrong_settings
+from tests.support.servers.haproxy import CONFIG
 from tidings.bounds import DRAIN_S
-from tidings.config_values import duration_s
+from tidings.config.values import duration_s
+from tidings_proof.world.cluster import binary_of, low_port
+from tidings_proof.world.valkey import ValkeyProcess
 
 FILES = ("compose.yaml", "compose.scale.yaml")
 
@@ -55,6 +55,13 @@ def test_nodes_have_time_to_drain_and_no_rights_to_spare(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
+def test_images_are_of_an_exact_version_and_nodes_have_bounded_memory(name: str) -> None:
+    foreign = {body["image"] for body in services(name).values()} - {"tidings"}
+    assert [image for image in foreign if not re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?(@sha256:\w+)?", image)] == []
+    assert all(body["mem_limit"] for body in nodes(name).values())
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_what_is_named_is_there(name: str) -> None:
     document = read_yaml(name)
     for body in document["services"].values():
@@ -76,7 +83,7 @@ def test_nothing_is_published_beyond_this_machine(name: str) -> None:
 def test_haproxy_is_told_of_every_node_and_listens_where_it_is_published() -> None:
     scale = services("compose.scale.yaml")
     told = scale["haproxy"]["environment"]
-    asked = set(re.findall(r"\$\{(\w+)-", CONFIG.read_text("utf-8"))) - {"STATS"}
+    asked = set(re.findall(r"\$\{(\w+)-", CONFIG.read_text("utf-8")))
     assert told.keys() == asked
     assert {told[f"NODE{n}"] for n in (1, 2, 3)} == {f"{name}:8000" for name in nodes("compose.scale.yaml")}
     assert scale["haproxy"]["ports"] == [f"127.0.0.1{told['LISTEN']}:{told['LISTEN'][1:]}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.deploy.documents import wrong_settings
+from tests.support.deploy_files import wrong_settings
 
 
 def test_good_settings_are_left_alone() -> None:

@@ -4,7 +4,9 @@ and what they heard, so that each can drain, fail or vanish on command; real nod
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import re
 import socket
 import subprocess
 import threading
@@ -16,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.haproxy import CONFIG, Haproxy, binary, running_haproxy
+from tests.support.gateway.served import opened
+from tests.support.servers.haproxy import CONFIG, Haproxy, binary, running_haproxy
 
 UPGRADE = (  # with the key of RFC 6455's example, and the answer to it
     b"GET /v1/ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -120,6 +123,11 @@ def test_haproxy_takes_the_configuration_without_a_warning() -> None:
     assert answer.returncode == 0 and "WARNING" not in answer.stderr, answer.stderr
 
 
+def test_its_admin_socket_is_in_no_folder_that_everybody_may_write() -> None:
+    (place,) = re.findall(r"stats socket \"\$\{STATS-(\S+)\}\" mode 600", CONFIG.read_text("utf-8"))
+    assert place.startswith("/run/haproxy/")
+
+
 def test_names_that_cannot_be_found_yet_do_not_stop_it() -> None:
     """In a composition the nodes may come later than haproxy."""
     answer = subprocess.run(
@@ -145,9 +153,36 @@ def test_a_node_hears_where_a_request_came_from_and_not_what_the_client_made_up(
     assert headers["host"] == "chat.example", "a page's origin is compared with it"
 
 
+async def test_what_comes_behind_a_body_or_twice_names_nobody_through_haproxy(tmp_path: Path) -> None:
+    """With a real node: haproxy forwards trailers and repeated headers as they are."""
+    async with opened() as gateway:
+        haproxy = Haproxy(tmp_path, [gateway.port] * 3)
+        await asyncio.to_thread(haproxy.start)
+        try:
+            head = f"Host: x\r\nConnection: close\r\nX-Api-Key: {await gateway.api_key()}\r\nX-User-Id: alice\r\n"
+            body = b'{"message_id":"m1","text":"hi"}'
+            trailed = b"%x\r\n%b\r\n0\r\nX-User-Id: bob\r\n\r\n" % (len(body), body)
+            lines = f"POST /v1/conversations/c1/messages HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n"
+            assert b" 201 " in (await said_through(haproxy, lines.encode() + trailed)).split(b"\r\n")[0]
+            assert {entry.sender_id for entry in gateway.log.entries["c1"]} == {"alice"}
+            twice = f"GET /v1/inbox HTTP/1.1\r\n{head}X-User-Id: bob\r\n\r\n"
+            assert b" 400 " in (await said_through(haproxy, twice.encode())).split(b"\r\n")[0]
+        finally:
+            await asyncio.to_thread(haproxy.stop)
+
+
+async def said_through(haproxy: Haproxy, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", haproxy.port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
 def test_figures_stay_inside(three: Three) -> None:
     haproxy, nodes = three
-    assert ask(haproxy, path="/metrics")[0] == 404
+    for path in ("/metrics", "/%6detrics", "/%6D%65trics", "/metrics?x=1"):
+        assert ask(haproxy, path=path)[0] == 404
     assert [heard for node in nodes for heard in node.heard] == []
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.deploy.documents import DEPLOY, ROOT, lock, wrong_settings
-from tests.process import NodeProcess, command, environment
+from tests.support.deploy_files import DEPLOY, ROOT, lock, wrong_settings
+from tests.support.nodes.node_process import NodeProcess, command, environment
 from tidings.bounds import DRAIN_S
 
 EXTRAS = ("dynamodb", "otel", "push")
@@ -46,17 +46,24 @@ def test_everything_it_copies_exists_and_is_let_through() -> None:
 
 
 def test_it_installs_from_hashes_alone() -> None:
-    installs = [rest for rest in said("RUN") if " pip install " in rest]
+    installs = [rest for rest in said("RUN") if re.search(r" pip (--python=\S+ )?install ", rest)]
     assert len(installs) == 3
     assert all("--require-hashes" in rest or "--no-deps --no-index" in rest for rest in installs)
     named = {source for rest in installs for source in re.findall(r"-r (\S+)", rest)}
     assert named == {"requirements/build.txt", "requirements/image.txt"}
 
 
+def test_its_base_is_an_exact_version_and_it_holds_nothing_that_installs() -> None:
+    (base,) = {rest.split()[0] for rest in said("FROM")}
+    assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-bookworm(@sha256:\w+)?", base)
+    assert any("venv --without-pip /opt/tidings" in rest for rest in said("RUN"))
+    assert any("pip uninstall" in rest and rest.endswith(" setuptools wheel pip") for rest in said("RUN"))
+
+
 def test_its_lock_has_what_a_node_needs_with_every_extra_in_the_versions_of_the_tests() -> None:
     image, tested = lock("image.txt"), lock("dev.txt")
     assert {name: version for name, version in image.items() if tested.get(name) != version} == {}
-    assert sorted(needed("tidings", EXTRAS) - image.keys() - {"tidings"}) == []
+    assert sorted(needed("tidings-server", EXTRAS) - image.keys() - {"tidings-server"}) == []
     assert lock("run.txt").items() <= image.items()
 
 
@@ -95,8 +102,9 @@ def test_its_wheel_has_every_file_of_the_package(tmp_path: Path) -> None:
     packed = {name.removeprefix("tidings/") for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name}
     folder = ROOT / "src" / "tidings"
     owned = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    owned |= {f"web/sdk/{path.name}" for path in (folder / "web" / "sdk").iterdir()}  # a link in the repository
     assert {name for name in owned if "__pycache__" not in name} == packed
-    assert {"stores/tables_sqlite.sql", "web/index.html"} <= packed
+    assert {"stores/tables/sqlite/file/schema.sql", "web/index.html", "web/sdk/tidings.js"} <= packed
     assert any(name.endswith(".lua") for name in packed)
 
 
@@ -146,6 +154,6 @@ def test_its_build_stage_makes_an_environment_in_which_a_node_starts(tmp_path: P
             pytest.skip(f"the package index lacks something: {done.stderr.strip().splitlines()[-1]}")
         assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("tidings ")
-    parts = "tidings.node, tidings.stores.tables_dynamodb, tidings.stores.push_open"
+    parts = "tidings.node.node, tidings.stores.tables.dynamodb.adapter, tidings.stores.push.open"
     python = tmp_path / "node" / "bin" / "python"
     subprocess.run([python, "-c", f"import {parts}"], cwd=tmp_path, env={}, check=True, timeout=60)

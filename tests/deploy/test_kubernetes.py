@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 import tidings
-from tests.deploy.documents import DEPLOY, read_yaml, wrong_settings
-from tests.process import command, environment
+from tests.support.deploy_files import DEPLOY, read_yaml, wrong_settings
+from tests.support.nodes.node_process import command, environment
 from tidings.bounds import DRAIN_S
-from tidings.gateway.http_pages import PageRoutes
+from tidings.clock import Clock
+from tidings.gateway.http.health import PageRoutes
 
 FOLDER = DEPLOY / "kubernetes"
 KINDS = {
@@ -25,6 +26,7 @@ KINDS = {
     "service": ("v1", "Service"),
     "pdb": ("policy/v1", "PodDisruptionBudget"),
     "hpa": ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    "networkpolicy": ("networking.k8s.io/v1", "NetworkPolicy"),
 }
 
 
@@ -117,7 +119,7 @@ def test_probes_ask_for_pages_that_exist() -> None:
     async def nothing() -> dict[str, str]:
         return {}
 
-    paths = {route.path for route in PageRoutes(nothing, lambda: False, lambda: (b"", "")).routes()}
+    paths = {route.path for route in PageRoutes(nothing, lambda: False, lambda: (b"", ""), Clock()).routes()}
     probes = {name: node()[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
     assert {probe["path"] for probe in probes.values()} <= paths
     assert probes["liveness"]["path"] == "/healthz" and probes["readiness"]["path"] == "/readyz"
@@ -132,3 +134,15 @@ def test_a_node_that_goes_has_time_for_its_drain() -> None:
     assert manifest("deployment")["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     assert manifest("pdb")["spec"]["maxUnavailable"] == 1
     assert manifest("hpa")["spec"]["minReplicas"] > manifest("pdb")["spec"]["maxUnavailable"]
+
+
+def test_nobody_but_the_ingress_and_the_figures_reaches_a_node_and_nodes_reach_only_their_stores() -> None:
+    policy = manifest("networkpolicy")["spec"]
+    assert policy["podSelector"] == {} and sorted(policy["policyTypes"]) == ["Egress", "Ingress"]
+    (arrivals,) = policy["ingress"]
+    assert all("namespaceSelector" in source for source in arrivals["from"])
+    assert [port["port"] for port in arrivals["ports"]] == [node()["ports"][0]["containerPort"]]
+    reached = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    assert reached == {53, 80, 443, 6379}
+    anywhere = [way["ipBlock"] for rule in policy["egress"] for way in rule["to"] if "ipBlock" in way]
+    assert [block.get("except") for block in anywhere if block["cidr"] == "0.0.0.0/0"] == [["169.254.0.0/16"]]

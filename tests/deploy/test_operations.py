@@ -1,14 +1,14 @@
-"""docs/operations.md says nothing that is not there: metrics, verbs, files, and sums that add up."""
+"""docs/run/operations.md says nothing that is not there: metrics, verbs, files, and sums that add up."""
 
 from __future__ import annotations
 
 import re
 
-from tests.deploy.documents import ROOT
-from tidings.cli import VERBS
-from tidings.telemetry import Metrics
+from tests.support.deploy_files import ROOT
+from tidings.cli.main import VERBS
+from tidings.telemetry.metrics import Metrics
 
-PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "run" / "operations.md").read_text("utf-8")
 NEAR = 0.02  # figures are rounded for people
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -47,11 +47,11 @@ def test_the_arithmetic_adds_up() -> None:
 
 
 def test_the_model_uses_what_is_measured() -> None:
-    measured = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    measured = (ROOT / "docs" / "inside" / "benchmarks.md").read_text("utf-8")
     (opened,) = re.findall(r"^\| inbox: CPU per open, 5,000 conversations \| (\d+) us", measured, re.MULTILINE)
     (sent,) = re.findall(r"^\| send: CPU per message, closed loop \| ([\d.]+) us", measured, re.MULTILINE)
     assert f"cores for it, {opened} us each" in PAGE and f"({round(float(sent))} us of CPU each" in PAGE
-    (rate,) = re.findall(r"one does ([\d,]+) messages a second", PAGE)
+    (rate,) = re.findall(r"a node does ([\d,]+) messages a second", PAGE)
     assert f"694,443 / {int(rate.replace(',', '')) // 2:,} " in PAGE
 
 

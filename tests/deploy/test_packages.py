@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.documents import ROOT
+from tests.support.deploy_files import ROOT
 
 SCRIPT = ROOT / "tools" / "packages.sh"
 USED = ("sh", "cut", "sed", "id", "tr")  # of the system, by the script itself
@@ -19,7 +19,7 @@ def bare(tmp_path: Path) -> Path:
     """A folder of programs in which everything that tests want is there but Java."""
     for name in USED:
         (tmp_path / name).symlink_to(shutil.which(name) or "")
-    for name in ("haproxy", "npm", "chromium", "redis-server"):
+    for name in ("haproxy", "npm", "chromium", "redis-server", "pg_ctlcluster"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     return tmp_path

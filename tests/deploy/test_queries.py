@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.deploy.queries import Exposed, groupings, uses
+from tests.support.promql import Exposed, groupings, uses
 
 PAGE = Exposed(
     {"tidings_push_total": {(("outcome", "sent"), ("provider", "fcm")): 1.0}, "tidings_connections": {(): 1.0}}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.documents import DEPLOY, wrong_settings
+from tests.support.deploy_files import DEPLOY, wrong_settings
 from tidings.bounds import DRAIN_S
 
 UNIT = DEPLOY / "tidings.service"
@@ -51,6 +51,10 @@ def test_its_settings_are_settings_of_a_node() -> None:
     assert wrong_settings(pairs, frozenset(("%d/auth.secret",))) == []
     assert unit["LoadCredential"][0].startswith("auth.secret:")
     assert pairs["TIDINGS_DATA"] == f"/var/lib/{unit['StateDirectory'][0]}"
+
+
+def test_its_memory_is_bounded() -> None:
+    assert settings()["MemoryMax"] == ["80%"]
 
 
 def test_a_drain_is_not_cut_short_and_its_valkey_is_left_to_the_node() -> None:

@@ -13,21 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.dynamodb_local import DynamoLocal, fresh_prefix
-from tests.dynamodb_local import dynamodb as dynamodb
-from tests.messaging.freezer import DAY_MS
-from tests.moto_server import S3Server
-from tests.moto_server import s3 as s3
-from tests.moto_server import s3_credentials as s3_credentials
-from tests.valkey import ValkeyProcess
+from tests.support.messaging.archive_node import DAY_MS
+from tests.support.paths import PYTHONPATH
+from tests.support.servers.dynamodb_local import dynamodb as dynamodb
+from tests.support.servers.dynamodb_local import fresh_prefix
+from tests.support.servers.moto_server import S3Server
+from tests.support.servers.moto_server import s3 as s3
+from tests.support.servers.moto_server import s3_credentials as s3_credentials
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.clock import Clock, Dice
-from tidings.config import Settings
-from tidings.messaging.segments import Segment
-from tidings.model import Entry
-from tidings.stores.ports import Group
-from tidings.stores.tables_dynamodb import create_tables
-from tidings.wiring import Core, open_core
+from tidings.config.settings import Settings
+from tidings.messaging.archive.segment import Segment
+from tidings.model import Content, Entry
+from tidings.node.graph import Core, open_core
+from tidings.stores.tables.dynamodb import adapter as dynamodb_adapter
+from tidings.stores.tables.values import Group
+from tidings_proof.world.dynamodb import DynamoLocal
+from tidings_proof.world.valkey import ValkeyProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Texts = dict[str, list[str]]  # conversation_id -> the texts of seq 1, 2, …
@@ -41,7 +43,7 @@ async def fill(core: Core, dice: Dice, conversations: int, messages: int) -> Tex
         view, _ = await core.directory.create("alice", kind="channel", members=["bob"])
         id_ = view.head.conversation_id
         texts[id_] = ["".join(dice.choices(LETTERS, k=dice.randint(0, 60))) for _ in range(messages)]
-        refused = await core.tables.append(list(_groups(id_, texts[id_], Clock().now_ms() - 40 * DAY_MS)))
+        refused = await core.tables.log.append(list(_groups(id_, texts[id_], Clock().now_ms() - 40 * DAY_MS)))
         assert not any(refused)
     return texts
 
@@ -55,7 +57,7 @@ def _groups(conversation_id: str, texts: Sequence[str], began_ms: int) -> Iterat
             sent_ms=began_ms + seq_no,
             message_id=f"m{seq_no}",
             sender_id="alice",
-            text=text,
+            content=Content(text),
         )
         for seq_no, text in enumerate(texts, start=1)
     ]
@@ -69,7 +71,7 @@ async def check_nothing_is_lost(core: Core, texts: Texts) -> int:
     segments: dict[str, Segment] = {}
     for id_, expected in texts.items():
         segments.clear()
-        rows = await core.tables.page(id_, after=0, before=1 << 53, limit=len(expected) + 1, newest_first=False)
+        rows = await core.tables.log.page(id_, after=0, before=1 << 53, limit=len(expected) + 1, newest_first=False)
         assert len(rows) == len(expected)
         for row, text in zip(rows, expected, strict=True):
             if row.s3_ref is None:
@@ -78,7 +80,7 @@ async def check_nothing_is_lost(core: Core, texts: Texts) -> int:
             archived += 1
             if row.s3_ref not in segments:
                 segments[row.s3_ref] = await core.cold.segments.read(id_, row.s3_ref)
-            assert row.text is None and segments[row.s3_ref].texts[row.seq_no] == text
+            assert row.text is None and segments[row.s3_ref].contents[row.seq_no].text == text
     return archived
 
 
@@ -100,7 +102,7 @@ async def check_tidy(core: Core, texts: Texts) -> None:
     assert await check_nothing_is_lost(core, texts) == sum(map(len, texts.values()))
     refs = set()
     for id_, expected in texts.items():
-        rows = await core.tables.page(id_, after=0, before=1 << 53, limit=len(expected), newest_first=False)
+        rows = await core.tables.log.page(id_, after=0, before=1 << 53, limit=len(expected), newest_first=False)
         refs |= {(id_, row.s3_ref) for row in rows}
     status = await core.cold.archiving.status()
     assert (status.segments, status.rechecks, status.damaged) == (len(refs), 0, [])
@@ -118,9 +120,9 @@ class Workers:
         keyspace = settings.keyspace + prefix
         words = [str(settings.data), keyspace, settings.tables, settings.blobs, str(kill_at)]
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.archive_worker", *words],
+            [sys.executable, "-m", "tests.support.nodes.archive_worker", *words],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            env={**os.environ, "PYTHONPATH": PYTHONPATH},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -242,7 +244,7 @@ async def test_the_same_on_dynamodb_and_s3(
 ) -> None:
     prefix = fresh_prefix()
     url = dynamodb.url(prefix)
-    await create_tables(url)
+    await dynamodb_adapter.create(url, Clock())
     settings = dataclasses.replace(settings, tables=url, blobs=s3.url(f"archive-{prefix}"))
     workers = Workers(settings)
     try:

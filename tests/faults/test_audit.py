@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.messaging.auditing import Auditing, audited
-from tests.valkey import ValkeyProcess
+from tests.support.messaging.audit_stream import Auditing, audited
+from tests.support.paths import PYTHONPATH
+from tidings_proof.world.valkey import ValkeyProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = 1_200
@@ -23,12 +24,12 @@ async def worker(url: str, one: Auditing, *words: str) -> AsyncIterator[asyncio.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.audit_worker",
+        "tests.support.nodes.audit_worker",
         f"worker{len(one.keyspace.runs)}",
         f"{url}?prefix={one.scripts.keys.prefix}",
         *words,
         cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}/src:{ROOT}"},
+        env={"PYTHONPATH": PYTHONPATH},
         stdout=asyncio.subprocess.PIPE,
     )
     try:
@@ -40,7 +41,7 @@ async def worker(url: str, one: Auditing, *words: str) -> AsyncIterator[asyncio.
 
 async def heard(process: asyncio.subprocess.Process) -> int:
     assert process.stdout is not None
-    line = await asyncio.wait_for(process.stdout.readline(), 15)
+    line = await asyncio.wait_for(process.stdout.readline(), 60)
     assert line, "the worker ended by itself"
     return int(line)
 
@@ -73,7 +74,7 @@ async def test_workers_killed_in_the_middle_lose_nothing_and_count_nothing_twice
     assert all(seen) and sum(seen) < ENTRIES  # each of them died at work
     before = sum((await one.sums()).values())
     assert 0 < before < sum(wanted.values())
-    async with worker(valkey.url, one) as process, asyncio.timeout(30):
+    async with worker(valkey.url, one) as process, asyncio.timeout(60):
         while await one.sums() != wanted:
             await heard(process)
         for _ in range(20):
@@ -93,7 +94,7 @@ async def test_a_worker_killed_between_taking_and_counting_leaves_its_entries_to
     assert await one.count_all() == ENTRIES - taken
     assert (await one.reader.lag()).pending == taken
     survivor = one.worker("survivor", idle_s=0.1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await one.sums() != wanted:
             await survivor.step()
     assert await one.count_all(survivor) == 0

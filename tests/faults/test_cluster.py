@@ -8,26 +8,32 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster import Cluster, binary_of, core_on, running_cluster
-from tests.messaging.faulty import Device
-from tests.valkey import ValkeyProcess
-from tidings import wiring
-from tidings.config import Node, Settings
-from tidings.model import MessageNew, Resumed
-from tidings.stores import scripts, scripts_ticks
-from tidings.stores.calls import Call, plain
-from tidings.stores.keyspace_slots import slot_of
-from tidings.wiring import Core, Stores
+from tests.support.messaging.faulty_stores import Device
+from tests.support.nodes.cluster_core import core_on
+from tidings.bounds import RECEIPT_MEMBERS_MAX
+from tidings.config.settings import Node, Settings
+from tidings.model import Content, ContentPatch, MessageNew, ReceiptSummary, Resumed
+from tidings.node import graph
+from tidings.node.graph import Core, Stores
+from tidings.stores.keyspace.call import Call, plain
+from tidings.stores.keyspace.hash_slots import slot_of
+from tidings.stores.keyspace.scripts import messaging as scripts
+from tidings.stores.keyspace.scripts import receipts as scripts_receipts
+from tidings.stores.tables.sqlite.file import file
+from tidings_proof.world.cluster import Cluster, binary_of, running_cluster
+from tidings_proof.world.valkey import ValkeyProcess
 
 USERS = [f"user{n}" for n in range(12)]
-SOURCES = {**scripts.SOURCES, **scripts_ticks.SOURCES}
+SOURCES = {**scripts.SOURCES, **scripts_receipts.SOURCES}
 NAMES = {hashlib.sha1(text.encode()).hexdigest().encode(): name for name, text in SOURCES.items()}
 
 
@@ -74,7 +80,7 @@ async def core(cluster: Cluster, settings: Settings) -> AsyncIterator[Core]:
         server.say("FLUSHALL")
     async with core_on(dataclasses.replace(settings, node=Node(id="n1")), cluster.url) as core:
         stores = {field.name: getattr(core, field.name) for field in dataclasses.fields(Stores)}
-        yield wiring.build(Stores(**{**stores, "keyspace": Spy(core.keyspace)}))
+        yield graph.build(Stores(**{**stores, "keyspace": Spy(core.keyspace)}))
 
 
 async def wrong(core: Core) -> list[Any]:
@@ -90,7 +96,7 @@ async def talk(core: Core, c: str, senders: Sequence[str], times: int, tag: str 
 
     async def speak(user_id: str) -> None:
         for n in range(times):
-            await core.sends.send(user_id, c, f"{tag}-{user_id}-{n}", f"{user_id} says {n}")
+            await core.sends.send(user_id, c, f"{tag}-{user_id}-{n}", Content(f"{user_id} says {n}"))
 
     await asyncio.gather(*(speak(user_id) for user_id in senders))
 
@@ -111,7 +117,7 @@ async def test_users_of_one_conversation_are_on_all_shards(cluster: Cluster, cor
 async def test_sends_counts_reads_and_history_are_exact(core: Core) -> None:
     c = await group_of_all(core)
     await talk(core, c, USERS[:6], 5)
-    again = await core.sends.send(USERS[0], c, f"m-{USERS[0]}-0", f"{USERS[0]} says 0")
+    again = await core.sends.send(USERS[0], c, f"m-{USERS[0]}-0", Content(f"{USERS[0]} says 0"))
     assert again.is_duplicate
     assert [await unread(core, user_id) for user_id in USERS] == [25] * 6 + [30] * 6
     page = await core.history.page(USERS[7], c, limit=100)
@@ -131,7 +137,7 @@ async def test_every_script_runs_on_one_slot(core: Core) -> None:
     spy: Any = core.keyspace
     c = await group_of_all(core)
     await talk(core, c, USERS[:2], 3)
-    await core.rewrites.edit(USERS[0], c, (await _first_of(core, c, USERS[0])), "another text")
+    await core.rewrites.edit(USERS[0], c, (await _first_of(core, c, USERS[0])), ContentPatch("another text"))
     await core.rewrites.delete(USERS[1], c, (await _first_of(core, c, USERS[1])))
     await core.directory.add(USERS[0], c, ["late"])
     await core.directory.remove(USERS[0], c, USERS[3])
@@ -147,8 +153,30 @@ async def test_every_script_runs_on_one_slot(core: Core) -> None:
     await core.resume.catch_up(device, {c: 1}, since=0)
     assert [event.to_seq for event in device.events if isinstance(event, Resumed)] == [12]
     assert len([event for event in device.events if isinstance(event, MessageNew)]) == 11
+    await _rebuild(core, USERS[7])
+    await _sum_receipts_up(core)
     assert sorted(SOURCES.keys() - spy.ran) == []
     assert await wrong(core) == []
+
+
+async def _rebuild(core: Core, user_id: str) -> None:
+    """Its index is lost, and has something unread."""
+    mark, before = core.keys.mark(user_id), await unread(core, user_id)
+    await core.keyspace.one(plain(mark, b"UNLINK", mark))
+    assert await unread(core, user_id) == before > 0
+
+
+async def _sum_receipts_up(core: Core) -> None:
+    """A large conversation, whose sender is connected."""
+    others = [f"crowd{n}" for n in range(RECEIPT_MEMBERS_MAX)]
+    view, _ = await core.directory.create("crier", kind="channel", members=others)
+    channel, crier = view.head.conversation_id, Device("crier", "2")
+    assert core.hub.attach(crier)
+    await core.sends.send("crier", channel, "m1", Content("hear"))
+    core.receipts.delivered(others[0], {channel: 1}, "n1:1")
+    await core.receipts.flush()
+    summaries = [event for event in crier.events if isinstance(event, ReceiptSummary)]
+    assert [(one.seq, one.delivered_count) for one in summaries] == [(1, 1)]
 
 
 async def _first_of(core: Core, c: str, user_id: str) -> int:
@@ -160,7 +188,7 @@ async def _lose_one_set(core: Core, c: str, user_id: str) -> None:
     before = await unread(core, user_id)
     key = core.keys.unread(user_id, c)
     assert await core.keyspace.one(plain(key, b"UNLINK", key)) == 1
-    await core.sends.send(USERS[0], c, "after the loss", "hello")
+    await core.sends.send(USERS[0], c, "after the loss", Content("hello"))
     assert await unread(core, user_id) == before + 1
 
 
@@ -168,7 +196,7 @@ async def _set_counter_back(core: Core, c: str) -> None:
     key = core.keys.conv(c)
     await core.keyspace.one(plain(key, b"HINCRBY", key, b"seq", -2))
     before = (await core.history.page(USERS[0], c, limit=1)).entries[0].seq_no
-    assert (await core.sends.send(USERS[0], c, "set back", "hello")).entry.seq_no > before
+    assert (await core.sends.send(USERS[0], c, "set back", Content("hello"))).entry.seq_no > before
 
 
 @pytest.mark.parametrize("shard", [0, 1, 2])
@@ -225,7 +253,7 @@ async def pairs_talk(core: Core) -> list[int]:
         await core.unread.mark_read(other_id, c, up_to_seq=1)
         core.receipts.delivered(other_id, {c: 2}, "n1:1")
     await core.receipts.flush()
-    await core.repair.clear_finished()
+    await core.open_work.clear_closed()
     return [await unread(core, user_id) for user_id in USERS]
 
 
@@ -238,13 +266,20 @@ def shape(*servers: ValkeyProcess) -> dict[str, str]:
     return found
 
 
+def tables_with_the_secret_of(core: Core, path: Path) -> str:
+    """New tables whose direct conversations get the same ids as those of the core: the ids are keyed by the secret."""
+    file.prepare(path, core.clock)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'secret'", (core.tables.accounts.secret,))
+    return f"sqlite://{path}"
+
+
 async def test_keys_and_counts_are_those_of_one_server(
     cluster: Cluster, core: Core, alone: ValkeyProcess, settings: Settings, tmp_path: Path
 ) -> None:
-    own = dataclasses.replace(
-        settings, keyspace=alone.url, tables=f"sqlite://{tmp_path}/other.db", node=Node(id="n1"), data=tmp_path / "d"
-    )
-    async with wiring.open_core(own) as other:
+    tables = tables_with_the_secret_of(core, tmp_path / "other.db")
+    own = dataclasses.replace(settings, keyspace=alone.url, tables=tables, node=Node(id="n1"), data=tmp_path / "d")
+    async with graph.open_core(own) as other:
         there, here = await pairs_talk(core), await pairs_talk(other)
         assert here == there == [0] + [2] * 11
         assert await wrong(other) == await wrong(core) == []

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.cluster import Cluster, binary_of, running_cluster
-from tests.messaging.auditing import Auditing
-from tests.messaging.faulty import FaultyKeyspace
+from tests.support.messaging.audit_stream import Auditing
+from tests.support.messaging.faulty_stores import FaultyKeyspace
 from tidings.clock import Clock
 from tidings.limiter import Limiter
-from tidings.messaging.activity import Activity
-from tidings.stores.keyspace_cluster import open_cluster
-from tidings.stores.scripts_audit import SOURCES
+from tidings.operators.active_users import ActiveUsers
+from tidings.stores.keyspace.cluster import open_cluster
+from tidings.stores.keyspace.scripts.audit import SOURCES
+from tidings_proof.world.cluster import Cluster, binary_of, running_cluster
 
 USERS = 40
 
@@ -53,7 +53,7 @@ async def test_the_audit_is_written_taken_over_counted_replayed_and_shown(one: A
 
 
 async def test_days_are_counted_together(one: Auditing) -> None:
-    activity = Activity(one.keyspace, one.scripts.keys, one.clock, lambda: ())
+    activity = ActiveUsers(one.keyspace, one.scripts.keys, one.clock, lambda: ())
     for number in range(USERS):
         activity.note(f"user{number}")
     await activity.flush()

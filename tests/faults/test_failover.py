@@ -17,14 +17,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, core_on, low_port, running_cluster
-from tests.proxy import Proxy, open_proxy
-from tests.valkey import ValkeyProcess, eventually, start_valkey
-from tidings import wiring
-from tidings.config import Node, Settings
+from tests.support.nodes.cluster_core import core_on
+from tests.support.waiting import eventually
+from tidings.config.settings import Node, Settings
 from tidings.errors import Problem
-from tidings.stores.keyspace_slots import slot_of
-from tidings.wiring import Core
+from tidings.model import Content, Entry
+from tidings.node import graph
+from tidings.node.graph import Core
+from tidings.stores.keyspace.hash_slots import slot_of
+from tidings_proof.world.cluster import Cluster, low_port, running_cluster
+from tidings_proof.world.proxy import Proxy, open_proxy
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 LOST = 137  # numbers handed out, acknowledged and gone
 USERS = [f"user{n}" for n in range(8)]
@@ -58,12 +61,21 @@ class People:
         log = await self._log()
         self._check_log(log)
         for node in self.nodes:
+            await self._check_counts(node, log)
+
+    async def _check_counts(self, node: Core, log: list[tuple[int, str, str]]) -> None:
+        """A node that met another epoch marks the changes of the last minute cold in its next pass, once. The next read
+        counts them again. So counts are right at every moment, and in the end all are warm."""
+        deadline_s, cold = time.monotonic() + 60, 1
+        while cold:
+            assert time.monotonic() < deadline_s, "counts stay cold though they are read"
             for user_id in USERS:
                 unread = [seq for seq, sender, _ in log if seq > self.cursors[user_id] and sender != user_id]
                 totals = await node.unread.totals(user_id)
                 assert totals.total_unread == len(unread), user_id
             report = await node.verify.run(None, repair=False)
-            assert (report.users, report.cold, report.wrong) == (len(USERS), 0, [])
+            assert (report.users, report.wrong) == (len(USERS), [])
+            cold = report.cold
 
     def _check_log(self, log: list[tuple[int, str, str]]) -> None:
         seq_of = {message_id: seq for seq, _, message_id in log}
@@ -82,7 +94,7 @@ class People:
     async def _say(self, user_id: str, message_id: str, node: Core) -> None:
         while message_id not in self.told:
             try:
-                sent = await node.sends.send(user_id, self.c, message_id, f"text of {message_id}")
+                sent = await node.sends.send(user_id, self.c, message_id, Content(f"text of {message_id}"))
                 self.told[message_id] = sent.entry.seq_no
             except Problem as problem:
                 assert problem.is_temporary, problem
@@ -91,8 +103,8 @@ class People:
 
     async def _log(self) -> list[tuple[int, str, str]]:
         """(seq_no, sender, message_id) of every message, from the first number to the last without a gap."""
-        entries = []
-        deadline_s = time.monotonic() + 15
+        entries: list[Entry] = []
+        deadline_s = time.monotonic() + 60
         while True:
             after = entries[-1].seq_no if entries else 0
             page = await self.nodes[0].history.page(USERS[0], self.c, after_seq=after, limit=100)
@@ -123,13 +135,13 @@ def counter(server: ValkeyProcess, key: str) -> int:
 
 
 @asynccontextmanager
-async def tended(core: Core) -> AsyncIterator[Core]:
+async def beating(core: Core) -> AsyncIterator[Core]:
     """With what a node does beside answering."""
-    await core.tending.start()
+    await core.heartbeat.start()
     try:
         yield core
     finally:
-        await core.tending.stop()
+        await core.heartbeat.stop()
 
 
 # --- one server with a replica --------------------------------------------------------------------
@@ -139,6 +151,7 @@ class Pair:
     """Two servers, of which one is the primary; nodes reach it through `front`, the replica through `wire`."""
 
     def __init__(self, folder: Path, front: Proxy, wire: Proxy) -> None:
+        assert isinstance(front.target, int)
         self.ports = (front.target, low_port())
         self.servers = tuple(start_on(folder / name, port) for name, port in zip("ab", self.ports, strict=True))
         self.front = front
@@ -200,8 +213,8 @@ async def people(pair: Pair, settings: Settings) -> AsyncIterator[People]:
         nodes = []
         for name in ("n1", "n2"):
             own = dataclasses.replace(settings, keyspace=url, node=Node(id=name))
-            core = await stack.enter_async_context(wiring.open_core(own))
-            nodes.append(await stack.enter_async_context(tended(core)))
+            core = await stack.enter_async_context(graph.open_core(own))
+            nodes.append(await stack.enter_async_context(beating(core)))
         yield await gather_people(nodes)
 
 
@@ -279,7 +292,7 @@ class Shards:
         """Who was the primary comes back with its old data, finds that it is none, and copies its successor."""
         self.replica.start()
         self.replica.say("CONFIG", "SET", "cluster-replica-no-failover", "yes")
-        await eventually(lambda: b"master_link_status:up" in self.replica.command("INFO", "replication"), within_s=30)
+        await eventually(lambda: b"master_link_status:up" in self.replica.command("INFO", "replication"), within_s=60)
 
 
 @pytest.fixture
@@ -294,7 +307,7 @@ async def spread(shards: Shards, settings: Settings) -> AsyncIterator[People]:
     async with AsyncExitStack() as stack:
         owns = [dataclasses.replace(settings, node=Node(id=name)) for name in ("n1", "n2")]
         cores = [await stack.enter_async_context(core_on(own, shards.cluster.url)) for own in owns]
-        nodes = [await stack.enter_async_context(tended(core)) for core in cores]
+        nodes = [await stack.enter_async_context(beating(core)) for core in cores]
         while shards.cluster.serving(slot_of((people := await gather_people(nodes)).c)) is not shards.primary:
             await nodes[0].directory.delete(USERS[0], people.c)
         yield people
@@ -312,7 +325,7 @@ async def test_a_shard_with_a_lost_tail_takes_over_and_the_old_primary_comes_bac
         await people.read(USERS[turn])
         acknowledged = len(people.told)
         sending = asyncio.create_task(people.send(80), name="sending")
-        await eventually(lambda at=acknowledged + 20: len(people.told) >= at)
+        await eventually(lambda at=acknowledged + 20: len(people.told) >= at)  # type: ignore[misc]
         assert counter(shards.primary, key) >= reached + LOST and counter(shards.replica, key) == reached
         await shards.promote()
         await sending

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crowd import Crowd
-from tests.faults.witness import check_everything, connect, send_until
-from tests.process import NodeProcess
+from tests.support.devices.many_senders import Crowd
+from tests.support.fault_checks import check_everything, connect, send_until
+from tests.support.nodes.node_process import NodeProcess
 
 Blow = Callable[[NodeProcess], None]
 

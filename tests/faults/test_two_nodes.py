@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import Client
-from tests.crowd import Crowd, check_log, check_unread, read_log
-from tests.faults.witness import check_counts, send_until
-from tests.process import NodeProcess
-from tests.valkey import free_port, start_valkey
+from tests.support.devices.many_senders import Crowd, check_log, check_unread, read_log
+from tests.support.devices.plain_client import Client
+from tests.support.fault_checks import check_counts, send_until
+from tests.support.nodes.node_process import NodeProcess
+from tidings_proof.world.valkey import free_port, start_valkey
 
 Pair = tuple[NodeProcess, NodeProcess]
 
@@ -98,7 +98,7 @@ async def test_what_a_killed_node_had_under_way_is_finished_by_the_other(pair: P
     await send_until(crowd, c, count=1_600, at=400, blow=first.kill)
     crowd.connected = {name: device for name, device in crowd.connected.items() if not device.is_lost.is_set()}
     reader = crowd.connected["u0-d1"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while second.tidings("unread", "verify").returncode != 0:
             await asyncio.sleep(0.2)
     entries = await read_log(reader, c)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.journeys.attacked import CANARY, Attacked
+from tests.support.nodes.attacked_node import CANARY, Attacked
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "security-tests.md"
+PAGE = ROOT / "docs" / "inside" / "security-tests.md"
 
 
 async def test_the_message_id_of_another_sender_tells_nothing_and_takes_nothing(attack: Attacked) -> None:
@@ -69,7 +69,7 @@ async def test_no_text_is_ever_in_the_keyspace(attack: Attacked) -> None:
 
 def test_the_page_names_every_attack_once_and_tests_that_exist() -> None:
     rows = re.findall(r"^\| (\d+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
-    assert [int(number) for number in rows] == list(range(1, 71))
+    assert sorted(int(number) for number in rows) == list(range(1, len(rows) + 1)) and len(rows) >= 70
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE.read_text("utf-8"))
     assert len(named) > 60
     missing = [(file, name) for file, name in named if f"def {name}(" not in (ROOT / file).read_text("utf-8")]

@@ -10,14 +10,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidings.errors import BadCursor, Problem
-from tidings.gateway import protocol
-from tidings.messaging import segments
-from tidings.messaging.inbox import decode_cursor, encode_cursor
-from tidings.model import is_id, is_message_id
+from tidings.messaging.archive import segment as segments
+from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
+from tidings.model import Content, is_id, is_message_id
+from tidings.protocol import client_frames as protocol
 
-KINDS = ("connect", "message.send", "message.abandon", "message.delivered", "message.read", "message.unread", "inbox")
+KINDS: tuple[str, ...] = (
+    "connect",
+    "message.send",
+    "message.abandon",
+    "message.delivered",
+    "message.read",
+    "message.unread",
+    "inbox",
+)
 KINDS += ("history", "watch", "typing", "auth.refresh", "ping")
-FIELDS = (
+FIELDS: tuple[str, ...] = (
     "id",
     "token",
     "device",
@@ -53,7 +61,7 @@ def decoded(text: str) -> protocol.ClientFrame | None:
         return None
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.text() | values.map(json.dumps) | frames.map(json.dumps))
 @example("")
 @example("[" * 10_000)
@@ -65,7 +73,7 @@ def test_any_text_is_a_frame_or_a_bad_request(text: str) -> None:
     assert id_ is None or isinstance(id_, int)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(frames)
 def test_what_is_decoded_is_safe_inside_a_key(fields: dict[str, Any]) -> None:
     frame = decoded(json.dumps(fields))
@@ -78,7 +86,7 @@ def test_what_is_decoded_is_safe_inside_a_key(fields: dict[str, Any]) -> None:
     assert is_message_id(getattr(frame, "message_id", "m"))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.text(max_size=80) | st.binary(max_size=60).map(lambda raw: raw.decode("latin-1")))
 def test_any_cursor_is_a_place_of_this_user_or_refused(cursor: str) -> None:
     try:
@@ -88,7 +96,7 @@ def test_any_cursor_is_a_place_of_this_user_or_refused(cursor: str) -> None:
     assert encode_cursor("ann", *place) == cursor
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 1 << 53), st.from_regex(r"[A-Za-z0-9_.@-]{1,40}", fullmatch=True).filter(is_id), st.data())
 def test_a_cursor_is_of_one_user_and_every_change_of_it_is_noticed(score: int, id_: str, data: st.DataObject) -> None:
     cursor = encode_cursor("ann", score, id_)
@@ -101,7 +109,7 @@ def test_a_cursor_is_of_one_user_and_every_change_of_it_is_noticed(score: int, i
         decode_cursor("ann", cursor[:at] + other + cursor[at + 1 :])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.text(max_size=140))
 @example("a\n")
 @example("{}")
@@ -112,25 +120,25 @@ def test_an_id_has_no_character_that_means_something_in_a_key(text: str) -> None
         assert is_id(text) and len(text) <= 64
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=200), st.text(max_size=40))
 def test_any_bytes_are_a_segment_or_damaged(data: bytes, ref: str) -> None:
-    good_ref, good = segments.pack("c1", {1: "one", 2: "two"}, 1)
+    good_ref, good = segments.pack("c1", {1: Content("one"), 2: Content("two")}, 1)
     for name, held in ((good_ref, data), (ref, good), (good_ref, good[: len(data)] + data)):
         with pytest.raises(segments.Damaged):
             segments.unpack("c1", name, held)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_every_flipped_bit_of_a_segment_is_noticed(data: st.DataObject) -> None:
-    ref, good = segments.pack("c1", {number: f"text {number}" for number in range(1, 20)}, 1)
+    ref, good = segments.pack("c1", {number: Content(f"text {number}") for number in range(1, 20)}, 1)
     at, bit = data.draw(st.integers(0, len(good) - 1)), data.draw(st.integers(0, 7))
     with pytest.raises(segments.Damaged):
         segments.unpack("c1", ref, good[:at] + bytes((good[at] ^ (1 << bit),)) + good[at + 1 :])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.text(max_size=60)
     | st.lists(st.sampled_from(("", "..", "c", "ca", "1-2.3.0123456789ab", "x")), max_size=6).map("/".join)

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.journeys.attacked import Attacked
+from tests.support.nodes.attacked_node import Attacked
 
 CHECKS = [
     not_a_server_error,
@@ -49,10 +49,9 @@ def _fuzz(attack: Attacked, schema: Any, examples: int) -> Counter[int]:
 
         @settings(
             max_examples=examples,
-            deadline=None,
             database=None,
             phases=[Phase.explicit, Phase.generate],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=list(HealthCheck),  # the schema alone decides how much is filtered out
         )
         @given(case=found.ok().as_strategy(), is_there=st.booleans())
         def ask(case: Any, is_there: bool) -> None:

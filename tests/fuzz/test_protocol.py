@@ -13,14 +13,14 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.gateway.wire import CLOSE, TEXT, Wire
-from tests.journeys.attacked import CANARY, Attacked
-from tests.messaging.ledger import Ledger, Room, Seat
-from tidings.model import Entry
+from tests.support.gateway.raw_websocket import CLOSE, TEXT, Wire
+from tests.support.messaging.reference_model import Ledger, Room, Seat
+from tests.support.nodes.attacked_node import CANARY, Attacked
+from tidings.model import Content, Entry
 
 who, which, ways = st.integers(0, 2), st.integers(0, 1), st.sampled_from(("ws", "rest"))
 
@@ -60,7 +60,7 @@ class Protocol(RuleBasedStateMachine):
         self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run_until_complete(asyncio.wait_for(work, 20))
+        return self.loop.run_until_complete(asyncio.wait_for(work, 60))
 
     # --- speaking -----------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Protocol(RuleBasedStateMachine):
                     kind=one["kind"],
                     sent_ms=one["sent_at"],
                     sender_id=one["sender_id"],
-                    text=one["text"],
+                    content=None if one["text"] is None else Content(one["text"]),
                     target_seq=one["target_seq"],
                 )
             )
@@ -251,11 +251,9 @@ def _play(attack: Attacked, examples: int, steps: int) -> None:
         pass
 
     Played.attack = attack
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Played,
-        settings=settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=examples, stateful_step_count=steps),
     )
     attack.check_unharmed()
 

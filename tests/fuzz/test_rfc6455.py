@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.wire import BINARY, CLOSE, PING, PONG, TEXT, Wire
-from tests.journeys.attacked import Attacked
+from tests.support.gateway.raw_websocket import BINARY, CLOSE, PING, PONG, TEXT, Wire
+from tests.support.nodes.attacked_node import Attacked
 
 CONTINUATION = 0
 ASK = json.dumps({"id": 1, "type": "ping", "note": "κόσμε 𝄞 𐍈"}, ensure_ascii=False).encode()
@@ -31,11 +31,11 @@ async def wire(attack: Attacked) -> AsyncIterator[Wire]:
 
 
 async def whole(wire: Wire) -> bool:
-    return (await asyncio.wait_for(wire.hear(), 10)) == {"type": "pong", "id": 1}
+    return (await asyncio.wait_for(wire.hear(), 60)) == {"type": "pong", "id": 1}
 
 
 async def closed(wire: Wire) -> int:
-    return await asyncio.wait_for(wire.closed(), 10)
+    return await asyncio.wait_for(wire.closed(), 60)
 
 
 def in_pieces(wire: Wire, *pieces: bytes) -> None:
@@ -128,7 +128,7 @@ async def test_a_binary_message_is_1003(wire: Wire) -> None:
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(range(125)), b"\xff\xfe\x00"])
 async def test_a_ping_is_answered_with_its_own_payload(wire: Wire, payload: bytes) -> None:
     wire.raw(PING, payload)
-    assert await asyncio.wait_for(wire.frame(), 10) == (PONG, payload)
+    assert await asyncio.wait_for(wire.frame(), 60) == (PONG, payload)
 
 
 @pytest.mark.parametrize("opcode", [PING, PONG, CLOSE])
@@ -150,7 +150,7 @@ async def test_every_byte_may_come_alone(wire: Wire) -> None:
     wire.writer.write = sent.extend  # type: ignore[method-assign,assignment]
     wire.raw(PING, b"drip")
     wire.raw(TEXT, ASK)
-    del wire.writer.write  # type: ignore[method-assign]
+    del wire.writer.write
     for byte in sent:
         wire.writer.write(bytes((byte,)))
         await wire.writer.drain()
@@ -187,10 +187,10 @@ async def test_a_malformed_close_ends_the_socket(wire: Wire, payload: bytes) -> 
 async def test_nothing_is_answered_after_a_close(wire: Wire) -> None:
     wire.raw(CLOSE, (1000).to_bytes(2, "big"))
     wire.raw(TEXT, ASK)
-    assert await asyncio.wait_for(wire.frame(), 10) == (CLOSE, (1000).to_bytes(2, "big"))
+    assert await asyncio.wait_for(wire.frame(), 60) == (CLOSE, (1000).to_bytes(2, "big"))
     said = b""
     with suppress(ConnectionError):  # what we said last was not read: the end may be a reset
-        while block := await asyncio.wait_for(wire.reader.read(1024), 10):
+        while block := await asyncio.wait_for(wire.reader.read(1024), 60):
             said += block
     assert said == b""
 
@@ -233,7 +233,7 @@ frame = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 @given(frames=st.lists(frame, max_size=12), garbage=st.binary(max_size=80))
 def test_any_frames_end_in_an_answer_or_a_close(
     attack: Attacked, frames: list[tuple[int, bytes, bool, int, bool]], garbage: bytes
@@ -246,7 +246,7 @@ def test_any_frames_end_in_an_answer_or_a_close(
             wire.writer.write(garbage)
             wire.raw(CLOSE, (1000).to_bytes(2, "big"))
             wire.writer.write_eof()
-            await asyncio.wait_for(wire.reader.read(), 15)  # it ends
+            await asyncio.wait_for(wire.reader.read(), 60)  # it ends
         wire.drop()
         witness = await attack.wire("witness")
         assert (await witness.ask("ping"))["type"] == "pong"

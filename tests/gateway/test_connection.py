@@ -4,10 +4,21 @@ import asyncio
 
 import pytest
 
-from tests.gateway.conftest import Gateway
-from tests.gateway.wire import PING, PONG, Wire
-from tidings.bounds import BAD_FRAMES_MAX, CONNECT_S, IDLE_S, IN_FLIGHT_PER_SOCKET_MAX, PING_INTERVAL_S
+from tests.support.gateway.raw_websocket import PING, PONG, Wire
+from tests.support.gateway.served import Gateway
+from tidings.bounds import (
+    ACKS_MAX,
+    ACKS_PER_SLOT,
+    BAD_FRAMES_MAX,
+    CONNECT_S,
+    IDLE_S,
+    IN_FLIGHT_PER_SOCKET_MAX,
+    PING_INTERVAL_S,
+    REFRESHES_FAILED_MAX,
+)
 from tidings.errors import Problem, StoreUnavailable
+from tidings.gateway.connection import Connection
+from tidings.model import Content
 
 
 async def test_silence_instead_of_connect_is_closed_4502(gateway: Gateway) -> None:
@@ -36,7 +47,7 @@ async def test_sends_arrive_in_their_order_and_are_answered_by_id(gateway: Gatew
     answers = [await wire.answer_to(100 + n) for n in range(50)]
     assert [answer["seq"] for answer in answers] == list(range(1, 51))
     first = gateway.log.submitted[0]
-    assert (first.sender_id, first.text, first.timestamp) == ("alice", "0", None)
+    assert (first.sender_id, first.content, first.timestamp) == ("alice", Content("0"), None)
     assert first.origin == gateway.hub.of_user("alice")[0].connection_id
 
 
@@ -87,6 +98,64 @@ async def test_a_refused_acknowledgement_is_answered(gateway: Gateway) -> None:
     gateway.limiter.refused.add("read")
     wire.say(id=9, type="message.delivered", acks={"c1": 1})
     assert (await wire.answer_to(9))["code"] == "rate_limited"
+
+
+async def test_acknowledgements_are_charged_by_their_number_and_wait_like_requests(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.limiter.costs.clear()
+    await wire.ask("message.delivered", acks={f"c{n}": 1 for n in range(ACKS_MAX)})
+    assert gateway.limiter.costs == [ACKS_MAX // ACKS_PER_SLOT + 1]
+    gateway.limiter.gate = asyncio.Event()
+    for _ in range(2 * IN_FLIGHT_PER_SOCKET_MAX):
+        wire.say(type="message.delivered", acks={"c1": 1})
+    [connection] = gateway.hub.of_user("alice")
+    assert isinstance(connection, Connection)
+    await gateway.until(lambda: connection.in_flight == IN_FLIGHT_PER_SOCKET_MAX)
+    assert connection.is_holding()
+    gateway.limiter.gate.set()
+    assert (await wire.ask("message.delivered", acks={"c1": 1}))["type"] == "ok"
+    assert connection.in_flight == 0
+
+
+async def test_an_abandoned_send_is_charged_and_answered_also_without_budget(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.limiter.refused.add("read")
+    answer = await wire.ask("message.abandon", conversation_id="c1", message_id="m1")
+    assert answer["type"] == "ok" and gateway.limiter.asked[-1] == ("read", "alice")
+    assert gateway.kept.rejects["read", "alice"] == 1
+
+
+async def test_watching_many_conversations_costs_more(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for count, cost in ((0, 1), (1, 1), (10, 1), (200, 20)):
+        await wire.ask("watch", conversation_ids=[f"c{n}" for n in range(count)])
+        assert gateway.limiter.costs[-1] == cost
+
+
+async def test_a_mark_of_unread_is_charged_by_the_rows_that_it_reads(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.marks.head = 12_001
+    gateway.limiter.costs.clear()
+    await wire.ask("message.unread", conversation_id="c1", from_seq=1)
+    await gateway.rest("POST", "/v1/conversations/c1/unread", {"from_seq": 1})
+    await wire.ask("message.unread", conversation_id="c1", from_seq=12_000)
+    assert gateway.limiter.costs == [1, 120, 1, 120, 1]
+
+
+async def test_tokens_that_are_refused_again_and_again_close_4500(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    for _ in range(REFRESHES_FAILED_MAX - 1):
+        assert (await wire.ask("auth.refresh", token="nonsense"))["code"] == "unauthorized"
+    assert (await wire.ask("auth.refresh", token=gateway.token()))["type"] == "ok"  # and counting begins again
+    for number in range(REFRESHES_FAILED_MAX):
+        wire.say(id=100 + number, type="auth.refresh", token="nonsense")
+    assert await wire.closed() == 4500
+
+
+async def test_a_refresh_is_charged_before_its_signature_is_checked(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.limiter.refused.add("connect")
+    assert (await wire.ask("auth.refresh", token="nonsense"))["code"] == "rate_limited"
 
 
 async def test_more_requests_than_allowed_wait_unread(gateway: Gateway) -> None:

@@ -1,18 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import pytest
 
-from tests.gateway.conftest import SECRET, Gateway
-from tests.gateway.standins import Recorder
-from tests.gateway.test_bodies import entry
-from tests.gateway.test_sockets import slow_reader
+from tests.gateway.test_socket import slow_reader
+from tests.support.gateway.served import Gateway
+from tests.support.gateway.standins import entry
 from tidings.gateway import connections
-from tidings.gateway.auth import Auth, AuthSettings
-from tidings.gateway.build import GatewaySettings
-from tidings.gateway.connections import Connections
 from tidings.model import MessageNew, User
 
 
@@ -55,14 +48,3 @@ async def test_all_queues_together_are_bounded(gateway: Gateway, monkeypatch: py
     gateway.later(0)
     assert await slow.closed() == 4008
     assert (await quick.ask("ping"))["type"] == "pong"
-
-
-async def test_a_node_without_a_router_still_closes_its_own_sockets() -> None:
-    gateway = Gateway(GatewaySettings(AuthSettings(secret=SECRET)))
-    cases = dataclasses.replace(gateway.cases(), router=None, registry=None)
-    accounts: Any = gateway.accounts
-    auth = Auth(AuthSettings(secret=SECRET), accounts, gateway.clock)
-    outbound = Recorder()
-    gateway.hub.attach(outbound)
-    Connections(auth, cases, accounts, gateway.clock).revoke("alice")
-    assert outbound.closed == 4503

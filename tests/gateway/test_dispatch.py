@@ -4,18 +4,24 @@ import json
 from typing import Any
 
 import pytest
-import structlog
 
-from tests.gateway.conftest import Gateway
-from tests.gateway.standins import Recorder
+from tests.support.gateway.served import Gateway
+from tests.support.gateway.standins import Recorder
+from tidings.bounds import IN_FLIGHT_PER_USER_MAX
 from tidings.clock import Clock
 from tidings.errors import Missing, NotFound, Throttled, Unavailable
-from tidings.gateway import protocol
 from tidings.gateway.dispatch import Dispatch, problem_of
+from tidings.gateway.fairness import Refusals
+from tidings.protocol import client_frames as protocol
+
+
+def dispatch_of(gateway: Gateway) -> Dispatch:
+    cases = gateway.cases()
+    return Dispatch(cases, Clock(), Refusals(cases.audit))
 
 
 async def asked(gateway: Gateway, frame: Any) -> dict[str, Any]:
-    answer = await Dispatch(gateway.cases(), Clock()).answer(Recorder(), frame)
+    answer = await dispatch_of(gateway).answer(Recorder(), frame)
     assert answer is not None
     found: dict[str, Any] = json.loads(answer)
     return found
@@ -51,44 +57,61 @@ async def test_a_refused_class_is_answered_with_when_to_come_back(gateway: Gatew
     assert gateway.inbox.calls == []
 
 
+async def test_too_many_requests_under_way_refuse_pages_and_no_send(gateway: Gateway) -> None:
+    for _ in range(IN_FLIGHT_PER_USER_MAX):
+        gateway.limiter.in_flight.begin("read", "alice")
+    answer = await asked(gateway, protocol.Inbox(id=1))
+    assert (answer["code"], answer["temporary"]) == ("rate_limited", True) and answer["retry_after_ms"] > 0
+    assert gateway.inbox.calls == []
+    assert (await gateway.rest("GET", "/v1/inbox"))[0] == 429
+    sent = await gateway.rest("POST", "/v1/conversations/c1/messages", {"message_id": "m1", "text": "hi"})
+    assert sent[0] in (200, 201), "the reserve is for sends"
+    for _ in range(IN_FLIGHT_PER_USER_MAX):
+        gateway.limiter.in_flight.end("alice")
+    assert (await asked(gateway, protocol.Inbox(id=1)))["type"] == "ok"
+    assert (await gateway.rest("GET", "/v1/inbox"))[0] == 200
+    assert gateway.limiter.in_flight._all == 0
+
+
 @pytest.mark.parametrize("error", [Unavailable(), Throttled(), Missing()])
 async def test_a_store_in_trouble_is_unavailable(gateway: Gateway, error: Exception) -> None:
     gateway.log.error = error
     assert (await asked(gateway, protocol.History(id=1, conversation_id="c1")))["code"] == "unavailable"
 
 
-async def test_our_own_mistake_is_logged_by_reference_and_says_nothing_of_the_text(gateway: Gateway) -> None:
+async def test_a_store_in_trouble_is_logged_with_its_operation_and_the_reason(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.log.error = Unavailable("timeout after 5 s", store="tables", op="page")
+    await asked(gateway, protocol.History(id=1, conversation_id="c1"))
+    (line,) = caplog.records
+    fields = vars(line)
+    assert (line.message, fields["store"], fields["op"]) == ("store unavailable", "tables", "page")
+    assert fields["cause"] == "timeout after 5 s"
+
+
+async def test_our_own_mistake_is_logged_by_reference_and_says_nothing_of_the_text(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
     gateway.log.error = ValueError("canary text of a message")
-    with structlog.testing.capture_logs() as logs:
-        answer = await asked(gateway, protocol.History(id=1, conversation_id="c1"))
+    answer = await asked(gateway, protocol.History(id=1, conversation_id="c1"))
     assert answer["code"] == "internal" and answer["temporary"] is True
-    (line,) = logs
-    assert line["reference"] in answer["message"]
-    assert line["error"] == "ValueError" and "canary" not in str(logs) + str(answer)
+    (line,) = caplog.records
+    assert vars(line)["reference"] in answer["message"]
+    assert vars(line)["error"] == "ValueError" and "canary" not in str(vars(line)) + str(answer)
 
 
 async def test_a_request_without_id_is_carried_out_and_not_answered(gateway: Gateway) -> None:
-    dispatch = Dispatch(gateway.cases(), Clock())
+    dispatch = dispatch_of(gateway)
     assert await dispatch.answer(Recorder(), protocol.Unread(conversation_id="c1", from_seq=2)) is None
     assert gateway.marks.calls == [("unread", "c1", 2)]
 
 
 async def test_typing_reaches_whoever_hears_it(gateway: Gateway) -> None:
-    heard: list[Any] = []
-
-    class Signals:
-        async def typing(self, *facts: Any) -> None:
-            heard.append(facts)
-
-        async def watch(self, outbound: Any, conversation_ids: Any) -> None:
-            heard.append(conversation_ids)
-
-    cases: Any = gateway.cases()
-    changed = type(cases)(**{name: getattr(cases, name) for name in cases.__slots__} | {"signals": Signals()})
-    dispatch = Dispatch(changed, Clock())
+    dispatch = dispatch_of(gateway)
     await dispatch.answer(Recorder(), protocol.Typing(conversation_id="c1", typing=True))
     await dispatch.answer(Recorder(), protocol.Watch(conversation_ids=["c1"]))
-    assert heard == [("alice", "c1", True, "r1"), ["c1"]]
+    assert gateway.live_status.calls == [("alice", "c1", True, "r1"), ["c1"]]
 
 
 def test_a_problem_is_told_as_it_is() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,9 +8,9 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
-from tests.gateway.conftest import TestClock
+from tests.support.gateway.served import TestClock
 from tidings.errors import StoreUnavailable
-from tidings.gateway.jwks import REFETCH_S, SET_BYTES_MAX, STALE_S, KeySource
+from tidings.gateway.jwks import REFETCH_BURST, REFETCH_S, SET_BYTES_MAX, STALE_S, KeySource
 
 URL = "https://issuer.example/jwks"
 
@@ -26,8 +27,9 @@ class Issuer:
         transport = httpx2.MockTransport(self._answer)
         self.source = KeySource(URL, self.clock, httpx2.AsyncClient(transport=transport))
 
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.urls.append(str(request.url))
+        await asyncio.sleep(0)  # as a network would
         body = self.raw if self.raw is not None else json.dumps(KeySet(self.keys).as_dict(private=False)).encode()
         return httpx2.Response(self.status, content=body)
 
@@ -47,15 +49,65 @@ async def test_a_kid_is_looked_up_in_the_fetched_set_only(rsa: RSAKey) -> None:
     assert set(issuer.urls) == {URL}
 
 
-async def test_unknown_kids_fetch_again_at_most_every_30_seconds(rsa: RSAKey) -> None:
+async def test_unknown_kids_fetch_again_a_few_times_and_then_rarely(rsa: RSAKey) -> None:
     issuer = Issuer(rsa)
+    assert [await issuer.finds(f"x{n}") for n in range(REFETCH_BURST)] == [False] * REFETCH_BURST
     for n in range(50):
-        assert not await issuer.finds(f"x{n}")
-    assert len(issuer.urls) == 1
+        with pytest.raises(StoreUnavailable):
+            await issuer.finds(f"y{n}")
+    assert len(issuer.urls) == REFETCH_BURST
+    issuer.clock.ahead_s += REFETCH_S
+    assert not await issuer.finds("z")
+    assert len(issuer.urls) == REFETCH_BURST + 1
+    assert await issuer.finds("r1")
+
+
+async def test_made_up_kids_do_not_make_the_tokens_of_a_new_key_look_wrong(rsa: RSAKey) -> None:
+    issuer = Issuer(rsa)
+    for n in range(REFETCH_BURST):
+        await issuer.finds(f"x{n}")
     issuer.keys.append(RSAKey.generate_key(2048, {"kid": "r2"}))
-    issuer.clock.ahead_s += REFETCH_S + 1
+    with pytest.raises(StoreUnavailable) as refused:
+        await issuer.finds("r2")
+    assert refused.value.retry_after_ms == REFETCH_S * 1000 and 2 <= REFETCH_S <= 5
+    issuer.clock.ahead_s += REFETCH_S
+    assert not await issuer.finds("made-up")  # the attacker is first again, and fetches the set for everybody
     assert await issuer.finds("r2")
-    assert len(issuer.urls) == 2
+
+
+async def test_a_kid_of_a_key_of_another_kind_is_refused_without_a_fetch(rsa: RSAKey) -> None:
+    issuer = Issuer(rsa)
+    assert await issuer.finds("r1")
+    assert not any([await issuer.finds("r1", "ES256") for _ in range(3 * REFETCH_BURST)])
+    assert len(issuer.urls) == 1
+
+
+async def test_callers_who_ask_together_share_a_fetch(rsa: RSAKey) -> None:
+    issuer = Issuer(rsa)
+    assert all(await asyncio.gather(*(issuer.finds("r1") for _ in range(20))))
+    assert len(issuer.urls) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"kty": "EC", "crv": "P-1024", "x": "AA", "y": "AA", "kid": "bad"},
+        {"kty": "RSA", "kid": 5, "n": "AQAB", "e": "AQAB"},
+        {"kty": "RSA", "kid": "bad"},
+        {"kty": "OKP", "crv": "Ed25519", "x": 5},
+    ],
+)
+async def test_a_key_that_cannot_be_read_does_not_lose_the_others(rsa: RSAKey, bad: dict[str, Any]) -> None:
+    issuer = Issuer()
+    issuer.raw = json.dumps({"keys": [bad, rsa.as_dict(private=False)]}).encode()
+    assert await issuer.finds("r1")
+    assert not await issuer.finds("bad")
+
+
+async def test_a_key_for_encryption_checks_no_signature(rsa: RSAKey) -> None:
+    issuer = Issuer()
+    issuer.raw = json.dumps({"keys": [rsa.as_dict(private=False) | {"use": "enc"}]}).encode()
+    assert not await issuer.finds("r1")
 
 
 async def test_a_withdrawn_key_is_forgotten(rsa: RSAKey) -> None:

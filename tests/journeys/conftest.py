@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.journeys.attacked import Attacked, attacked
+from tests.support.nodes.attacked_node import Attacked, attacked
 
 
 @pytest.fixture(scope="session")

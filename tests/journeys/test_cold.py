@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.client import token_for
 from tests.conftest import Connect
-from tidings.messaging.segments import name_of
-from tidings.model import Entry
-from tidings.node import Node
-from tidings.stores.ports import Group
+from tests.support.devices.plain_client import token_for
+from tidings.messaging.archive.segment import name_of
+from tidings.model import Content, Entry
+from tidings.node.node import Node
+from tidings.stores.tables.values import Group
 
 MONTH_MS = 31 * 86_400_000
 
@@ -33,11 +33,11 @@ async def archived(node: Node) -> str:
             sent_ms=began_ms + seq_no,
             message_id=f"m{seq_no}",
             sender_id="alice",
-            text=f"text {seq_no}",
+            content=Content(f"text {seq_no}"),
         )
         for seq_no in range(1, 46)
     )
-    await node.core.tables.append([Group(conversation_id=id_, entries=entries)])
+    await node.core.tables.log.append([Group(conversation_id=id_, entries=entries)])
     assert (await node.core.cold.archiving.run()).archived.messages == 45
     return id_
 
@@ -93,8 +93,8 @@ async def test_a_stranger_is_told_what_he_would_be_told_of_nothing(node: Node, a
 
 async def test_a_damaged_segment_is_said_to_be_unavailable(node: Node, archived: str) -> None:
     core = node.core
-    (row,) = await core.tables.page(archived, after=0, before=2, limit=1, newest_first=False)
-    name = name_of(await core.archive.archive_id(), archived, str(row.s3_ref))
+    (row,) = await core.tables.log.page(archived, after=0, before=2, limit=1, newest_first=False)
+    name = name_of(await core.tables.archive.id(), archived, str(row.s3_ref))
     await core.blobs.delete(name)
     await core.blobs.put(name, b"nonsense")
     status, page = await rest(node, "bob", f"/v1/conversations/{archived}/messages?limit=3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import Connect
-from tidings.node import Node
+from tidings.node.node import Node
 
 
 async def test_a_message_is_acknowledged_delivered_counted_and_read(node: Node, connect: Connect) -> None:

@@ -15,9 +15,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from tests.gateway.wire import Wire
-from tests.journeys.attacked import BAD_IDS, Attacked
-from tests.process import SECRET, NodeProcess
+from tests.support.gateway.raw_websocket import Wire
+from tests.support.nodes.attacked_node import BAD_IDS, Attacked
+from tests.support.nodes.node_process import SECRET, NodeProcess
 from tidings.clock import Clock
 
 

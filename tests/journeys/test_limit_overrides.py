@@ -14,14 +14,14 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from tests.client import Client, Frame, token_for
 from tests.conftest import SECRET
-from tests.gateway.wire import http
-from tidings.config import Limits, Settings
-from tidings.config_values import Limit
-from tidings.messaging.audit_read import Rejects
-from tidings.model import ApiKey
-from tidings.node import Node, open_node
+from tests.support.devices.plain_client import Client, Frame, token_for
+from tests.support.gateway.raw_websocket import http
+from tidings.bounds import Limit
+from tidings.config.settings import Limits, Settings
+from tidings.node.node import Node, open_node
+from tidings.operators.audit.reader import Rejects
+from tidings.stores.tables.values import ApiKey
 
 EVERY = "/v1/rate_limits/overrides"
 
@@ -36,7 +36,7 @@ class Site:
     async def key(self, role: Any, name: str) -> str:
         key_hash = hashlib.sha256(name.encode()).hexdigest()
         key = ApiKey(key_hash=key_hash, name=name, role=role, created_ms=1)
-        await self.nodes[0].core.tables.put_api_key(key)
+        await self.nodes[0].core.tables.accounts.put_api_key(key)
         return name
 
     async def rest(
@@ -61,15 +61,15 @@ class Site:
 
     async def known(self, node: int, count: int) -> None:
         """Until the node has heard that there are so many overrides: seconds, by itself."""
-        limits = self.nodes[node].core.limiter.limits
-        async with asyncio.timeout(6):
+        limits = self.nodes[node].core.limiting.limiter.limits
+        async with asyncio.timeout(60):
             while len(limits._overrides) != count:
                 await asyncio.sleep(0.02)
 
     async def audited(self, wanted: int) -> None:
         """Until the sums have so many rejects."""
         reader = self.nodes[0].core.limiting.reader
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while sum(count for _, count in await reader.by_minute(5)) < wanted:
                 await asyncio.sleep(0.05)
 
@@ -146,7 +146,7 @@ async def test_neither_a_user_nor_a_readonly_key_can_change_a_limit(site: Site) 
         for method, body in (("PUT", {"limit": None}), ("DELETE", None)):
             assert (await site.rest(0, method, place, body, **headers))[0] == status
     assert (await site.rest(0, "GET", EVERY, Authorization=f"Bearer {token}"))[0] == 403
-    assert await site.nodes[0].core.overrides.overrides() == []
+    assert await site.nodes[0].core.tables.overrides.all() == []
 
 
 async def test_the_audit_adds_up_to_the_rejects_exactly(site: Site) -> None:
@@ -178,8 +178,8 @@ async def test_the_audit_adds_up_to_the_rejects_exactly(site: Site) -> None:
         for class_name, count in node.core.metrics.rate_limited.items():
             metric[class_name] += int(count.value)
     by_code: Counter[str] = Counter()
-    for (_, code), count in wanted.items():
-        by_code[classes[code]] += count
+    for (_, code), refusals in wanted.items():
+        by_code[classes[code]] += refusals
     assert +metric == by_code
 
 

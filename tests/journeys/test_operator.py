@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.dynamodb_local import dynamodb as dynamodb
-from tests.journeys.fleet import Fleet, running_fleet
-from tests.process import NodeProcess
-from tests.valkey import eventually
+from tests.support.nodes.fleet import Fleet, running_fleet
+from tests.support.nodes.node_process import NodeProcess
+from tests.support.servers.dynamodb_local import dynamodb as dynamodb
+from tests.support.waiting import eventually
 
 SHARDS = 3
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.client import token_for
-from tests.crowd import Crowd, check_log, check_unread, read_log
-from tidings.node import Node
+from tests.support.devices.many_senders import Crowd, check_log, check_unread, read_log
+from tests.support.devices.plain_client import token_for
+from tidings.node.node import Node
 
 
 async def crowd_into_one_conversation(node: Node, count: int) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import token_for
-from tests.process import NodeProcess
-from tests.sdk.journey import Journey, eventually, open_journey
-from tidings.config import Node as NodeSettings
-from tidings.config import Settings
-from tidings.node import Node, open_node
+from tests.support.devices.plain_client import token_for
+from tests.support.devices.sdk_journey import Journey, eventually, open_journey
+from tests.support.nodes.node_process import NodeProcess
+from tidings.config.settings import Node as NodeSettings
+from tidings.config.settings import Settings
+from tidings.node.node import Node, open_node
 
 
 async def talk_in_a_storm(journey: Journey, count: int, chance: random.Random) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import get_args
 
 import pytest
 
-from tests.messaging.faulty import FaultyNode, down
+from tests.support.messaging.faulty_stores import FaultyNode, Gate, down, record_members
 from tidings.errors import Forbidden, NotFound, Problem
-from tidings.messaging.access import MAY, Access, Action, Roster, check
-from tidings.model import Head, Member, Role
-from tidings.stores.calls import plain
+from tidings.messaging.access import MAY, Access, Action, MemberList, check
+from tidings.model import Head, Member, MemberChange, Role
+from tidings.stores.keyspace.call import plain
 
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
-def roster(kind: str = "group", *, role: Role = "member", floor_seq: int = 0, joined_seq: int = 0) -> Roster:
+def member_list(kind: str = "group", *, role: Role = "member", floor_seq: int = 0, joined_seq: int = 0) -> MemberList:
     head = Head(
         conversation_id="c",
         kind=kind,  # type: ignore[arg-type]
@@ -25,7 +26,7 @@ def roster(kind: str = "group", *, role: Role = "member", floor_seq: int = 0, jo
         history="joined" if kind == "group" else "all",
         floor_seq=floor_seq,
     )
-    return Roster(head, {"u": Member(conversation_id="c", user_id="u", role=role, joined_seq=joined_seq)}, 0)
+    return MemberList(head, {"u": Member(conversation_id="c", user_id="u", role=role, joined_seq=joined_seq)}, 0)
 
 
 # --- the rule ---------------------------------------------------------------------------------------
@@ -43,25 +44,25 @@ EXPECTED: dict[Role, set[Action]] = {
 def test_each_role_may_do_exactly_its_actions(kind: str, role: Role, action: Action) -> None:
     assert (role in MAY[action]) == (action in EXPECTED[role])
     if action in EXPECTED[role]:
-        assert check(roster(kind, role=role), "u", action).role == role
+        assert check(member_list(kind, role=role), "u", action).role == role
     else:
         with pytest.raises(Forbidden):
-            check(roster(kind, role=role), "u", action)
+            check(member_list(kind, role=role), "u", action)
 
 
 @pytest.mark.parametrize(("role", "action"), list(itertools.product(ROLES, ACTIONS)))
 def test_in_a_direct_conversation_there_is_only_reading_and_writing(role: Role, action: Action) -> None:
     if action in ("read", "write"):
-        check(roster("direct", role=role), "u", action)
+        check(member_list("direct", role=role), "u", action)
     else:
         with pytest.raises(Forbidden):
-            check(roster("direct", role=role), "u", action)
+            check(member_list("direct", role=role), "u", action)
 
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_stranger_hears_the_same_as_for_a_conversation_that_is_not_there(action: Action) -> None:
     said = []
-    for there in (roster(), None):
+    for there in (member_list(), None):
         with pytest.raises(Problem) as refusal:
             check(there, "stranger", action)
         said.append((type(refusal.value), str(refusal.value), refusal.value.retry_after_ms))
@@ -74,7 +75,7 @@ def test_a_stranger_hears_the_same_as_for_a_conversation_that_is_not_there(actio
 def test_a_member_sees_what_came_after_joining_and_is_still_kept(
     kind: str, joined_seq: int, floor_seq: int, after: int
 ) -> None:
-    assert roster(kind, joined_seq=joined_seq, floor_seq=floor_seq).visible_after("u") == after
+    assert member_list(kind, joined_seq=joined_seq, floor_seq=floor_seq).visible_after("u") == after
 
 
 # --- the list ---------------------------------------------------------------------------------------
@@ -123,20 +124,20 @@ async def test_a_counter_that_was_lost_or_is_of_another_life_is_not_believed(a: 
     await a.core.access.authorize("bob", group, "read")
     await a.core.directory.remove("alice", group, "bob")
     a.core.access.forget([group])
-    stale = Roster(*_with(await a.core.access.load(group), "bob"))
+    stale = MemberList(*_with(await a.core.access.load(group), "bob"))
     key = a.core.keys.conv(group)
     for command in (("DEL", key), ("HSET", key, "epoch", "another", "members_seq", 0, "seq", 1)):
-        a.core.access._rosters[group] = stale
+        a.core.access._member_lists.put(group, stale, 1)
         await a.command(*command)
         with pytest.raises(NotFound):
             await a.core.access.authorize("bob", group, "read")
 
 
-def _with(roster: Roster | None, user_id: str) -> tuple[Head, dict[str, Member], int]:
+def _with(member_list: MemberList | None, user_id: str) -> tuple[Head, dict[str, Member], int]:
     """The list as it was before somebody was removed."""
-    assert roster is not None
-    gone = Member(conversation_id=roster.head.conversation_id, user_id=user_id)
-    return roster.head, {**roster.members, user_id: gone}, 0
+    assert member_list is not None
+    gone = Member(conversation_id=member_list.head.conversation_id, user_id=user_id)
+    return member_list.head, {**member_list.members, user_id: gone}, 0
 
 
 async def test_a_known_member_costs_one_keyspace_trip_and_no_table_read(a: FaultyNode, group: str) -> None:
@@ -157,16 +158,54 @@ async def test_beside_is_none_when_the_keyspace_does_not_answer(a: FaultyNode, g
     assert (admitted.top, admitted.beside) == (0, None)
 
 
-async def test_the_oldest_lists_are_forgotten_when_there_are_too_many(
+async def test_lists_are_kept_by_the_number_of_their_members_and_those_used_least_recently_go(
     a: FaultyNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.messaging.access.CONVERSATIONS_CACHED_MAX", 2)
-    access: Access = a.core.access
+    monkeypatch.setattr("tidings.messaging.access.MEMBERS_CACHED_MAX", 40)
+    access = Access(a.core.tables.conversations, a.core.tables.log, a.core.keyspace, a.core.keys)
     ids = []
-    for other in ("bob", "carol", "dave"):
-        view, _ = await a.core.directory.create("alice", kind="direct", members=[other])
+    for kind, others in (("direct", ["bob"]), ("direct", ["carol"]), ("group", [f"u{i}" for i in range(20)])):
+        view, _ = await a.core.directory.create("alice", kind=kind, members=others)  # type: ignore[arg-type]
         ids.append(view.head.conversation_id)
         await access.load(ids[-1])
-    assert [access.cached(id_) is not None for id_ in ids] == [False, True, True]
-    await access.load(ids[2])
-    assert access.cached(ids[1]) is not None
+    assert [access.cached(id_) is not None for id_ in (ids[2], ids[1], ids[0])] == [True] * 3  # the group is oldest now
+    view, _ = await a.core.directory.create("alice", kind="group", members=[f"v{i}" for i in range(8)])
+    await access.load(view.head.conversation_id)
+    assert [access.cached(id_) is not None for id_ in ids] == [True, True, False]
+    assert access.cached(view.head.conversation_id) is not None
+
+
+async def test_a_number_of_a_member_change_that_was_refused_makes_no_later_read_read_the_members(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await b.send("alice", group, "m1")
+    gate = Gate()
+    b.keyspace.fail("conversation_number", gate)  # b has authorized with the list of before
+    late = asyncio.ensure_future(b.core.sends.change_members("alice", group, MemberChange("added", ("dave",))))
+    await gate.reached.wait()
+    await a.core.directory.add("alice", group, ["dave"])
+    gate.opened.set()
+    with pytest.raises(NotFound, match="no such member"):
+        await late
+    key = a.core.keys.conv(group)
+    stored = (await a.tables.conversations.heads([group]))[group].members_seq
+    assert int(await a.command("HGET", key, "members_seq")) > stored
+    for node in (a, b):
+        await node.core.access.authorize("bob", group, "read")
+        before = node.core.metrics.rows_read["members"].value
+        for _ in range(20):
+            await node.core.access.authorize("bob", group, "read")
+        assert node.core.metrics.rows_read["members"].value == before
+
+
+async def test_a_stranger_is_refused_after_the_same_reads_whether_the_conversation_exists_or_not(
+    a: FaultyNode, group: str
+) -> None:
+    await a.send("alice", group, "m1")  # the node has the list in memory, and the keyspace its counter
+    reads = record_members(a)
+    for conversation_id in (group, "c-none"):
+        a.keyspace.runs.clear()
+        reads.clear()
+        with pytest.raises(NotFound, match="no such conversation"):
+            await a.core.access.authorize("zoe", conversation_id, "read")
+        assert (a.keyspace.runs, reads) == ([["HMGET"]], ["heads"])

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.faulty import FaultyNode, Gate, Late, answer_lost, down
-from tests.valkey import eventually
+from tests.support.messaging.faulty_stores import FaultyNode, Gate, Late, answer_lost, down
+from tests.support.waiting import eventually
 from tidings.bounds import BUS_BYTES_MAX
-from tidings.model import ConversationRemoved, Entry, Typing
+from tidings.model import Content, ConversationRemoved, Entry, Typing
 from tidings.routing import bus
 from tidings.routing.bus import Closing, Delivery, Item, Joined, Pushed, Signal
-from tidings.stores.calls import plain
+from tidings.stores.keyspace.call import plain
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def publishes(node: FaultyNode) -> list[int]:
 
 async def test_what_is_posted_in_one_turn_leaves_in_one_publish(a: FaultyNode, heard: list[Item]) -> None:
     for number in range(100):
-        a.core.bus.post("b", pushed(number))
+        a.core.bus.publish("b", pushed(number))
     await eventually(lambda: len(heard) == 100)
     assert heard == [pushed(number) for number in range(100)]
     assert publishes(a) == [1]
@@ -47,10 +47,10 @@ async def test_what_is_posted_while_a_publish_is_under_way_gathers_for_the_next(
 ) -> None:
     gate = Gate()
     a.keyspace.fail("SPUBLISH", gate)
-    a.core.bus.post("b", pushed(0))
+    a.core.bus.publish("b", pushed(0))
     await gate.reached.wait()
     for number in range(1, 10):
-        a.core.bus.post("b", pushed(number))
+        a.core.bus.publish("b", pushed(number))
     gate.opened.set()
     await a.core.bus.settle()
     await eventually(lambda: heard == [pushed(number) for number in range(10)])
@@ -62,11 +62,11 @@ async def test_a_publish_larger_than_the_bound_is_split(
 ) -> None:
     assert BUS_BYTES_MAX < 8 * 1024 * 1024
     monkeypatch.setattr(bus, "BUS_BYTES_MAX", 4_096)
-    entry = Entry(conversation_id="c", seq_no=1, kind="message", sent_ms=1, text="x" * 1_000)
+    entry = Entry(conversation_id="c", seq_no=1, kind="message", sent_ms=1, content=Content("x" * 1_000))
     items = [Delivery("c", 0, (entry,), {"bob": (n, False, n)}) for n in range(10)]
     large = Delivery("c", 0, (entry,) * 6, {})  # cannot be split, and goes alone
     for item in (*items, large):
-        a.core.bus.post("b", item)
+        a.core.bus.publish("b", item)
     await eventually(lambda: len(heard) == 11)
     assert heard == [*items, large]
     assert publishes(a)[0] > 3
@@ -75,9 +75,9 @@ async def test_a_publish_larger_than_the_bound_is_split(
 async def test_a_publish_without_an_answer_is_repeated_in_its_place(a: FaultyNode, heard: list[Item]) -> None:
     late = Late()
     a.keyspace.fail("SPUBLISH", late, down)
-    a.core.bus.post("b", pushed(1))
+    a.core.bus.publish("b", pushed(1))
     await late.reached.wait()
-    a.core.bus.post("b", pushed(2))
+    a.core.bus.publish("b", pushed(2))
     late.opened.set()
     await a.core.bus.settle()
     await eventually(lambda: heard == [pushed(1), pushed(2)])
@@ -85,12 +85,12 @@ async def test_a_publish_without_an_answer_is_repeated_in_its_place(a: FaultyNod
 
 async def test_a_node_that_cannot_be_told_does_not_make_others_hear_twice(a: FaultyNode, heard: list[Item]) -> None:
     a.keyspace.fail("SPUBLISH", down)
-    a.core.bus.post("nobody", pushed(1))
-    a.core.bus.post("b", pushed(2))
+    a.core.bus.publish("nobody", pushed(1))
+    a.core.bus.publish("b", pushed(2))
     await a.core.bus.settle()
     await eventually(lambda: heard == [pushed(2)])
     a.keyspace.fail("SPUBLISH", answer_lost)
-    a.core.bus.post("b", pushed(3))
+    a.core.bus.publish("b", pushed(3))
     await a.core.bus.settle()
     await eventually(lambda: heard == [pushed(2), pushed(3), pushed(3)])  # nobody could know
 
@@ -101,8 +101,8 @@ async def test_what_is_true_for_a_moment_is_not_repeated_and_the_rest_is_bounded
     monkeypatch.setattr(bus, "BUS_WAITING_MAX", 3)
     a.keyspace.fail("SPUBLISH", down)
     for number in range(5):
-        a.core.bus.post("b", pushed(number))
-    a.core.bus.post("b", Signal(("c",), Typing("c", "bob", True)))
+        a.core.bus.publish("b", pushed(number))
+    a.core.bus.publish("b", Signal(("c",), Typing("c", "bob", True)))
     await a.core.bus.settle()
     await eventually(lambda: heard == [pushed(number) for number in (2, 3, 4)])
 
@@ -111,18 +111,18 @@ async def test_a_publish_of_another_version_is_passed_over(a: FaultyNode, b: Fau
     channel = b.core.keys.bus("b")
     for payload in (b"\xc1", b"\x91\x81\xa4type\xa5Later", b""):
         assert await a.keyspace.one(plain(channel, b"SPUBLISH", channel, payload)) == 1
-    assert await a.core.bus.tell("b", Joined("a"))
+    assert await a.core.bus.publish_now("b", Joined("a"))
     await eventually(lambda: heard == [Joined("a")])
 
 
 async def test_telling_says_whether_anybody_listened(a: FaultyNode, b: FaultyNode, heard: list[Item]) -> None:
-    assert await a.core.bus.tell("b", Joined("a"))
-    assert not await a.core.bus.tell("nobody", Joined("a"))
+    assert await a.core.bus.publish_now("b", Joined("a"))
+    assert not await a.core.bus.publish_now("nobody", Joined("a"))
     assert b.core.bus.is_up and not a.core.bus.is_up
     await b.core.bus.close()
     assert not b.core.bus.is_up
-    async with asyncio.timeout(5):
-        while await a.core.bus.tell("b", Joined("a")):
+    async with asyncio.timeout(60):
+        while await a.core.bus.publish_now("b", Joined("a")):
             await asyncio.sleep(0.01)
 
 
@@ -138,5 +138,5 @@ async def test_telling_says_whether_anybody_listened(a: FaultyNode, b: FaultyNod
     ids=lambda item: type(item).__name__,
 )
 async def test_every_kind_of_item_comes_as_it_was_posted(a: FaultyNode, heard: list[Item], item: Item) -> None:
-    a.core.bus.post("b", item)
+    a.core.bus.publish("b", item)
     await eventually(lambda: heard == [item])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.messaging.faulty import Device
+from tests.support.messaging.faulty_stores import Device
 from tidings.bounds import CONNECTIONS_PER_USER_MAX
 from tidings.errors import Close
 from tidings.model import ConversationRemoved, Event

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.delivering import connect, disconnect, telling, ticks
-from tests.messaging.faulty import Device, FaultyNode, Late, down
-from tests.valkey import eventually
+from tests.support.messaging.faulty_stores import Device, FaultyNode, Late, down
+from tests.support.messaging.two_nodes import connect, disconnect, telling, ticks
+from tests.support.waiting import eventually
 from tidings.errors import Close
 from tidings.model import ConversationRemoved, Event, Receipt
 from tidings.routing import router
 from tidings.routing.bus import Closing, Pushed
+from tidings.tasks import Recent
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ async def test_closing_is_repeated_until_the_keyspace_takes_it(a: FaultyNode, b:
 
 
 def test_receipts_that_cross_on_the_way_never_lower_a_tick(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router, "TICKS_KNOWN_MAX", 2)
+    monkeypatch.setattr(a.core.router, "_known", Recent(2))
     alice, carol = Device("alice", "1"), Device("carol", "2")
     for device in (alice, carol):
         a.core.hub.attach(device)

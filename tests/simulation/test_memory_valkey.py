@@ -13,18 +13,23 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulation.lua import Parser, Table, compiled
-from tests.simulation.memory_valkey import MemoryValkey
-from tests.valkey import ValkeyProcess
 from tidings.clock import Clock
-from tidings.opening import LUA
-from tidings.stores import scripts, scripts_archive, scripts_push, scripts_routing, scripts_ticks
-from tidings.stores.calls import Call
-from tidings.stores.keys import Keys
-from tidings.stores.scripts import Mark, Scripts
+from tidings.stores.keyspace.call import Call
+from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.scripts import LUA
+from tidings.stores.keyspace.scripts import archive as scripts_archive
+from tidings.stores.keyspace.scripts import messaging as scripts
+from tidings.stores.keyspace.scripts import push as scripts_push
+from tidings.stores.keyspace.scripts import receipts as scripts_receipts
+from tidings.stores.keyspace.scripts import session as scripts_routing
+from tidings.stores.keyspace.scripts.marks import Mark
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings_proof.simulation.lua import Parser, Table, compiled
+from tidings_proof.simulation.memory_valkey import MemoryValkey
+from tidings_proof.world.valkey import ValkeyProcess
 
 USERS, CONVERSATIONS, TOKENS = ("ann", "bob"), ("c1", "c2", "c3"), ("aa", "bb")
 CAP, SCORE_MS, FUTURE_MS = 3, 1_000, 4_000_000_000_000  # a counter ahead of time: numbers are the same on both sides
@@ -43,8 +48,8 @@ def stub(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple
     return _made(lambda keys: Scripts(keys, unread_cap=CAP, unread_ttl_s=1_000), method, positional, named)
 
 
-def ticks(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple[str, Build]]:
-    return _made(scripts_ticks.TickScripts, method, positional, named)
+def receipts(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple[str, Build]]:
+    return _made(scripts_receipts.ReceiptScripts, method, positional, named)
 
 
 def push(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple[str, Build]]:
@@ -57,10 +62,6 @@ def _made(kind: Any, method: str, positional: Any, named: Any) -> st.SearchStrat
 
     drawn = st.builds(build, st.tuples(*positional), st.fixed_dictionaries(named))
     return drawn.map(lambda made: (method, made))
-
-
-def _flat(seqs: list[int]) -> tuple[int, ...]:
-    return tuple(part for one in dict.fromkeys(seqs) for part in (one, SCORE_MS + one))
 
 
 def _mark(version: int, cursor: int, seqs: list[int], ranges: Any) -> Mark:
@@ -88,7 +89,16 @@ SCRIPTS = [
         has_delete=st.booleans(),
         now_ms=st.just(FUTURE_MS),
     ),
-    stub("conversation_seed", conversation, seq=seq, at=st.just(FUTURE_MS), members_seq=version),
+    stub(
+        "conversation_seed",
+        conversation,
+        seq=seq,
+        at=st.just(FUTURE_MS),
+        members_seq=version,
+        counter_id=token,
+        seeding=st.just("") | token,
+        now_ms=st.just(FUTURE_MS),
+    ),
     stub(
         "sent_forget",
         conversation,
@@ -100,7 +110,7 @@ SCRIPTS = [
         user,
         conversation,
         score_ms=st.just(0) | score,
-        added=seqs.map(_flat),
+        added=seqs,
         removed=st.lists(seq, max_size=2, unique=True),
         now_ms=st.sampled_from((0, 5)),
     ),
@@ -114,10 +124,12 @@ SCRIPTS = [
         token,
         size=st.integers(0, 1),
         totals=st.just((0, 0)),
-        unread_ids=st.just([]) | st.just(["c1"]),
     ),
+    stub("inbox_place", user, token, st.just([]) | st.just(["c1"])),
     stub("unread_state", user, conversation),
-    stub("unread_put", user, token, hold_ms=st.sampled_from((0, -5, 60_000))),
+    stub(
+        "unread_put", user, token, hold_ms=st.sampled_from((0, -5, 60_000)), conversation_id=st.just("") | conversation
+    ),
     stub("unread_read", user, conversation, version=version, cursor=seq, seen=seq, ranges=ranges, seqs=seqs),
     stub("unread_chill", user, conversation, version=version),
     stub(
@@ -128,9 +140,12 @@ SCRIPTS = [
         gen=st.just("7"),
         mark=st.builds(_mark, version, seq, st.lists(seq, max_size=2, unique=True), ranges),
     ),
-    ticks("ticks_raise", conversation, user, delivered_seq=seq, read_seq=version),
-    ticks("ticks_lowest", conversation, members_seq=version, but=user),
-    ticks("ticks_build", conversation, members_seq=version, marks=st.lists(st.tuples(user, seq, version), max_size=2)),
+    receipts("receipts_raise", conversation, user, delivered_seq=seq, read_seq=version),
+    receipts("receipts_lowest", conversation, members_seq=version, but=user),
+    receipts("receipts_summary", conversation, members_seq=version, but=user, seq=seq),
+    receipts(
+        "receipts_build", conversation, members_seq=version, marks=st.lists(st.tuples(user, seq, version), max_size=2)
+    ),
     push("due_claim", st.just(1), limit=version, hold_ms=st.just(30_000)),
     push("due_settle", st.just(1), conversation, until_ms=score, next_ms=st.just(0) | score),
 ]
@@ -227,11 +242,11 @@ class Real:
             self.execute(("SCRIPT", "LOAD", source))
 
     def execute(self, words: Words) -> Any:
-        self._connection.send_command(*words)
+        self._connection.send_command(*words)  # type: ignore[no-untyped-call]
         return self._connection.read_response(disable_decoding=True)
 
     def close(self) -> None:
-        self._connection.disconnect()
+        self._connection.disconnect()  # type: ignore[no-untyped-call]
         self._client.close()
 
 
@@ -267,7 +282,7 @@ def _unordered(words: Words, reply: Any) -> Any:
 
 def _words(call: Call[Any], epoch: str) -> Words:
     at = call.epoch_at
-    return tuple(call.words) if at is None else (*call.words[:at], epoch, *call.words[at:])
+    return tuple(call.words) if at is None else (*call.words[:at], epoch + call.epoch_tag, *call.words[at:])
 
 
 def _compare(real: Real, drawn: list[tuple[tuple[str, Build], str]]) -> None:
@@ -292,16 +307,13 @@ def _compare(real: Real, drawn: list[tuple[tuple[str, Build], str]]) -> None:
         assert (real.execute(("PTTL", name)) >= 0) == (memory.execute(("PTTL", name)) >= 0), name
 
 
-_settings = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-
-
-@settings(_settings, max_examples=300)
+@settings(max_examples=300)
 @given(drawn=calls)
 def test_every_script_answers_as_on_a_real_server(real: Real, drawn: list[Any]) -> None:
     _compare(real, _warmed() + drawn)
 
 
-@settings(_settings, max_examples=300)
+@settings(max_examples=300)
 @given(drawn=commands)
 def test_every_command_answers_as_on_a_real_server(real: Real, drawn: list[Any]) -> None:
     _compare(real, drawn)
@@ -309,21 +321,26 @@ def test_every_command_answers_as_on_a_real_server(real: Real, drawn: list[Any])
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@settings(_settings, max_examples=10_000)
+@settings(max_examples=10_000)
 @given(drawn=calls)
 def test_every_script_answers_as_on_a_real_server_for_long(real: Real, drawn: list[Any]) -> None:
     _compare(real, _warmed() + drawn)
 
 
 def _warmed() -> list[tuple[tuple[str, Build], str]]:
-    """Ann has an inbox with two conversations and a counter, so that scripts meet something warm."""
+    """Ann has an inbox with two conversations, a counter and marks, so that scripts meet something warm."""
     kind: Callable[[Keys], Scripts] = lambda keys: Scripts(keys, unread_cap=CAP, unread_ttl_s=1_000)  # noqa: E731
+    marks = scripts_receipts.ReceiptScripts
     steps: list[Build] = [
         lambda keys: kind(keys).inbox_begin("ann", "aa", wait_ms=60_000),
-        lambda keys: kind(keys).inbox_install("ann", "aa", size=0, totals=(0, 0), unread_ids=[]),
+        lambda keys: kind(keys).inbox_install("ann", "aa", size=0, totals=(0, 0)),
         lambda keys: kind(keys).inbox_join("ann", "c1", score_ms=SCORE_MS, version=0, cursor=1),
         lambda keys: kind(keys).inbox_join("ann", "c2", score_ms=SCORE_MS, version=0, cursor=0),
-        lambda keys: kind(keys).conversation_seed("c1", seq=3, at=FUTURE_MS, members_seq=0),
+        lambda keys: kind(keys).conversation_seed(
+            "c1", seq=3, at=FUTURE_MS, members_seq=0, counter_id="x", now_ms=FUTURE_MS
+        ),
+        lambda keys: marks(keys).receipts_build("c1", members_seq=0, marks=[("ann", 3, 2), ("bob", 2, 1)]),
+        lambda keys: marks(keys).receipts_summary("c1", members_seq=0, but="ann", seq=2),
     ]
     return [(("warm", step), "e1") for step in steps]
 
@@ -331,11 +348,11 @@ def _warmed() -> list[tuple[tuple[str, Build], str]]:
 def test_the_sequences_name_every_script_but_those_of_push() -> None:
     named = {
         "limiter_admit", "conversation_number", "conversation_seed", "sent_forget", "inbox_index", "inbox_join",
-        "inbox_leave", "inbox_page", "inbox_begin", "inbox_install", "unread_state", "unread_put", "unread_read",
-        "unread_chill", "unread_install", "ticks_raise", "ticks_lowest", "ticks_build", "due_claim", "due_settle",
-        "archive_lease", "session_release",
+        "inbox_leave", "inbox_page", "inbox_begin", "inbox_place", "inbox_install", "unread_state", "unread_put",
+        "unread_read", "unread_chill", "unread_install", "receipts_raise", "receipts_lowest", "receipts_build",
+        "receipts_summary", "due_claim", "due_settle", "archive_lease", "session_release",
     }  # fmt: skip
-    modules = (scripts, scripts_ticks, scripts_push, scripts_routing, scripts_archive)
+    modules = (scripts, scripts_receipts, scripts_push, scripts_routing, scripts_archive)
     assert named == {name for module in modules for name in module.NAMES} - {"push_take", "push_put_off", "push_tidy"}
 
 

@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.mutations import MUTATIONS
+from tests.support.paths import PYTHONPATH
+from tidings_proof.simulation.mutations import LOSING_MUTATIONS, MUTATIONS, ODD_MUTATIONS
+from tidings_proof.simulation.oddities import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 600
@@ -25,13 +27,19 @@ CRASHES = 150  # the first node takes 138 steps in the quiet world, from the fir
 FOUND = (
     *(311, 2068, 2461, 5497, 6751, 7215, 102713, 105872, 105978, 106286, 108634, 202174, 202538, 208147),
     *(102190, 300000, 301637, 301653, 302503, 403437, 403633, 702036, 711952, 716934, 721279, 755119, 776967),
+    503861,
 )
+
+
+LOSING_SEEDS = 120
+ODD_SEEDS = 40  # of each kind of oddity
+FOUND_LOSING = (35, 49, 99, 154, 163, 199, 232, 285, 361, 448)  # the same, of worlds in which counters are lost
 
 
 def play(first: int, count: int, *options: str) -> tuple[list[Any], Any, str]:
     """(what went wrong, the summary, the story) of some seeds, in a process of their own."""
-    command = [sys.executable, "-m", "tests.simulation.run", str(first), str(count), *options]
-    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "tidings_proof.simulation.run", str(first), str(count), *options]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": PYTHONPATH}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     *wrong, summary = [json.loads(line) for line in done.stdout.splitlines()]
@@ -65,6 +73,30 @@ def test_a_seed_that_once_went_wrong_goes_well(seed: int) -> None:
     assert not wrong, told(wrong)
 
 
+def test_the_promises_hold_where_counters_are_lost_between_any_two_steps() -> None:
+    wrong = play_on_two_cores(0, LOSING_SEEDS, "--losing")
+    assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("seed", FOUND_LOSING)
+def test_a_seed_with_lost_counters_that_once_went_wrong_goes_well(seed: int) -> None:
+    wrong, _, _ = play(seed, 1, "--losing")
+    assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_promises_hold_under_an_oddity(kind: str) -> None:
+    wrong = play_on_two_cores(0, ODD_SEEDS, "--odd", kind)
+    assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("name", ODD_MUTATIONS)
+def test_a_mistake_that_shows_under_an_oddity_is_found(name: str) -> None:
+    kind, _ = ODD_MUTATIONS[name]
+    wrong, summary, _ = play(0, SEEDS, "--odd", kind, "--until-found", "--mutation", name)
+    assert wrong, f"{name} passed {summary['played']} schedules"
+
+
 def test_a_node_may_die_at_every_step_of_its_work() -> None:
     wrong = play_on_two_cores(0, CRASHES, "--crash")
     assert not wrong, told(wrong)
@@ -91,7 +123,19 @@ def test_every_mistake_we_thought_of_is_found(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", sorted(LOSING_MUTATIONS))
+def test_every_mistake_about_lost_counters_is_found(name: str) -> None:
+    wrong, summary, _ = play(0, SEEDS, "--losing", "--until-found", "--mutation", name)
+    assert wrong, f"{name} passed {summary['played']} schedules"
+
+
+@pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_the_promises_hold_in_many_more_schedules() -> None:
-    wrong = play_on_two_cores(100_000, 10_000)
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [(10_000, ()), (3_000, ("--losing",)), *((2_000, ("--odd", kind)) for kind in KINDS)],
+)
+def test_the_promises_hold_in_many_more_schedules(count: int, options: tuple[str, ...]) -> None:
+    wrong = play_on_two_cores(100_000, count, *options)
     assert not wrong, told(wrong)

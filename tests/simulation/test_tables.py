@@ -14,12 +14,14 @@ from tests.contracts.blobs import BlobsContract
 from tests.contracts.conversations import ConversationsContract
 from tests.contracts.inboxes import InboxesContract
 from tests.contracts.messages import HeadsContract, MessagesContract, ReadsContract, RewritesContract
+from tests.contracts.people import PeopleContract
 from tests.contracts.statuses import StatusesContract
-from tests.simulation.stores import SimBlobs, SimThreads, open_database
 from tidings.clock import Clock
-from tidings.stores.ports_archive import ArchiveTables, Blobs
-from tidings.stores.sqlite_archive import SqliteArchive
-from tidings.stores.tables_sqlite import SqliteTables
+from tidings.stores.blobs.ports import Blobs
+from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.sqlite.adapter import tables_on
+from tidings_proof.simulation.blobs import SimBlobs
+from tidings_proof.simulation.stores import IDENTITY, SimThreads, open_database
 
 
 class DirectWire:
@@ -31,18 +33,13 @@ class DirectWire:
 
 @pytest.fixture
 def threads() -> tuple[Any, Any]:
-    hop, wire = open_database(random.Random(0), Clock().now_ms), cast(Any, DirectWire())
-    return SimThreads(wire, hop, is_writer=False), SimThreads(wire, hop, is_writer=True)
+    tx, wire = open_database(random.Random(0), Clock().now_ms), cast(Any, DirectWire())
+    return SimThreads(wire, tx, is_writer=False), SimThreads(wire, tx, is_writer=True)
 
 
 @pytest.fixture
-def tables(threads: tuple[Any, Any]) -> SqliteTables:
-    return SqliteTables("the-store", reads=threads[0], writes=threads[1])
-
-
-@pytest.fixture
-def archive(threads: tuple[Any, Any]) -> ArchiveTables:
-    return SqliteArchive("a1", *threads)
+def tables(threads: tuple[Any, Any]) -> Tables:
+    return tables_on(IDENTITY, *threads, Clock())
 
 
 @pytest.fixture
@@ -63,6 +60,9 @@ class TestReads(ReadsContract): ...
 
 
 class TestConversations(ConversationsContract): ...
+
+
+class TestPeople(PeopleContract): ...
 
 
 class TestInboxes(InboxesContract): ...

@@ -7,16 +7,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.dynamodb_local import DynamoLocal, fresh_prefix
-from tests.dynamodb_local import dynamodb as dynamodb
-from tests.stores.dynamo import Counts
-from tidings.stores.tables_dynamodb import DynamoTables, create_tables
+from tests.support.servers.dynamodb_local import dynamodb as dynamodb
+from tests.support.servers.dynamodb_local import fresh_prefix
+from tests.support.servers.dynamodb_tables import Counts
+from tidings.clock import Clock
+from tidings.stores.tables.dynamodb import adapter as dynamodb_adapter
+from tidings.stores.tables.ports import Tables
+from tidings_proof.world.dynamodb import DynamoLocal
 
 
 @pytest.fixture(scope="session")
 def dynamo_prefix(dynamodb: DynamoLocal) -> str:
     prefix = fresh_prefix()
-    asyncio.run(create_tables(dynamodb.url(prefix)))
+    asyncio.run(dynamodb_adapter.create(dynamodb.url(prefix), Clock()))
     return prefix
 
 
@@ -26,14 +29,7 @@ def counts() -> Counts:
 
 
 @pytest.fixture
-async def dynamo(dynamodb: DynamoLocal, dynamo_prefix: str, counts: Counts) -> AsyncIterator[DynamoTables]:
+async def dynamo(dynamodb: DynamoLocal, dynamo_prefix: str, counts: Counts) -> AsyncIterator[Tables]:
     """On the tables that all tests share."""
     async with counts.opened(dynamodb.url(dynamo_prefix)) as tables:
-        yield tables
-
-
-@pytest.fixture
-async def cheap(dynamodb: DynamoLocal, dynamo_prefix: str, counts: Counts) -> AsyncIterator[DynamoTables]:
-    """The same tables with `dedupe=cheap`."""
-    async with counts.opened(dynamodb.url(dynamo_prefix, dedupe="cheap")) as tables:
         yield tables

@@ -1,7 +1,7 @@
 /** The client against a real server: what a user does, and what a connection goes through. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { TidingsError, memoryStorage } from '../tidings.js';
+import { TidingsError, memoryStorage } from '../src/tidings.js';
 import { Locks } from './locks.js';
 import { Network, Server, until } from './server.js';
 

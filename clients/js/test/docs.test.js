@@ -1,4 +1,4 @@
-/** The program of docs/sdk-javascript.md runs, and says what the page says it does. */
+/** The program of docs/use/sdk-javascript.md runs, and says what the page says it does. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,17 +6,18 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
-import * as sdk from '../tidings.js';
+import * as sdk from '../src/tidings.js';
 import { Server } from './server.js';
 import { NodeWebSocket } from './websocket.js';
 
 const HERE = fileURLToPath(new URL('..', import.meta.url));
-const PAGE = readFileSync(join(HERE, '../../docs/sdk-javascript.md'), 'utf8');
-const TYPES = readFileSync(join(HERE, 'tidings.d.ts'), 'utf8');
+const PAGE = readFileSync(join(HERE, '../../docs/use/sdk-javascript.md'), 'utf8');
+const TYPES = readFileSync(join(HERE, 'src/tidings.d.ts'), 'utf8');
 const blocks = (text, language) => [...text.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, block]) => block);
 
 let server;
 let folder;
+let programs = 0;
 before(async () => {
   server = await Server.start({}, ['--dev']);
   folder = mkdtempSync(join(tmpdir(), 'tidings-docs-'));
@@ -41,8 +42,8 @@ function bePage() {
 
 /** A program made of the blocks; what it logs is given back, and its clients are closed. */
 async function run(blocksOfPage) {
-  const source = blocksOfPage.join('\n').replace(/from '\/sdk\/tidings\.js'/, `from '${pathToFileURL(join(HERE, 'tidings.js'))}'`);
-  const file = join(folder, 'program.mjs');
+  const source = blocksOfPage.join('\n').replace(/from '\/sdk\/tidings\.js'/, `from '${pathToFileURL(join(HERE, 'src/tidings.js'))}'`);
+  const file = join(folder, `program${(programs += 1)}.mjs`); // a module is loaded once per name
   const clients = [...source.matchAll(/const (\w+) = new TidingsClient/g)].map(([, name]) => name);
   writeFileSync(file, `${source}\nexport const clients = [${clients.join(', ')}];\n`);
   const said = [];
@@ -64,11 +65,18 @@ test('every example of the guide runs from top to bottom and prints what is writ
   assert.deepEqual(said, blocks(PAGE, 'text').join('').trim().split('\n'));
 });
 
+test('the example of the README runs as it is', async () => {
+  bePage();
+  const readme = blocks(readFileSync(join(HERE, 'README.md'), 'utf8'), 'js');
+  const source = readme.join('\n').replace("import('/sdk/tidings.js')", `import('${pathToFileURL(join(HERE, 'src/tidings.js'))}')`);
+  assert.match((await run([source])).at(-1), /^\S+ ann hello$/); // the message that it sent
+});
+
 test('the package says what it exports, and its version is the server\'s', async () => {
   const { version, exports } = JSON.parse(readFileSync(join(HERE, 'package.json'), 'utf8'));
   const { info } = await (await fetch(`${server.url}/openapi.json`)).json();
   assert.equal(version, info.version);
-  assert.deepEqual(exports['.'], { types: './tidings.d.ts', default: './tidings.js' });
+  assert.deepEqual(exports['.'], { types: './src/tidings.d.ts', default: './src/tidings.js' });
 });
 
 test('every class, method and event of the types exists, and nothing public is left out of them', () => {

@@ -2,7 +2,7 @@
  * The other side of a socket, played by the test: it says what no server would say on demand. The frames are those of the
  * protocol; what the real server does is in the other tests.
  */
-import { TidingsClient } from '../tidings.js';
+import { TidingsClient } from '../src/tidings.js';
 
 export const entryOf = (seq, fields = {}) => ({ seq, kind: 'message', message_id: `m${seq}`, sender_id: 'bob', text: `t${seq}`, ts: 1,
   sent_at: Date.now() + 60000, deleted: false, edited_at: null, target_seq: null, member: null, ...fields });

@@ -1,7 +1,7 @@
 /** What a real server does rarely or never: gaps, another store, silence, refusals in the middle. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { localStorageOutbox, memoryStorage } from '../tidings.js';
+import { localStorageOutbox, memoryStorage } from '../src/tidings.js';
 import { Peer, entryOf } from './scripted.js';
 import { until } from './server.js';
 
@@ -38,6 +38,33 @@ test('a gap that closes by itself is not asked for, and what came before is igno
   for (const seq of [1, 3, 2, 3, 1, 2, 4]) peer.entry(seq);
   assert.deepEqual(seqs, [1, 2, 3, 4]);
   assert.equal(peer.of('history').length, 0);
+});
+
+test('a kind, a field and an event of the future change nothing but the seq', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  await client.conversation('c1').open();
+  peer.entry(1);
+  peer.entry(2, { kind: 'hologram', target_seq: 1, text: 'other', beam: { of_light: 1 } });
+  peer.entry(3, { text: 'plain', mood: 'curious' });
+  peer.say({ type: 'weather', conversation_id: 'c1', sky: 'clear' });
+  assert.deepEqual(seqs, [1, 2, 3]);
+  assert.deepEqual(client.conversation('c1').messages.map((message) => message.text), ['t1', 'plain']);
+});
+
+test('data comes as it was sent, a reply names its message, and a silent message leaves the row as it was', async (t) => {
+  const { peer, client } = await started(t);
+  const conversation = client.conversation('c1');
+  await conversation.open();
+  peer.entry(1);
+  peer.entry(2, { text: '', data: { some_key: { in_side: 1 } }, silent: true, reply_to: 1 });
+  const { data, silent, replyTo } = conversation.messages[1];
+  assert.deepEqual({ data, silent, replyTo }, { data: { some_key: { in_side: 1 } }, silent: true, replyTo: 1 });
+  assert.equal(conversation.lastMessagePreview, 't1');
+  peer.answers['message.send'] = (frame) => okOf(frame, 3);
+  const sent = await conversation.send('', { data: { a_b: 1 }, replyTo: 2 });
+  assert.deepEqual([sent.data, sent.replyTo], [{ a_b: 1 }, 2]);
+  const [{ text, data: wire, reply_to }] = peer.of('message.send');
+  assert.deepEqual({ text, wire, reply_to }, { text: '', wire: { a_b: 1 }, reply_to: 2 });
 });
 
 test('an undecided number is waited for and never stepped over', async (t) => {
@@ -438,4 +465,19 @@ test('after two hundred changed conversations the inbox is read again', async (t
   assert.deepEqual([peer.of('inbox').length, client.inbox.conversations.length], [1, 199]);
   peer.say({ type: 'conversation.updated', conversation_id: 'g199', ...row });
   await until('it was read again', () => peer.of('inbox').length === 2);
+});
+
+test('a hello without totals keeps the badge, and the totals follow', async (t) => {
+  const peer = new Peer();
+  peer.hello = { ...peer.hello, total_unread: null, unread_conversations: null };
+  const client = peer.client();
+  t.after(() => client.close());
+  const badges = [];
+  client.on('unread', ({ totalUnread, unreadConversations }) => badges.push([totalUnread, unreadConversations]));
+  await client.connect();
+  assert.deepEqual([badges, client.inbox.totalUnread], [[], 0]);
+  peer.say({ type: 'read.synced', conversation_id: null, read_seq: null, unread_count: null, unread_capped: false,
+    total_unread: 12, unread_conversations: 3 });
+  assert.deepEqual(badges, [[12, 3]]);
+  assert.deepEqual([client.inbox.totalUnread, client.inbox.unreadConversations], [12, 3]);
 });

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { TidingsClient } from '../tidings.js';
+import { TidingsClient } from '../src/tidings.js';
 import { NodeWebSocket } from './websocket.js';
 
 const SECRET = 'a-secret-of-the-tests-that-is-long-enough';
@@ -34,7 +34,7 @@ export class Server {
 
   constructor(env, words) {
     this._folder = mkdtempSync(join(tmpdir(), 'tidings-js-'));
-    this._env = { TIDINGS_LIMITS_SEND: 'off', TIDINGS_LIMITS_READ: 'off', TIDINGS_LIMITS_CONNECT: 'off', TIDINGS_AUTH_SECRET: SECRET, ...env };
+    this._env = { TIDINGS_LIMITS_SEND: 'off', TIDINGS_LIMITS_READ: 'off', TIDINGS_LIMITS_CONNECT: 'off', TIDINGS_LIMITS_CREATE: 'off', TIDINGS_AUTH_SECRET: SECRET, ...env };
     this._words = words;
     this._clients = [];
     this._said = '';

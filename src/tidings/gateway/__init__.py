@@ -1,4 +1,4 @@
-"""A socket or a request becomes a command of messaging/, and its result becomes bytes again.
+"""The gateway: a socket or a request becomes a command of messaging/, and its result becomes bytes again.
 
-Nothing here decides what a message means; nothing outside knows that there are sockets.
+No module here decides what a message means; no module outside knows that there are sockets.
 """

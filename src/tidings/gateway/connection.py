@@ -1,69 +1,54 @@
-"""One connected device: from its `connect` to its close. What hub.py pushes to, and what a frame is answered on.
+"""Connection: one connected device, from its `connect` frame to its close.
 
-Sends go to their lane in the order they arrive. Marks (read, unread, typing, watch) of one device run one after
-another, pages beside each other; all together at most IN_FLIGHT_PER_SOCKET_MAX, the rest waits unread. Before `hello`
-nothing is answered and nothing pushed is written. sockets.py calls `opened`, `receive` and `lost`; welcome.py carries
-a connect out; connections.py sweeps.
+The hub pushes events to it, and the frames of its client are answered on it. Sends go to their lane in the order they
+arrive. Marks (read, unread, typing, watch) of one device run one after another, pages beside each other. At most
+IN_FLIGHT_PER_SOCKET_MAX requests are under way; further frames wait unread in the socket. Before `hello` no frame is
+answered and no event is written.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from tidings.bounds import (
-    ACKS_MAX,
-    BAD_FRAMES_MAX,
-    BAD_FRAMES_WINDOW_S,
-    CONNECT_S,
-    IDLE_S,
-    IN_FLIGHT_PER_SOCKET_MAX,
-    PING_INTERVAL_S,
-    PRESENCE_BURST_MAX,
-    RESUME_HELD_MAX,
-)
+from tidings.bounds import BAD_FRAMES_MAX, BAD_FRAMES_WINDOW_S, CONNECTIONS_PER_USER_MAX, IN_FLIGHT_PER_SOCKET_MAX
 from tidings.clock import Clock
-from tidings.errors import CLOSE_MEANING, BadRequest, Close, Problem, Unauthorized
-from tidings.gateway import protocol
-from tidings.gateway.auth import Identity
-from tidings.gateway.dispatch import Dispatch, problem_of
-from tidings.gateway.frames import EventEncoder, Pong, encode_error, encode_frame, encode_ok, is_droppable
-from tidings.gateway.sockets import Socket, Window
-from tidings.model import Event, MessageNew
+from tidings.errors import CLOSE_MEANING, BadRequest, Close, Problem, StoreUnavailable, TooLarge, Unauthorized
+from tidings.gateway.dispatch import PAGES, Dispatch
+from tidings.gateway.encode import EventEncoder, encode_error, encode_frame
+from tidings.gateway.folded_acks import FoldedAcks
+from tidings.gateway.live_gate import LiveGate, is_momentary
+from tidings.gateway.socket import Socket, Window
+from tidings.gateway.tokens import Identity
+from tidings.model import Event, Resumed
+from tidings.protocol import client_frames as protocol
+from tidings.protocol.server_frames import Pong
+from tidings.routing.hub import Hub
+
+if TYPE_CHECKING:
+    from tidings.gateway.connections import Connections
 
 WAITING_FRAMES_MAX = 16  # frames read during a connect; more wait unread
 _MARKS = (protocol.Read, protocol.Unread, protocol.Typing, protocol.Watch)
 
 
-class Owner(Protocol):
-    """What a connection asks of connections.py, which holds them all."""
-
-    def opened(self, connection: Connection) -> None: ...
-    def lost(self, connection: Connection) -> None: ...
-    def leave(self, connection: Connection) -> None: ...
-    async def welcome(self, connection: Connection, frame: protocol.Connect) -> None: ...
-    async def refresh(self, connection: Connection, token: str) -> None: ...
-    def run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]: ...
-
-
 class Connection:
     __slots__ = (
         "_acks",
-        "_acks_answer_ids",
         "_bad_frames",
-        "_catching_up",
         "_clock",
+        "_connecting",
         "_dispatch",
         "_encoder",
-        "_held",
+        "_gate",
         "_marks",
         "_owner",
         "_waiting",
         "connection_id",
         "device",
         "expires_ms",
+        "failed_refreshes",
         "in_flight",
         "is_attached",
         "is_welcome",
@@ -71,82 +56,68 @@ class Connection:
         "opened_s",
         "pinged_s",
         "quiet_since_s",
-        "resumed",
         "socket",
         "user_id",
     )
 
-    def __init__(self, owner: Owner, dispatch: Dispatch, encoder: EventEncoder, clock: Clock) -> None:
+    def __init__(self, owner: Connections, dispatch: Dispatch, encoder: EventEncoder, clock: Clock) -> None:
         self._owner = owner
         self._dispatch = dispatch
         self._encoder = encoder
         self._clock = clock
         self.socket: Socket | None = None
-        self.user_id = ""  # nobody, until welcome
+        self.user_id = ""  # nobody, until `become`
         self.connection_id = clock.random_id(12)
         self.device: str | None = None
         self.expires_ms = 0  # of its token
         self.issued_ms = 0.0
+        self.failed_refreshes = 0
         self.is_attached = False  # the hub knows it
         self.is_welcome = False  # hello was said
         self.opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
         self.in_flight = 0
-        self._waiting: deque[protocol.ClientFrame] | None = None  # frames read while no more may be taken
-        self._held: list[Event] | None = None  # events since attach, until what was missed has been said
-        self.resumed: dict[str, int] = {}  # conversation -> up to where a resume has brought it
-        self._marks: deque[protocol.ClientFrame] | None = None  # None: nothing runs them
-        self._acks: dict[str, int] | None = None  # None: nothing carries them out
-        self._acks_answer_ids: list[int] = []
+        self._waiting: deque[protocol.ClientFrame] | None = None  # frames that were read while no more may be taken
+        self._gate = LiveGate()
+        self._marks: deque[protocol.ClientFrame] | None = None  # None: no mark runs
+        self._acks: FoldedAcks | None = None  # None: none are carried out
         self._bad_frames: Window | None = None
-        self._catching_up: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[None] | None = None  # until the connection is live
 
-    # --- Outbound: what the hub and the use cases see ---
+    # --- the hub and the use cases call these ---
 
     def push(self, event: Event) -> None:
-        """A live event. It waits while a resume is under way, and is left out if that brought it already."""
-        if self._held is not None:
-            self._hold(event)
-        elif not self.resumed or not self._was_resumed(event):
-            self.push_now(event)
+        """Write a live event, or leave it to the gate while a resume is under way."""
+        if self._gate.lets_through(event):
+            self._write(event)
+        elif self._gate.is_overfull():
+            self.close(Close.SLOW)
 
     def push_now(self, event: Event) -> None:
+        """Write an event of the resume, ahead of the live events that the gate holds."""
+        if type(event) is Resumed:
+            self._gate.resumed(event.conversation_id, event.to_seq)
+        self._write(event)
+
+    def _write(self, event: Event) -> None:
         socket = self.socket
         if socket is not None:
             frame = self._encoder.encode(event)
-            if is_droppable(event):
+            if is_momentary(event):
                 socket.send_if_quick(frame)
             else:
                 socket.send(frame)
 
-    def _hold(self, event: Event) -> None:
-        """Who is online is held too, or a client that watches while it resumes would never be told."""
-        assert self._held is not None
-        if not is_droppable(event) or len(self._held) < PRESENCE_BURST_MAX:
-            self._held.append(event)
-            if len(self._held) > RESUME_HELD_MAX:
-                self.close(Close.SLOW)
-
-    def _was_resumed(self, event: Event) -> bool:
-        """Entries come in their order, so the first one above the mark ends its use."""
-        if type(event) is not MessageNew:
-            return False
-        conversation_id = event.entry.conversation_id
-        if event.entry.seq_no <= self.resumed.get(conversation_id, 0):
-            return True
-        self.resumed.pop(conversation_id, None)
-        return False
-
     def close(self, code: Close, reason: str = "") -> None:
-        """No event is pushed to it and no frame of it is taken from now on."""
+        """Close the socket. From now on no event is written and no frame is taken."""
         if self.socket is not None:
             self.socket.close(code, reason or CLOSE_MEANING[code])
 
     async def drained(self) -> None:
-        """Returns when the reader keeps up: for whoever pushes a lot, such as resume."""
+        """Returns when the reader keeps up. A resume, which writes a lot, waits for it."""
         if self.socket is not None:
             await self.socket.drained()
 
-    # --- Peer: what the socket brings ---
+    # --- the socket calls these ---
 
     def opened(self, socket: Socket) -> None:
         self.socket = socket
@@ -165,7 +136,7 @@ class Connection:
             self._take(frame)
 
     def closing(self) -> None:
-        """The close frame is on its way: for everyone else the device is gone."""
+        """The close frame is on its way: the device is gone for everyone else."""
         self._leave()
 
     def lost(self) -> None:
@@ -174,18 +145,19 @@ class Connection:
         self._owner.lost(self)
 
     def cut(self) -> None:
-        """Without a close frame: the node ends."""
+        """End the socket without a close frame, because the node ends."""
         if self.socket is not None:
             self.socket.cut()
 
     def _leave(self) -> None:
-        self._waiting = self._held = None
-        if self._catching_up is not None:
-            self._catching_up.cancel()
-            self._catching_up = None
+        self._waiting = None
+        self._gate.go_live()
+        if self.is_welcome and self._connecting is not None:  # before hello the connect itself sees who left
+            self._connecting.cancel()
+            self._connecting = None
         if self.is_attached:
             self.is_attached = False
-            self._owner.leave(self)
+            self._owner.connector.disconnect(self)
 
     # --- frames ---
 
@@ -202,23 +174,25 @@ class Connection:
         elif type(frame) is protocol.Ping:
             self._pong(frame)
         elif type(frame) is protocol.Abandon:
-            self._send(self._dispatch.abandon(self, frame))
+            self._begin()
+            self._dispatch.abandon(self, frame)
+            self._owner.run(self._answer(frame), "abandon")
         elif type(frame) is protocol.Connect:
-            self._refuse(frame.id, BadRequest("connected already"))
+            self._refuse(frame.id, BadRequest("this socket is connected already: send `connect` once"))
         else:
             self._begin()
             self._owner.run(self._answer(frame), "request")
 
     def _take_first(self, frame: protocol.ClientFrame) -> None:
         if type(frame) is not protocol.Connect:
-            self._refuse(frame.id, Unauthorized("the first frame is connect"))
+            self._refuse(frame.id, Unauthorized("the first frame must be `connect`"))
             return
         self._waiting = deque()
-        self._owner.run(self._owner.welcome(self, frame), "connect")
+        self._connecting = self._owner.run(self._owner.connector.connect(self, frame), "connect")
 
     def _refuse(self, frame_id: int | None, problem: Problem, code: Close = Close.BAD_FRAMES) -> None:
-        """A frame that is not of the documented form. Repeated nonsense ends the connection; for a text too long or a
-        cursor out of range the client may come back."""
+        """Answer a frame that is not of the documented form. Repeated nonsense ends the connection. The client may come
+        back after texts that are too long and cursors out of range."""
         if self._bad_frames is None:
             self._bad_frames = Window()
         if self._bad_frames.is_over(self._clock.monotonic_s(), BAD_FRAMES_MAX - 1, BAD_FRAMES_WINDOW_S):
@@ -234,16 +208,15 @@ class Connection:
 
     async def _answer(self, frame: protocol.ClientFrame) -> None:
         if type(frame) is protocol.Refresh:
-            self._finish(await self._refresh(frame))
+            self._finish(await self._owner.connector.refresh(self, frame))
+        elif type(frame) is protocol.Abandon:
+            self._finish(await self._dispatch.charge_abandon(self, frame))
+        elif isinstance(frame, PAGES):
+            async with self._dispatch.pages.of(self.user_id):
+                answer = await self._dispatch.answer(self, frame) if self.is_open() else None
+            self._finish(answer)
         else:
             self._finish(await self._dispatch.answer(self, frame))
-
-    async def _refresh(self, frame: protocol.Refresh) -> bytes | None:
-        try:
-            await self._owner.refresh(self, frame.token)
-        except Exception as error:
-            return self._dispatch.refuse(frame.id, error)
-        return encode_ok(frame.id) if frame.id is not None else None
 
     def _take_mark(self, frame: protocol.ClientFrame) -> None:
         self._begin()
@@ -259,32 +232,18 @@ class Connection:
         self._marks = None
 
     def _take_acks(self, frame: protocol.Delivered) -> None:
-        """Watermarks fold together while an earlier one is under way: a busy reader costs little."""
-        if frame.id is not None:
-            self._acks_answer_ids.append(frame.id)
-        if self._acks is None:
-            self._acks = dict(frame.acks)
-            self._begin()
-            self._owner.run(self._run_acks(), "acks")
+        self._begin()
+        if self._acks is not None:
+            self._acks.add(frame)
             return
-        for conversation_id, seq_no in frame.acks.items():
-            if len(self._acks) < ACKS_MAX * 10 or conversation_id in self._acks:
-                self._acks[conversation_id] = max(seq_no, self._acks.get(conversation_id, 0))
+        self._acks = FoldedAcks()
+        self._acks.add(frame)
+        self._owner.run(self._run_acks(self._acks), "acks")
 
-    async def _run_acks(self) -> None:
-        while self._acks:
-            acks, self._acks = self._acks, {}
-            answer_ids, self._acks_answer_ids = self._acks_answer_ids, []
-            try:
-                await self._dispatch.deliver(self, acks)
-                answers = [encode_ok(frame_id) for frame_id in answer_ids]
-            except Exception as error:  # the next acknowledgement says all of it again
-                problem = problem_of(error, self._clock)
-                answers = [encode_error(frame_id, problem) for frame_id in answer_ids]
-            for answer in answers:
-                self._send(answer)
+    async def _run_acks(self, acks: FoldedAcks) -> None:
+        while acks:
+            self._finish(*await self._dispatch.deliver(self, acks.take()))
         self._acks = None
-        self._finish(None)
 
     # --- how much is under way ---
 
@@ -293,18 +252,20 @@ class Connection:
         if self.in_flight >= IN_FLIGHT_PER_SOCKET_MAX or self._dispatch.refusals.is_hot(self.user_id):
             self._hold_input()
 
-    def _finish(self, answer: bytes | None) -> None:
-        self.in_flight -= 1
-        self._send(answer)
+    def _finish(self, *answers: bytes | None) -> None:
+        self.in_flight -= len(answers)
+        for answer in answers:
+            self._send(answer)
         if self.is_welcome and (self._waiting is not None or self._dispatch.refusals.is_over(self.user_id)):
             self._go_on()
 
     def _go_on(self) -> None:
-        """If there is room. Who is refused too often waits for the next turn, and is then heard one by one."""
+        """Take waiting frames if there is room. A user who is refused too often waits for the next period, and then one
+        frame is under way at a time."""
         refusals = self._dispatch.refusals
-        if refusals.is_over(self.user_id) and self._is_open():
+        if refusals.is_over(self.user_id) and self.is_open():
             self._hold_input()
-            refusals.at_next_turn(self.user_id, self._go_on)
+            refusals.at_next_period(self.user_id, self._go_on)
             return
         most = 0 if refusals.is_hot(self.user_id) else IN_FLIGHT_PER_SOCKET_MAX // 2
         if self._waiting is not None and self.in_flight <= most:
@@ -317,84 +278,68 @@ class Connection:
             self.socket.pause_reading()
 
     def _wait(self, frame: protocol.ClientFrame) -> None:
-        """During a connect the socket is read on, or its end would go unseen; but not for long."""
+        """Keep a frame that comes during a connect. The socket is read on for a while, or its end would go unseen."""
         assert self._waiting is not None
         self._waiting.append(frame)
         if len(self._waiting) >= WAITING_FRAMES_MAX and self.socket is not None:
             self.socket.pause_reading()
 
     def _release_input(self) -> None:
-        """Takes what waits, in order, as far as there is room."""
+        """Take the frames that wait, in their order, as far as there is room."""
         waiting = self._waiting or deque()
         self._waiting = None
-        while waiting and not self._is_holding() and self._is_open():
+        while waiting and not self.is_holding() and self.is_open():
             self._take(waiting.popleft())
-        if self._is_holding():
+        if self.is_holding():
             self._waiting = waiting
         elif self.socket is not None:
             self.socket.resume_reading()
 
-    def _is_holding(self) -> bool:
+    def is_holding(self) -> bool:
+        """Whether frames wait: during a connect, or because enough requests are under way."""
         return self._waiting is not None
 
-    def _is_open(self) -> bool:
+    def is_open(self) -> bool:
         return self.socket is not None and not self.socket.is_closing
 
     def _send(self, frame: bytes | None) -> None:
         if frame is not None and self.socket is not None:
             self.socket.send(frame)
 
-    # --- the steps of a connect; welcome.py takes them ---
+    # --- the steps of a connect; connect.py takes them ---
 
-    def become(self, identity: Identity, device: str | None) -> None:
-        """From here on it is this user's; events are held until what was missed has been said."""
+    def become(self, identity: Identity, device: str | None, hub: Hub) -> None:
+        """Belong to this user from here on. The hub knows the connection, and its live events wait in the gate.
+
+        Raises TooLarge when the user has too many. The hub closes an older connection of the same device."""
+        if not self.is_open():
+            raise StoreUnavailable("the client left")
         self.user_id = identity.user_id
         self.device = device
         self.keep(identity)
-        self._held = []
+        if not hub.attach(self):
+            raise TooLarge(f"a user has {CONNECTIONS_PER_USER_MAX} connections to a node at most: close another one")
+        self.is_attached = True
 
     def keep(self, identity: Identity) -> None:
+        """The connection lives as long as this token."""
         self.expires_ms, self.issued_ms = identity.expires_ms, identity.issued_ms or 0
 
-    def greet(self, hello: bytes, catch_up: Coroutine[Any, Any, None] | None) -> None:
-        """Says hello, then what was missed, then goes live. What the client said meanwhile is taken now."""
+    def greet(self, hello: bytes, *, is_resuming: bool) -> None:
+        """Say hello, and take the frames that the client sent meanwhile. A resume goes live when it is done."""
         self.is_welcome = True
         self._send(hello)
-        if catch_up is None:
+        if not is_resuming:
             self.go_live()
-        else:
-            self._catching_up = self._owner.run(catch_up, "resume")
         if self._waiting is not None:
             self._release_input()
 
     def go_live(self) -> None:
-        held, self._held = self._held or (), None
-        for event in held:
-            self.push(event)
+        self._connecting = None
+        for event in self._gate.go_live():
+            self._write(event)
 
     def turn_away(self, frame_id: int | None, problem: Problem, code: Close) -> None:
-        self._held = None
         if frame_id is not None:
             self._send(encode_error(frame_id, problem))
         self.close(code)
-
-    # --- the sweep ---
-
-    def sweep(self, now_s: float, now_ms: int) -> None:
-        """Twice a second: is the peer alive, and is its token?"""
-        socket = self.socket
-        if socket is None or socket.is_closing:
-            return
-        if socket.is_heard:
-            socket.is_heard = False
-            self.quiet_since_s = self.pinged_s = now_s
-        elif now_s - self.quiet_since_s >= IDLE_S:
-            self.close(Close.NO_PONG)
-        elif now_s - self.pinged_s >= PING_INTERVAL_S:
-            self.pinged_s = now_s
-            socket.send_ping()
-        if self.is_welcome:
-            if now_ms >= self.expires_ms:
-                self.close(Close.TOKEN_EXPIRED)
-        elif now_s - self.opened_s >= CONNECT_S and not self._is_holding():
-            self.close(Close.NO_CONNECT)

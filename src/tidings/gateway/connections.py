@@ -1,38 +1,41 @@
-"""All sockets of the node: the server's timer sweeps them, revocation and drain close them, their tasks are kept.
+"""Connections: all connections of the node, and their tasks. A timer sweeps them; revocation and drain close them.
 
-It guards the node's bounds: who does not connect in time, is silent, expired or hoards memory is closed. server.py
-makes one and asks it for a peer per upgrade.
+This module guards the node's bounds. A client that does not connect in time, falls silent, holds an expired token or
+lets too much wait unread is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from tidings.bounds import NODE_QUEUE_BYTES_MAX
+from tidings.bounds import CONNECT_S, IDLE_S, NODE_QUEUE_BYTES_MAX, PING_INTERVAL_S
 from tidings.clock import Clock
-from tidings.errors import Close, Unauthorized
-from tidings.gateway import protocol
-from tidings.gateway.auth import Auth
+from tidings.errors import Close
+from tidings.gateway.auth import Authenticator
+from tidings.gateway.connect import Connector
 from tidings.gateway.connection import Connection
-from tidings.gateway.dispatch import Dispatch
-from tidings.gateway.frames import Draining, EventEncoder, encode_frame
-from tidings.gateway.refusals import Refusals
-from tidings.gateway.sockets import Flusher, Socket
-from tidings.gateway.usecases import UseCases
-from tidings.gateway.welcome import Welcome
-from tidings.stores.ports import Accounts
+from tidings.gateway.dispatch import Dispatch, UseCases
+from tidings.gateway.encode import EventEncoder, encode_frame
+from tidings.gateway.fairness import Refusals
+from tidings.gateway.socket import Flusher, Socket
+from tidings.protocol.server_frames import Draining
+from tidings.stores.tables.ports import Accounts
+
+if TYPE_CHECKING:
+    from tidings.gateway.front_door import FrontDoor
 
 FINISH_S = 5.0  # a draining node waits this long for what sockets have under way
-CUT_S = 0.5  # a node that stops waits this long for the close frames of its peers
-POLL_S = 0.02  # how often it looks
+CUT_S = 0.5  # a node that stops waits this long for the close frames of its clients
+POLL_S = 0.02  # the pause between two checks
 
 
 class Connections:
     def __init__(
         self,
-        auth: Auth,
+        auth: Authenticator,
         cases: UseCases,
         accounts: Accounts,
         clock: Clock,
@@ -46,7 +49,7 @@ class Connections:
         self._dispatch = Dispatch(cases, clock, self.refusals)
         self._encoder = EventEncoder()
         self._flusher = Flusher()
-        self._welcome = Welcome(auth, cases, accounts, clock, self.refusals)
+        self.connector = Connector(auth, cases, accounts, clock, self.refusals)
         self.is_draining = False
         self._all: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,11 +58,11 @@ class Connections:
         return len(self._all)
 
     def new_socket(self) -> Socket:
-        """For one upgrade: a socket with its connection behind it."""
+        """A socket with its connection, for one upgrade."""
         connection = Connection(self, self._dispatch, self._encoder, self._clock)
         return Socket(connection, self._flusher, self._clock)
 
-    # --- what a connection asks ---
+    # --- a connection calls these ---
 
     def opened(self, connection: Connection) -> None:
         self._all.add(connection)
@@ -69,60 +72,32 @@ class Connections:
         self._all.discard(connection)
         self._on_count(len(self._all))
 
-    def leave(self, connection: Connection) -> None:
-        self._cases.hub.detach(connection)
-        if self._cases.registry is not None:
-            self._cases.registry.release(connection)
-        if self._cases.signals is not None:
-            self._cases.signals.went(connection)
-        if self._cases.notify is not None:
-            self._cases.notify.left(connection.user_id, connection.device)
-        self._cases.sends.forget(connection.connection_id)
-
-    async def welcome(self, connection: Connection, frame: protocol.Connect) -> None:
-        await self._welcome.carry_out(connection, frame)
-
-    async def refresh(self, connection: Connection, token: str) -> None:
-        try:
-            identity = await self._auth.identify(token)
-            if identity.user_id != connection.user_id:
-                raise Unauthorized()
-        except Unauthorized:
-            self.refusals.sign_in_failed("ws")
-            raise
-        self._cases.limiter.know(identity.user_id, identity.role)
-        connection.keep(identity)
-
     def run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=f"gateway-{name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # --- what the node asks ---
+    # --- the node calls these ---
 
     def revoke(self, user_id: str) -> None:
-        """Every token of the user made before now is refused: so is what they opened, on every node."""
+        """Close every connection of the user, on every node: their tokens are refused from now on."""
         self._auth.forget_user(user_id)
-        if self._cases.router is not None:
-            self._cases.router.close(user_id, Close.REVOKED)
-            return
-        for outbound in list(self._cases.hub.of_user(user_id)):
-            outbound.close(Close.REVOKED)
+        self._cases.router.close(user_id, Close.REVOKED)
 
     def forget_user(self, user_id: str) -> None:
-        """Another node says that the account was changed."""
+        """Another node has changed the account."""
         self._auth.forget_user(user_id)
 
     async def recheck(self, user_id: str) -> None:
-        """The word of a revocation may have passed this node by. Raises StoreError."""
+        """Close connections whose tokens were revoked while this node heard nothing. Raises StoreError."""
         since_ms = await self._auth.valid_after_ms(user_id)
         for one in list(self._cases.hub.of_user(user_id)):
-            if isinstance(one, Connection) and one.issued_ms < since_ms:  # also who is about to be welcome
+            if isinstance(one, Connection) and one.issued_ms < since_ms:  # also before hello
                 one.close(Close.REVOKED)
 
     async def drain(self, spread_ms: int) -> None:
-        """Tells everyone when to come back, finishes what is under way, then closes."""
+        """Tell every client when to come back, finish the requests under way, then close."""
         self.is_draining = True
         for connection in list(self._all):
             wait_ms = int(self._clock.random_fraction() * spread_ms)
@@ -146,24 +121,47 @@ class Connections:
 
     # --- the sweep ---
 
-    def sweep(self) -> None:
+    def sweep(self, doors: Sequence[FrontDoor] = ()) -> None:
+        """Close dead connections. `doors` are the HTTP connections: what waits in them counts too."""
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
-        queued_bytes = 0
+        readers: list[tuple[int, Callable[[], None]]] = [(door.queued_bytes(), door.cut) for door in doors]
         for connection in list(self._all):
-            connection.sweep(now_s, now_ms)
+            _sweep(connection, now_s, now_ms)
             if connection.socket is not None:
-                queued_bytes += connection.socket.queued_bytes()
-        if queued_bytes > NODE_QUEUE_BYTES_MAX:
-            self._close_largest(queued_bytes - NODE_QUEUE_BYTES_MAX)
+                readers.append((connection.socket.queued_bytes(), partial(connection.close, Close.SLOW)))
+        _end_largest(readers)
 
-    def _close_largest(self, excess_bytes: int) -> None:
-        """All queues together are too large: the slowest readers resume later."""
-        sized = [(one.socket.queued_bytes(), one) for one in self._all if one.socket is not None]
-        for size, connection in sorted(sized, key=lambda pair: pair[0], reverse=True):
-            if excess_bytes <= 0:
-                return
-            connection.close(Close.SLOW)
-            excess_bytes -= size
+
+def _end_largest(readers: list[tuple[int, Callable[[], None]]]) -> None:
+    """End the slowest readers while all queues together are too large. They come back and resume."""
+    excess_bytes = sum(size for size, _ in readers) - NODE_QUEUE_BYTES_MAX
+    if excess_bytes <= 0:
+        return
+    for size, end in sorted(readers, key=lambda pair: pair[0], reverse=True):
+        if excess_bytes <= 0:
+            return
+        end()
+        excess_bytes -= size
+
+
+def _sweep(connection: Connection, now_s: float, now_ms: int) -> None:
+    """Close the connection if its client or its token is dead; ping a client that is silent."""
+    socket = connection.socket
+    if socket is None or socket.is_closing:
+        return
+    if socket.is_heard:
+        socket.is_heard = False
+        connection.quiet_since_s = connection.pinged_s = now_s
+    elif now_s - connection.quiet_since_s >= IDLE_S:
+        connection.close(Close.NO_PONG)
+    elif now_s - connection.pinged_s >= PING_INTERVAL_S:
+        connection.pinged_s = now_s
+        socket.send_ping()
+    if connection.is_welcome:
+        if now_ms >= connection.expires_ms:
+            connection.close(Close.TOKEN_EXPIRED)
+    elif now_s - connection.opened_s >= CONNECT_S and not connection.is_holding():
+        connection.close(Close.NO_CONNECT)
 
 
 async def _wait_until(is_done: Callable[[], bool], most_s: float) -> None:

@@ -1,60 +1,104 @@
-"""A decoded frame becomes a call of a use case, and its result or refusal becomes the answer's bytes.
+"""Dispatch: a decoded frame becomes a call of a use case, and its result or refusal becomes the answer's bytes.
 
-Here the limiter is asked, once per request and by class; `message.send` asks it itself, in its batch. Whatever a use
-case raises ends as a row of errors.TABLE: nothing of an unexpected exception reaches the client or the log but its
-type and place, under a reference both can name. connection.py calls this for each frame, http.py shares `problem_of`.
+The limiter is asked here, by class and cost; only `message.send` asks it in its batch. Every exception of a use case
+ends as a row of errors.TABLE. Of an unexpected exception only the type and the place reach the log, and the client gets
+a reference to that line.
 """
 
 from __future__ import annotations
 
+import logging
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
-import structlog
 
-from tidings.bounds import PAGE_MAX
+from tidings.bounds import ACKS_PER_SLOT, PAGE_MAX, PAGES_PER_USER_MAX, UNREAD_ROWS_PER_SLOT
 from tidings.clock import Clock
-from tidings.errors import Close, Internal, Problem, RateLimited, StoreError, StoreUnavailable
-from tidings.gateway import protocol
-from tidings.gateway.bodies import history_of, inbox_of, read_state_of, sent_of
-from tidings.gateway.frames import encode_error, encode_ok
-from tidings.gateway.refusals import Refusals
-from tidings.gateway.usecases import UseCases
-from tidings.messaging.drafts import Draft
-from tidings.model import Sent
-from tidings.routing.hub import Outbound
+from tidings.errors import Close, Internal, Problem, StoreError, StoreUnavailable, cause_of
+from tidings.gateway.encode import encode_error, encode_ok, history_of, inbox_of, sent_of
+from tidings.gateway.fairness import PagesAtOnce, Refusals
+from tidings.gateway.folded_acks import Batch
+from tidings.messaging.conversations.directory import Directory
+from tidings.messaging.limits.limiter import Limiter
+from tidings.messaging.limits.overrides import Overrides
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.consent import Consent
+from tidings.messaging.presence.live_status import LiveStatus
+from tidings.messaging.push.worker import PushWorker
+from tidings.messaging.reading.history import History
+from tidings.messaging.reading.inbox import Inbox
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.reading.resume import Resume
+from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.edit import Rewrites
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.unread.unread import Unread
+from tidings.model import Content, Sent
+from tidings.operators.active_users import ActiveUsers
+from tidings.operators.audit.events import Audit
+from tidings.protocol import client_frames as protocol
+from tidings.routing.hub import Connection, Hub
+from tidings.routing.registry import Registry
+from tidings.routing.router import Router
 
 Body = msgspec.Struct | None
 Answer = Callable[[bytes | None], None]
-_PAGES = (protocol.Inbox, protocol.History)
+PAGES = (protocol.Inbox, protocol.History)
 
-log = structlog.get_logger("tidings.gateway")
+log = logging.getLogger("tidings.gateway")
 
 
 def problem_of(error: Exception, clock: Clock) -> Problem:
-    """What the client is told about it."""
+    """The problem that the client gets as an answer. An error that is not the client's is logged."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, StoreError):
-        log.warning("store_failed", error=type(error).__name__)
+        log.warning("store unavailable", extra=cause_of(error))
         return StoreUnavailable()
     reference = clock.random_id(6)
     place = [f"{at.filename}:{at.lineno} {at.name}" for at in traceback.extract_tb(error.__traceback__)]
-    log.error("unexpected", reference=reference, error=type(error).__name__, place=place)
-    return Internal(f"our mistake; reference {reference}")
+    log.error("unexpected error", extra={"reference": reference, "error": type(error).__name__, "place": place})
+    return Internal(f"our mistake; try again, and report reference {reference} if it stays")
+
+
+@dataclass(frozen=True, slots=True)
+class UseCases:
+    """The parts of a node that a frame or a request can reach."""
+
+    hub: Hub
+    registry: Registry
+    router: Router
+    sends: Sends
+    rewrites: Rewrites
+    directory: Directory
+    blocks: Blocks
+    consent: Consent
+    unread: Unread
+    inbox: Inbox
+    history: History
+    receipts: Receipts
+    resume: Resume
+    live_status: LiveStatus
+    notify: PushWorker
+    limiter: Limiter
+    overrides: Overrides
+    audit: Audit
+    activity: ActiveUsers
 
 
 class Dispatch:
-    """Frames of connected users. Stateless: who asks is an argument."""
+    """Carries out the frames of connected users. It has no state of a connection: each call names one."""
 
-    def __init__(self, cases: UseCases, clock: Clock, refusals: Refusals | None = None) -> None:
+    def __init__(self, cases: UseCases, clock: Clock, refusals: Refusals) -> None:
         self._cases = cases
-        self.refusals = refusals or Refusals(cases.audit)
+        self.refusals = refusals
+        self.pages = PagesAtOnce(PAGES_PER_USER_MAX)
         self._clock = clock
-        self._rows: dict[type, tuple[str, Callable[[Outbound, Any], Coroutine[Any, Any, Body]]]] = {
+        self._rows: dict[type, tuple[str, Callable[[Connection, Any], Coroutine[Any, Any, Body]]]] = {
             protocol.Read: ("read", self._read),
             protocol.Unread: ("read", self._unread),
             protocol.Inbox: ("read", self._inbox),
@@ -63,87 +107,106 @@ class Dispatch:
             protocol.Watch: ("typing", self._watch),
         }
 
-    def send(self, outbound: Outbound, frame: protocol.Send, answer: Answer) -> None:
-        """Into the lane at once, in the order of arrival: no task, no await."""
-        if self._cases.sends.is_overfull(outbound.connection_id):
-            outbound.close(Close.TOO_MANY_REQUESTS)
+    def send(self, connection: Connection, frame: protocol.Send, answer: Answer) -> None:
+        """Put the send into its lane at once, in the order of arrival: no task, no await."""
+        if self._cases.sends.is_overfull(connection.connection_id):
+            connection.close(Close.TOO_MANY_REQUESTS)
             answer(None)
             return
         self._cases.sends.submit(
             Draft(
-                sender_id=outbound.user_id,
+                sender_id=connection.user_id,
                 conversation_id=frame.conversation_id,
                 message_id=frame.message_id,
-                text=frame.text,
+                content=Content(frame.text, frame.data, frame.silent, frame.reply_to),
                 timestamp=frame.ts,
-                origin=outbound.connection_id,
-                reply=partial(self._answer_send, answer, outbound.user_id, frame.id),
+                origin=connection.connection_id,
+                reply=partial(self._answer_send, answer, connection.user_id, frame.id),
             )
         )
 
-    def abandon(self, outbound: Outbound, frame: protocol.Abandon) -> bytes | None:
-        self._cases.sends.abandon(outbound.connection_id, frame.conversation_id, frame.message_id)
+    def abandon(self, connection: Connection, frame: protocol.Abandon) -> None:
+        """Give up a held send at once: the sends behind it must find the hold gone."""
+        self._cases.sends.abandon(connection.connection_id, frame.conversation_id, frame.message_id)
+
+    async def charge_abandon(self, connection: Connection, frame: protocol.Abandon) -> bytes | None:
+        """Charge an abandon that is done. A user without budget is read slowly, and gets the answer all the same."""
+        try:
+            await self._cases.limiter.admit("read", connection.user_id)
+        except Exception as error:
+            self.refusals.note(connection.user_id, problem_of(error, self._clock))
         return _ok(frame.id, None)
 
-    async def deliver(self, outbound: Outbound, acks: dict[str, int]) -> None:
-        """Acknowledgements of one or several frames, folded together by the connection."""
+    async def deliver(self, connection: Connection, batch: Batch) -> list[bytes | None]:
+        """Record the acknowledgements of one or several frames. Returns the answer of each frame."""
         try:
-            await self._cases.limiter.admit("read", outbound.user_id)
-        except RateLimited as problem:
-            self.refusals.note(outbound.user_id, problem)
-            raise
-        self._cases.receipts.delivered(outbound.user_id, acks, outbound.connection_id)
-        if self._cases.notify is not None:
-            self._cases.notify.acknowledged(outbound.user_id, outbound.device, acks)
+            await self._cases.limiter.admit("read", connection.user_id, batch.cost)
+            self._cases.receipts.delivered(connection.user_id, batch.seqs, connection.connection_id)
+            self._cases.notify.acknowledged(connection.user_id, connection.device, batch.seqs)
+        except Exception as error:  # the next acknowledgement says all of it again
+            problem = problem_of(error, self._clock)
+            for _ in batch.frame_ids:
+                self.refusals.note(connection.user_id, problem)
+            return [_error(frame_id, problem) for frame_id in batch.frame_ids]
+        return [_ok(frame_id, None) for frame_id in batch.frame_ids]
 
-    async def answer(self, outbound: Outbound, frame: protocol.ClientFrame) -> bytes | None:
-        """The answer's bytes; None when none is wanted."""
+    async def answer(self, connection: Connection, frame: protocol.ClientFrame) -> bytes | None:
+        """The answer's bytes; None when the client wants none."""
         class_name, run = self._rows[type(frame)]
+        in_flight = self._cases.limiter.in_flight
         try:
-            if isinstance(frame, _PAGES):
-                read = run(outbound, frame)
-                return _ok(frame.id, await self._cases.limiter.admit_beside(class_name, outbound.user_id, read))
-            await self._cases.limiter.admit(class_name, outbound.user_id)
-            return _ok(frame.id, await run(outbound, frame))
+            in_flight.begin(class_name, connection.user_id)
+        except Problem as problem:
+            self.refusals.note(connection.user_id, problem)
+            return _error(frame.id, problem)
+        try:
+            if isinstance(frame, PAGES):
+                async with self._cases.limiter.admitted(class_name, connection.user_id):
+                    page = await run(connection, frame)
+                return _ok(frame.id, page)
+            await self._cases.limiter.admit(class_name, connection.user_id, _cost_of(frame))
+            return _ok(frame.id, await run(connection, frame))
         except Exception as error:
-            self.refusals.note(outbound.user_id, error)
-            return self.refuse(frame.id, error)
-
-    def refuse(self, frame_id: int | None, error: Exception) -> bytes | None:
-        problem = problem_of(error, self._clock)
-        return encode_error(frame_id, problem) if frame_id is not None else None
+            self.refusals.note(connection.user_id, error)
+            return _error(frame.id, problem_of(error, self._clock))
+        finally:
+            in_flight.end(connection.user_id)
 
     def _answer_send(self, answer: Answer, user_id: str, frame_id: int | None, result: Sent | Problem) -> None:
         if isinstance(result, Sent):
             answer(encode_ok(frame_id, sent_of(result)) if frame_id is not None else None)
         else:
             self.refusals.note(user_id, result)
-            answer(encode_error(frame_id, result) if frame_id is not None else None)
+            answer(_error(frame_id, result))
 
-    async def _read(self, outbound: Outbound, frame: protocol.Read) -> Body:
+    async def _read(self, connection: Connection, frame: protocol.Read) -> Body:
         state = await self._cases.unread.mark_read(
-            outbound.user_id,
+            connection.user_id,
             frame.conversation_id,
             up_to_seq=frame.up_to_seq,
             up_to_ts=frame.up_to_ts,
             seqs=frame.seqs,
-            origin=outbound.connection_id,
+            origin=connection.connection_id,
         )
-        return read_state_of(state)
+        return state
 
-    async def _unread(self, outbound: Outbound, frame: protocol.Unread) -> Body:
+    async def _unread(self, connection: Connection, frame: protocol.Unread) -> Body:
         state = await self._cases.unread.mark_unread(
-            outbound.user_id, frame.conversation_id, from_seq=frame.from_seq, origin=outbound.connection_id
+            connection.user_id,
+            frame.conversation_id,
+            from_seq=frame.from_seq,
+            origin=connection.connection_id,
+            pay=payment(self._cases.limiter, connection.user_id),
         )
-        return read_state_of(state)
+        return state
 
-    async def _inbox(self, outbound: Outbound, frame: protocol.Inbox) -> Body:
+    async def _inbox(self, connection: Connection, frame: protocol.Inbox) -> Body:
         limit = min(frame.limit, PAGE_MAX)
-        return inbox_of(await self._cases.inbox.page(outbound.user_id, limit=limit, cursor=frame.cursor))
+        return inbox_of(await self._cases.inbox.page(connection.user_id, limit=limit, cursor=frame.cursor))
 
-    async def _history(self, outbound: Outbound, frame: protocol.History) -> Body:
+    async def _history(self, connection: Connection, frame: protocol.History) -> Body:
         page = await self._cases.history.page(
-            outbound.user_id,
+            connection.user_id,
             frame.conversation_id,
             before_seq=frame.before_seq,
             after_seq=frame.after_seq,
@@ -153,17 +216,34 @@ class Dispatch:
         )
         return history_of(page)
 
-    async def _typing(self, outbound: Outbound, frame: protocol.Typing) -> Body:
-        if self._cases.signals is not None:
-            await self._cases.signals.typing(
-                outbound.user_id, frame.conversation_id, frame.typing, outbound.connection_id
-            )
+    async def _typing(self, connection: Connection, frame: protocol.Typing) -> Body:
+        await self._cases.live_status.typing(
+            connection.user_id, frame.conversation_id, frame.typing, connection.connection_id
+        )
         return None
 
-    async def _watch(self, outbound: Outbound, frame: protocol.Watch) -> Body:
-        if self._cases.signals is not None:
-            await self._cases.signals.watch(outbound, frame.conversation_ids)
+    async def _watch(self, connection: Connection, frame: protocol.Watch) -> Body:
+        await self._cases.live_status.watch(connection, frame.conversation_ids)
         return None
+
+
+def payment(limiter: Limiter, user_id: str) -> Callable[[int], Awaitable[object]]:
+    """A function that charges the user for the rows of a mark, beyond those that the request itself pays for."""
+
+    async def pay(rows: int) -> None:
+        slots = rows // UNREAD_ROWS_PER_SLOT
+        if slots:
+            await limiter.admit("read", user_id, slots)
+
+    return pay
+
+
+def _cost_of(frame: protocol.ClientFrame) -> int:
+    return -(-len(frame.conversation_ids) // ACKS_PER_SLOT) or 1 if type(frame) is protocol.Watch else 1
+
+
+def _error(frame_id: int | None, problem: Problem) -> bytes | None:
+    return encode_error(frame_id, problem) if frame_id is not None else None
 
 
 def _ok(frame_id: int | None, body: Body) -> bytes | None:

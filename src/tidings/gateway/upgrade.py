@@ -1,8 +1,8 @@
-"""May this HTTP request become a WebSocket? Decided before anything is allocated for it, without I/O.
+"""Upgrade: decides whether an HTTP request may become a WebSocket, before anything is allocated for it, without I/O.
 
-The Origin must be ours or on the list, compared exactly; a request without one does not come from a browser's page and
-is allowed, because no cookie is ever read. What is handed on to picows is a request of our own making: browsers may
-say `Connection: keep-alive, Upgrade`, which it would refuse. server.py is the caller.
+The Origin must be ours or on the list, compared exactly. A request without an Origin does not come from a browser's
+page. Such a request is allowed, because no cookie is ever read. picows gets a request of our own making, because it
+would refuse the `Connection: keep-alive, Upgrade` of some browsers.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ class Refusal(NamedTuple):
 
 
 def refusal_of_upgrade(method: str, target: bytes, headers: Headers, allowed_origins: frozenset[str]) -> Refusal | None:
-    """Why not; None: go on."""
+    """The reason to refuse the upgrade; None: go on."""
     path, _, query = target.partition(b"?")
     named = dict(headers)
     if path != WS_PATH:
         return Refusal(404, "not_found", "the WebSocket is at /v1/ws")
     if method != "GET":
-        return Refusal(400, "bad_request", "an upgrade is a GET")
+        return Refusal(400, "bad_request", "an upgrade must be a GET")
     if not is_origin_allowed(named.get(b"origin"), named.get(b"host"), allowed_origins):
-        return Refusal(403, "forbidden", "this origin may not connect")
+        return Refusal(403, "forbidden", "this origin may not connect: add it to `allowed_origins`")
     if b"token=" in query:
-        return Refusal(400, "bad_request", "a token belongs into the connect frame: URLs end up in logs")
+        return Refusal(400, "bad_request", "put the token into the `connect` frame: URLs end up in logs")
     return _refusal_of_handshake(named)
 
 
 def _refusal_of_handshake(named: dict[bytes, bytes]) -> Refusal | None:
     if named.get(b"sec-websocket-version") != b"13":
-        return Refusal(426, "bad_request", "WebSocket version 13 only")
+        return Refusal(426, "bad_request", "`Sec-WebSocket-Version` must be 13")
     if b"sec-websocket-protocol" in named:
-        return Refusal(400, "bad_request", "no subprotocol is spoken here")
+        return Refusal(400, "bad_request", "`Sec-WebSocket-Protocol` must be absent: there is no subprotocol")
     if not _is_key(named.get(b"sec-websocket-key", b"")):
-        return Refusal(400, "bad_request", "no valid Sec-WebSocket-Key")
+        return Refusal(400, "bad_request", "`Sec-WebSocket-Key` must be 16 bytes in base64")
     return None
 
 
 def is_origin_allowed(origin: bytes | None, host: bytes | None, allowed: frozenset[str]) -> bool:
-    """Absent, on the list (`*`: any), or the same host and port as the request's own."""
+    """Whether the origin is absent, on the list (`*`: any), or the host and port of the request itself."""
     if origin is None or "*" in allowed:
         return True
     text = origin.decode("latin-1")
@@ -60,7 +60,7 @@ def is_origin_allowed(origin: bytes | None, host: bytes | None, allowed: frozens
 
 
 def handshake_of(headers: Headers) -> bytes:
-    """The request as picows wants it."""
+    """The request in the form that picows takes."""
     named = dict(headers)
     return (
         b"GET /v1/ws HTTP/1.1\r\nHost: tidings\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -1,4 +1,5 @@
-"""What a command means. Reading order: send (the way of a message), then numbering, storing, indexing, deliver, which
-are its stages; access (who may do what); conversations; unread, inbox, history (what a member sees); rebuild and repair
-(how the index comes back after it was lost).
+"""Messaging: the meaning of every command, one room for each idea.
+
+Read send first (the way of a message, stage by stage), then deliver. `access` decides who may do what. conversations,
+unread and reading hold what a member sees; unread also rebuilds the index after it was lost.
 """

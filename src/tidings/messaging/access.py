@@ -1,23 +1,26 @@
-"""Who may do what: one `authorize` for every read, write, receipt and change.
+"""Access: one `authorize` for every read, write, receipt and change.
 
-A node keeps member lists in memory. What makes that safe is members_seq, the number of the last member change: every
-send gets the newest one with its number (send.py), every read compares it here before it answers. A stranger gets the
+A node keeps member lists in memory. members_seq, the number of the last member change, makes that safe: every send gets
+the newest one with its number (send/members.py), and every read compares it here before it answers. A stranger gets the
 same answer as for a conversation that does not exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tidings.bounds import CONVERSATIONS_CACHED_MAX
+from tidings.bounds import CONVERSATIONS_CACHED_MAX, MEMBERS_CACHED_MAX
 from tidings.errors import Forbidden, NotFound, Unavailable
-from tidings.model import Entry, Head, Member, Role
-from tidings.stores.calls import Call, Keyspace, plain
-from tidings.stores.keys import Keys
-from tidings.stores.ports import Conversations
+from tidings.messaging.log import entry_at
+from tidings.model import Entry, Head, Member, MemberAction, Role
+from tidings.stores.keyspace.call import Call, Keyspace, plain
+from tidings.stores.keyspace.keys import Keys
+from tidings.stores.tables.ports import Conversations, Messages
+from tidings.tasks import Recent, Weighed
 
 Action = Literal["read", "write", "moderate", "rename", "add", "remove", "role", "delete"]
 
@@ -25,7 +28,7 @@ _ALL: frozenset[Role] = frozenset(("owner", "admin", "member"))
 _LEADERS: frozenset[Role] = frozenset(("owner", "admin"))
 _OWNER: frozenset[Role] = frozenset(("owner",))
 
-# What each role may do in a group or channel. In a direct conversation there is only reading and writing.
+# The rights of each role in a group or channel. In a direct conversation there is only reading and writing.
 MAY: dict[Action, frozenset[Role]] = {
     "read": _ALL,
     "write": _ALL,
@@ -37,9 +40,10 @@ MAY: dict[Action, frozenset[Role]] = {
     "delete": _OWNER,
 }
 _IN_DIRECT: frozenset[Action] = frozenset(("read", "write"))
+_LIST_WEIGHT = 3  # of a list beside its members, in the memory that a member takes
 
 
-class Roster(msgspec.Struct, frozen=True):
+class MemberList(msgspec.Struct, frozen=True):
     """A conversation and its present members, as of members_seq."""
 
     head: Head
@@ -51,97 +55,169 @@ class Roster(msgspec.Struct, frozen=True):
         joined = self.members[user_id].joined_seq if self.head.history == "joined" else 0
         return max(self.head.floor_seq, joined)
 
+    def is_unanswered(self, user_id: str) -> bool:
+        """Whether the other side of a direct conversation has not accepted it: it shows this member no receipts."""
+        others = (one for one in self.members.values() if one.user_id != user_id)
+        return self.head.kind == "direct" and any(one.is_requested for one in others)
+
+
+def mask(entry: Entry, visible_after: int) -> Entry:
+    """The entry as a member sees it who sees nothing up to this number: an edit of an older message has no content."""
+    if entry.target_seq is None or entry.target_seq > visible_after:
+        return entry
+    return msgspec.structs.replace(entry, content=None)
+
 
 class Admitted(NamedTuple):
     """A member, with what the same round trip answered. `beside` None: the keyspace did not answer.
 
-    `top`: the last number handed out, 0 = not known; then the roster's head row was read just now.
+    `top`: the last number handed out, 0 = not known; then the member_list's head row was read just now.
     """
 
-    roster: Roster
+    member_list: MemberList
     top: int
     beside: list[Any] | None
 
 
 class _Newest(NamedTuple):
-    """What the keyspace says of a conversation; members_seq None: it cannot say."""
+    """The keyspace's answer about a conversation; members_seq None: it cannot say."""
 
     members_seq: int | None
     top: int
     beside: list[Any] | None
 
 
-def check(roster: Roster | None, user_id: str, action: Action) -> Member:
+def check(member_list: MemberList | None, user_id: str, action: Action) -> Member:
     """The rule itself: NotFound for strangers, Forbidden for members who may not."""
-    member = roster.members.get(user_id) if roster else None
-    if roster is None or member is None:
+    member = member_list.members.get(user_id) if member_list else None
+    if member_list is None or member is None:
         raise NotFound("no such conversation")
-    if roster.head.kind == "direct" and action not in _IN_DIRECT:
+    if member_list.head.kind == "direct" and action not in _IN_DIRECT:
         raise Forbidden("a direct conversation has two equal members and no more")
     if member.role not in MAY[action]:
         raise Forbidden()
     return member
 
 
+def loses_last_owner(member_list: MemberList, user_ids: Iterable[str], action: MemberAction) -> bool:
+    """Say whether a change takes the last owner from a conversation in which somebody is left."""
+    changed = frozenset(user_ids)
+    owners = {member.user_id for member in member_list.members.values() if member.role == "owner"}
+    if action == "added" or not owners or not owners <= changed:
+        return False
+    return action == "role" or len(member_list.members) > len(changed)
+
+
 class Access:
     """Member lists of this node, and `authorize` on them."""
 
-    def __init__(self, conversations: Conversations, keyspace: Keyspace, keys: Keys) -> None:
+    def __init__(self, conversations: Conversations, messages: Messages, keyspace: Keyspace, keys: Keys) -> None:
         self._conversations = conversations
+        self._messages = messages
         self._keyspace = keyspace
         self._keys = keys
-        self._rosters: dict[str, Roster] = {}
+        self._member_lists = Weighed[str, MemberList](MEMBERS_CACHED_MAX)
+        # conversation -> a members_seq that was handed out and never used; if forgotten, its list is read once more
+        self._unused = Recent[str, int](CONVERSATIONS_CACHED_MAX)
 
-    async def authorize(self, user_id: str, conversation_id: str, action: Action) -> Roster:
-        return (await self.authorize_beside(user_id, conversation_id, action)).roster
+    async def authorize(self, user_id: str, conversation_id: str, action: Action) -> MemberList:
+        return (await self.authorize_beside(user_id, conversation_id, action)).member_list
 
     async def authorize_beside(
         self, user_id: str, conversation_id: str, action: Action, *beside: Call[Any]
     ) -> Admitted:
         """The same, with calls of the caller in the same round trip. They must be harmless to a stranger."""
         newest = await self._ask(conversation_id, beside)
-        roster = await self._as_of(conversation_id, newest)
-        check(roster, user_id, action)
-        assert roster is not None
-        return Admitted(roster, newest.top, newest.beside)
+        member_list, is_read = await self._as_of(conversation_id, newest)
+        if not is_read and (member_list is None or user_id not in member_list.members):
+            # A stranger is refused after the same reads as for a conversation that does not exist, in the same time.
+            member_list = (await self.read([conversation_id])).get(conversation_id)
+        check(member_list, user_id, action)
+        assert member_list is not None
+        return Admitted(member_list, newest.top, newest.beside)
 
-    async def fresh(self, conversation_id: str) -> Roster | None:
+    async def fresh(self, conversation_id: str) -> MemberList | None:
         """The member list as of now. None: no such conversation."""
-        return await self._as_of(conversation_id, await self._ask(conversation_id))
+        return (await self._as_of(conversation_id, await self._ask(conversation_id)))[0]
 
-    async def visible(self, roster: Roster, user_id: str, entries: list[Entry]) -> tuple[Roster, list[Entry]]:
-        """Of entries that were read after the roster, those that the user may see, and the roster as of them.
+    async def visible(
+        self, member_list: MemberList, user_id: str, entries: list[Entry]
+    ) -> tuple[MemberList, list[Entry]]:
+        """Of entries that were read after the member list, those that the user may see, and the list as of them.
 
-        Somebody may have left between the two: a change among the entries tells. Raises NotFound."""
-        changes = [entry for entry in entries if entry.kind == "member" and entry.seq_no > roster.members_seq]
+        Somebody may have left between the two; then a member change is among the entries. Raises NotFound."""
+        changes = [entry for entry in entries if entry.changes_members and entry.seq_no > member_list.members_seq]
         if changes:
-            newer = await self.load(roster.head.conversation_id)
+            newer = await self.load(member_list.head.conversation_id)
             check(newer, user_id, "read")
             assert newer is not None
-            start = newer.visible_after(user_id)
-            return newer, [entry for entry in entries if entry.seq_no > start]
-        return roster, entries
+            member_list = newer
+            entries = [entry for entry in entries if entry.seq_no > newer.visible_after(user_id)]
+        if (start := member_list.visible_after(user_id)) > 0:
+            entries = [mask(entry, start) for entry in entries]
+        return member_list, entries
 
-    def cached(self, conversation_id: str) -> Roster | None:
-        """What this node has in memory: good enough to start with, never to finish."""
-        return self._rosters.get(conversation_id)
+    def cached(self, conversation_id: str) -> MemberList | None:
+        """The list that this node has in memory: good enough to start with, never to finish."""
+        return self._member_lists.get(conversation_id)
 
-    async def load(self, conversation_id: str) -> Roster | None:
+    async def load(self, conversation_id: str) -> MemberList | None:
         """Read from the tables."""
         heads = await self._conversations.heads([conversation_id])
         head = heads.get(conversation_id)
         if head is None:
-            self._rosters.pop(conversation_id, None)
+            self._member_lists.pop(conversation_id)
             return None
-        # The head is read first: a change between the two reads makes the list newer than its number, never older.
-        members = await self._conversations.members(conversation_id)
-        roster = Roster(head, {member.user_id: member for member in members}, head.members_seq)
-        self._keep(conversation_id, roster)
-        return roster
+        return await self._load_members(head)
+
+    async def read(self, conversation_ids: Sequence[str]) -> dict[str, MemberList]:
+        """The lists of several conversations as the tables have them now; those that do not exist are left out.
+
+        One read serves all heads. Members are read where this node has no list, or an older one.
+        """
+        heads = await self._conversations.heads(conversation_ids)
+        self.forget(id_ for id_ in conversation_ids if id_ not in heads)
+        return dict(zip(heads, await asyncio.gather(*map(self._under, heads.values())), strict=True))
+
+    async def as_of(self, conversation_id: str, members_seq: int) -> tuple[bool, MemberList | None]:
+        """Read a list that may lack the change at members_seq: whether that change is decided, and the list.
+
+        Without an entry at that number the change is under way, and may be committed at any moment.
+        """
+        member_list = await self.load(conversation_id)
+        if member_list is None or not self.is_older(member_list, members_seq):
+            return True, member_list
+        if await entry_at(self._messages, conversation_id, members_seq) is None:
+            return False, member_list
+        # Either a void, or a change that was committed after we read the list: one more read decides.
+        member_list = await self.load(conversation_id)
+        if member_list is not None and member_list.members_seq < members_seq:
+            self._unused.put(conversation_id, members_seq)
+        return True, member_list
+
+    def is_older(self, member_list: MemberList, members_seq: int) -> bool:
+        """Say whether the list may lack the change at members_seq."""
+        if member_list.members_seq >= members_seq:
+            return False
+        return self._unused.get(member_list.head.conversation_id) != members_seq
 
     def forget(self, conversation_ids: Iterable[str]) -> None:
         for conversation_id in conversation_ids:
-            self._rosters.pop(conversation_id, None)
+            self._member_lists.pop(conversation_id)
+
+    async def _under(self, head: Head) -> MemberList:
+        """The list under a head that was read just now."""
+        cached = self._member_lists.get(head.conversation_id)
+        if cached is None or cached.members_seq < head.members_seq:
+            return await self._load_members(head)
+        return MemberList(head, cached.members, cached.members_seq)
+
+    async def _load_members(self, head: Head) -> MemberList:
+        # The head is read first: a change between the two reads makes the list newer than its number, never older.
+        members = await self._conversations.members(head.conversation_id)
+        member_list = MemberList(head, {member.user_id: member for member in members}, head.members_seq)
+        self._member_lists.put(head.conversation_id, member_list, len(members) + _LIST_WEIGHT)
+        return member_list
 
     async def _ask(self, conversation_id: str, beside: Iterable[Call[Any]] = ()) -> _Newest:
         key = self._keys.conv(conversation_id)
@@ -154,19 +230,11 @@ class Access:
         except Unavailable:
             return _Newest(None, 0, None)  # the tables answer as well
 
-    async def _as_of(self, conversation_id: str, newest: _Newest) -> Roster | None:
-        cached = self._rosters.get(conversation_id)
-        if cached is None:
-            return await self.load(conversation_id)
-        if newest.members_seq is not None:
-            return cached if cached.members_seq >= newest.members_seq else await self.load(conversation_id)
-        heads = await self._conversations.heads([conversation_id])
-        head = heads.get(conversation_id)
-        if head is None or cached.members_seq < head.members_seq:
-            return await self.load(conversation_id)
-        return Roster(head, cached.members, cached.members_seq)
-
-    def _keep(self, conversation_id: str, roster: Roster) -> None:
-        if conversation_id not in self._rosters and len(self._rosters) >= CONVERSATIONS_CACHED_MAX:
-            del self._rosters[next(iter(self._rosters))]
-        self._rosters[conversation_id] = roster
+    async def _as_of(self, conversation_id: str, newest: _Newest) -> tuple[MemberList | None, bool]:
+        """The list, and whether its head was read for it just now."""
+        cached = self._member_lists.get(conversation_id)
+        if cached is None or newest.members_seq is None:
+            return (await self.read([conversation_id])).get(conversation_id), True
+        if not self.is_older(cached, newest.members_seq):
+            return cached, False
+        return (await self.as_of(conversation_id, newest.members_seq))[1], True

@@ -1,3 +1,3 @@
-"""Where the recipients are: hub (the sockets of this node), registry (leases: who is live where), bus (node to node),
-router (an event to all devices of a user).
+"""Routing: where the recipients are. hub: the connections of this node. registry: leases, which say who is connected
+where. bus: what a node publishes to another. router: an event to all devices of a user.
 """

@@ -1,6 +1,7 @@
-"""The sockets of this node, by user. It knows nothing of a socket but `Outbound`, so a test or a simulation can be one.
+"""Hub: the connections of this node, by user.
 
-Local recipients always come from here, never from leases in the keyspace: a node that is alive knows its own sockets.
+Recipients on this node always come from here, never from leases in the keyspace: a node that is alive knows its own
+connections. The hub knows nothing of a socket but `Connection`, so a test or a simulation can be one.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from tidings.errors import Close
 from tidings.model import Event
 
 
-class Outbound(Protocol):
-    """One live connection, as seen from inside."""
+class Connection(Protocol):
+    """One live connection of one device, as the messaging rooms see it."""
 
     user_id: str
     connection_id: str
     device: str | None
-    opened_s: float  # when it came, by the node's monotonic clock
-    resumed: dict[str, int]  # conversation -> up to where a resume has brought it: live entries begin above
+    opened_s: float  # on the node's monotonic clock
 
     def push(self, event: Event) -> None:
         """Queue an event. Never blocks, never raises."""
         ...
 
     def push_now(self, event: Event) -> None:
-        """Ahead of what `push` holds back while a resume is under way: the resume's own events."""
+        """Write an event of the resume, ahead of the live events that `push` holds back meanwhile. After a `Resumed`
+        no live entry of the conversation at or below its `to_seq` is written."""
         ...
 
     def close(self, code: Close, reason: str = "") -> None: ...
@@ -38,49 +39,51 @@ class Outbound(Protocol):
 
 
 class Hub:
-    """user_id -> connections, in the order they came. A push may close a slow socket and so detach it: whoever walks a
-    user's connections walks a tuple that nobody changes."""
+    """user_id -> connections, in the order they came.
+
+    A push may close a slow connection and so detach it. Therefore a user's connections are a tuple that never changes.
+    """
 
     def __init__(self) -> None:
-        self._by_user: dict[str, tuple[Outbound, ...]] = {}
+        self._by_user: dict[str, tuple[Connection, ...]] = {}
 
-    def attach(self, outbound: Outbound) -> bool:
+    def attach(self, connection: Connection) -> bool:
         """False when the user has too many. The same device again replaces the older connection."""
-        if outbound.device is not None:
-            for older in [o for o in self.of_user(outbound.user_id) if o.device == outbound.device]:
+        if connection.device is not None:
+            for older in [one for one in self.of_user(connection.user_id) if one.device == connection.device]:
                 self.detach(older)
                 older.close(Close.REPLACED, "the same device connected again")
-        mine = self._by_user.get(outbound.user_id, ())
+        mine = self._by_user.get(connection.user_id, ())
         if len(mine) >= CONNECTIONS_PER_USER_MAX:
             return False
-        self._by_user[outbound.user_id] = (*mine, outbound)
+        self._by_user[connection.user_id] = (*mine, connection)
         return True
 
-    def detach(self, outbound: Outbound) -> None:
-        left = tuple(one for one in self._by_user.get(outbound.user_id, ()) if one is not outbound)
+    def detach(self, connection: Connection) -> None:
+        left = tuple(one for one in self._by_user.get(connection.user_id, ()) if one is not connection)
         if left:
-            self._by_user[outbound.user_id] = left
+            self._by_user[connection.user_id] = left
         else:
-            self._by_user.pop(outbound.user_id, None)
+            self._by_user.pop(connection.user_id, None)
 
-    def of_user(self, user_id: str) -> Sequence[Outbound]:
+    def of_user(self, user_id: str) -> Sequence[Connection]:
         return self._by_user.get(user_id, ())
 
     def present(self, user_ids: Mapping[str, object]) -> set[str]:
-        """Who of them has a connection here. Costs what the smaller of the two groups has."""
+        """Those of the users who are connected here. The cost grows with the smaller of the two groups."""
         return self._by_user.keys() & user_ids.keys()
 
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
-        """To every connection of a user on this node, except connection `but`."""
-        for outbound in self._by_user.get(user_id, ()):
-            if outbound.connection_id != but:
-                outbound.push(event)
+        """Push to every connection of a user on this node, except connection `but`."""
+        for connection in self._by_user.get(user_id, ()):
+            if connection.connection_id != but:
+                connection.push(event)
 
     def users(self) -> Iterator[str]:
         return iter(self._by_user)
 
-    def __iter__(self) -> Iterator[Outbound]:
-        return (outbound for mine in self._by_user.values() for outbound in mine)
+    def __iter__(self) -> Iterator[Connection]:
+        return (connection for mine in self._by_user.values() for connection in mine)
 
     def __len__(self) -> int:
         return sum(len(mine) for mine in self._by_user.values())

@@ -1,61 +1,71 @@
-"""An event to every device of a user, wherever it is connected: local sockets at once, other nodes through the bus.
+"""Router: an event to every device of a user, on whichever node it is connected.
 
-For everything but entries, whose nodes come with the index call (messaging/deliver.py). What is queued in one turn is
-looked up together, and waits in its order while the keyspace is down. A lost event is harmless: each is either repeated
-by the next one or read again by the client. Receipts of one member may come from several nodes and cross on the way:
-none goes out lower than one before it. A close is told to every node, so that it depends on no lease.
+It is for everything but entries: their nodes come with the index call (deliver/route.py). Connections of this node get
+the event at once, other nodes through the bus. The events of one turn of the loop ask for their leases together, and
+keep their order while the keyspace is down. A lost event is harmless: the next one repeats it, or the client reads it
+again. Receipts of one member may come from several nodes and cross on the way, so none is pushed lower than one before
+it. A close is published to every node, so that it depends on no lease.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
-from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, TICKS_KNOWN_MAX
+from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, RECEIPTS_KNOWN_MAX
 from tidings.errors import Close, StoreError
 from tidings.model import Event, ReadSynced, Receipt
 from tidings.routing.bus import Bus, Closing, Item, Pushed
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
+from tidings.tasks import Listeners, Recent
 
 log = logging.getLogger("tidings.router")
 
 
 class Router:
-    def __init__(self, hub: Hub, registry: Registry, bus: Bus) -> None:
+    """`counts_pushed` and `user_revoked` are the events of this node that the router causes."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        registry: Registry,
+        bus: Bus,
+        counts_pushed: Listeners[[str, str, str]],
+        user_revoked: Listeners[[str]],
+    ) -> None:
         self._hub = hub
         self._registry = registry
         self._bus = bus
+        self._counts_pushed = counts_pushed
+        self._user_revoked = user_revoked
         self._waiting: list[tuple[str, Item]] = []
         self._sending: asyncio.Task[None] | None = None
-        self.on_counts: Callable[[str, str, str], None] = lambda user_id, conversation_id, node_id: None  # crossings.py
-        self.on_revoked: Callable[[str], None] = lambda user_id: None  # what is remembered of the user is out of date
-        self._known: dict[tuple[str, str], Receipt] = {}  # (conversation, member) -> the highest marks seen here
+        self._known = Recent[tuple[str, str], Receipt](RECEIPTS_KNOWN_MAX)  # by (conversation, member): the highest
 
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
-        """Never blocks. `but`: the connection that caused it."""
+        """Push to every device of a user. Never blocks. `but`: the connection that caused the event."""
         event = self._forward(event)
         self._hub.push(user_id, event, but=but)
         if type(event) is ReadSynced and self._registry.has_others:
-            self.on_counts(user_id, event.state.conversation_id, "")
+            self._counts_pushed(user_id, event.state.conversation_id, "")
         self._elsewhere(user_id, Pushed(user_id, event, but))
 
     def may_reach(self, user_id: str) -> bool:
-        """Is it worth making an event? Not for a user who has no connection here while we are alone."""
+        """False for a user who is connected nowhere: then no event needs to be made."""
         return self._registry.has_others or bool(self._hub.of_user(user_id))
 
-    def has_told(self, receipt: Receipt) -> bool:
-        """Whether one as high has passed this node."""
+    def has_pushed(self, receipt: Receipt) -> bool:
+        """True when a receipt at least as high has passed this node."""
         known = self._known.get((receipt.conversation_id, receipt.user_id))
         return known is not None and known.delivered_seq >= receipt.delivered_seq and known.read_seq >= receipt.read_seq
 
     def close(self, user_id: str, code: Close) -> None:
-        """Every connection of a user, on every node."""
-        for outbound in list(self._hub.of_user(user_id)):
-            outbound.close(code)
+        """Close every connection of a user, on every node."""
+        for connection in list(self._hub.of_user(user_id)):
+            connection.close(code)
         for node_id in self._registry.others:
-            self._bus.post(node_id, Closing(code, user_id))
+            self._bus.publish(node_id, Closing(code, user_id))
 
     async def settle(self) -> None:
         """Returns when every event is on the bus."""
@@ -63,27 +73,26 @@ class Router:
             await asyncio.wait([self._sending])
 
     def take(self, item: Pushed | Closing, node_id: str) -> None:
-        """What another node has for ours."""
+        """Carry out what another node published to this one."""
         if isinstance(item, Pushed):
             self._hub.push(item.user_id, self._forward(item.event), but=item.but)
             if type(item.event) is ReadSynced:
-                self.on_counts(item.user_id, item.event.state.conversation_id, node_id)
+                self._counts_pushed(item.user_id, item.event.state.conversation_id, node_id)
             return
         if item.code == Close.REVOKED:
-            self.on_revoked(item.user_id)
-        for outbound in list(self._hub.of_user(item.user_id)):
-            if item.connection_id in (None, outbound.connection_id):
-                outbound.close(Close(item.code))
+            self._user_revoked(item.user_id)
+        for connection in list(self._hub.of_user(item.user_id)):
+            if item.connection_id in (None, connection.connection_id):
+                connection.close(Close(item.code))
 
     def _forward(self, event: Event) -> Event:
         if type(event) is not Receipt:
             return event
         key = (event.conversation_id, event.user_id)
-        known = self._known.pop(key, event)
+        known = self._known.get(key, event)
         delivered, read = max(event.delivered_seq, known.delivered_seq), max(event.read_seq, known.read_seq)
-        newest = self._known[key] = Receipt(event.conversation_id, event.user_id, delivered, read)
-        if len(self._known) > TICKS_KNOWN_MAX:
-            del self._known[next(iter(self._known))]
+        newest = Receipt(event.conversation_id, event.user_id, delivered, read)
+        self._known.put(key, newest)
         return newest
 
     def _elsewhere(self, user_id: str, item: Item) -> None:
@@ -98,17 +107,17 @@ class Router:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
                 try:
-                    await self._post(waiting)
+                    await self._publish(waiting)
                 except StoreError as error:
-                    log.info("events not routed yet: %s", error)
+                    log.info("events wait for the keyspace", extra={"op": "read leases", "cause": str(error)})
                     self._waiting = (waiting + self._waiting)[-BUS_WAITING_MAX:]
                     await asyncio.sleep(KEYSPACE_RETRY_S)
         finally:
             self._sending = None
 
-    async def _post(self, waiting: list[tuple[str, Item]]) -> None:
+    async def _publish(self, waiting: list[tuple[str, Item]]) -> None:
         nodes = await self._registry.nodes_of({user_id for user_id, _ in waiting})
         for node_id, user_ids in nodes.items():
             for user_id, item in waiting:
                 if user_id in user_ids:
-                    self._bus.post(node_id, item)
+                    self._bus.publish(node_id, item)

@@ -1,4 +1,4 @@
-"""What remains: the keyspace (an index that may be lost), the tables (the truth) and the blobs (the cold tier).
+"""The stores: the keyspace (an index that may be lost), the tables (the truth) and the blobs (the cold tier).
 
-Read `ports.py` for what an adapter owes, `keys.py` for every key, `scripts.py` for every script.
+`tables/ports.py` says what an adapter owes, `keyspace/keys.py` has every key, `keyspace/scripts/` every script.
 """

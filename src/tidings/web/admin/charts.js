@@ -1,5 +1,5 @@
-// Charts as SVG, drawn from plain numbers: lines over time, and bars. Each is a figure with a sentence for those who
-// do not see it. Lines break where nothing was measured. Nothing here knows what the numbers mean.
+// Charts as SVG, drawn from plain numbers: lines over time, and bars. Each has a sentence for people who cannot see it.
+// Lines break where nothing was measured. The charts do not know the meaning of the numbers.
 
 import { el } from '../app/dom.js';
 import { timeOf } from './figures.js';
@@ -8,7 +8,7 @@ import { svg } from './marks.js';
 const ROOM = { top: 10, end: 8, bottom: 22, start: 54 };
 const TICKS = 4;
 
-/** The smallest number not below that is split in four without odd digits; whole counts in four whole ones. */
+/** The smallest number, not below the given one, whose quarters have few digits. Quarters of counts are whole. */
 export function niceMax(value, isWhole = false) {
   const most = isWhole ? Math.max(value, TICKS) : value;
   if (!(most > 0)) return 1;
@@ -17,7 +17,7 @@ export function niceMax(value, isWhole = false) {
   return tops.find((top) => top >= most * 0.999 && (!isWhole || top % TICKS === 0));
 }
 
-/** How many digits after the point it takes to write every tick as it is. */
+/** The digits after the point that write every tick of the axis exactly. */
 export const tickDigits = (top) => Math.max(1 - Math.floor(Math.log10(top / TICKS)), 1);
 
 /**
@@ -88,7 +88,7 @@ export function lineChart({ title, series, shown, span_ms: most_ms, isFilled = f
   return { figure, update };
 }
 
-/** Whole minutes that hold so much: a page that was just installed is not all empty. */
+/** Whole minutes that hold the points, so that the chart of a new node is not almost empty. */
 const spanOf = (known_ms, most_ms) => Math.min(Math.max(Math.ceil((known_ms - 4000) / 60_000), 1) * 60_000, most_ms);
 
 function grid(width, top, shown, frame) {
@@ -138,7 +138,7 @@ function paths(points, one, at, frame, isFilled) {
   return [...fills, ...lines];
 }
 
-/** Bars of counts, each a stack: `bars` = [{ label, parts: [number] }]. `every`: which labels are written. */
+/** Bars of counts, each a stack: `bars` = [{ label, parts: [number] }]. `every`: the distance between written labels. */
 export function barChart({ title, names, bars, shown, every = 1, note = null }) {
   const sums = bars.map((bar) => bar.parts.reduce((all, part) => all + part, 0));
   const drawing = svg('svg', { class: 'chart', role: 'img', 'aria-label': sentence(title, bars, sums, shown) });
@@ -184,7 +184,7 @@ function sentence(title, bars, sums, shown) {
   return `${title}. Last ${shown(sums.at(-1))}; highest ${shown(sums[most])}, ${bars[most].label}.`;
 }
 
-/** A line without axes, for a tile: each value in its place, whether those around it are known or not. */
+/** A line without axes, for a tile. Each value keeps its place, also beside unknown values. */
 export function spark() {
   const drawing = svg('svg', { class: 'spark', viewBox: '0 0 100 28', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
   const update = (values) => {

@@ -22,7 +22,7 @@ export function rate(value, digits = 1) {
   return value >= 10 || value === 0 ? whole.format(Math.round(value)) : String(rounded(value, digits));
 }
 
-/** Milliseconds with as many digits as mean something. */
+/** Milliseconds with the significant digits only. */
 export function millis(value, digits = 1) {
   if (value === null || value === undefined) return NOTHING;
   if (value >= 1000) return `${Math.round(value / 100) / 10} s`;
@@ -38,7 +38,7 @@ export function bytes(value) {
   return `${size.toFixed(1)} TiB`;
 }
 
-/** How long something has lasted: 42 s, 5 min, 3 h 20 min, 12 d 4 h. */
+/** A duration: 42 s, 5 min, 3 h 20 min, 12 d 4 h. */
 export function lasting(ms) {
   const s = Math.max(Math.round(ms / 1000), 0);
   if (s < 60) return `${s} s`;

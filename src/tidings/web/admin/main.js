@@ -96,7 +96,7 @@ function run(api, me) {
   const context = {
     api,
     me,
-    /** What went wrong, or null; the views that ask all the time say so. */
+    /** Show an error of a polling view, or clear it with null. */
     heard: (error) => {
       if (error?.status === 401) leave('That key is not valid any more.');
       else setText(banner, error ? `${sentenceOf(error)} Trying again…` : '');

@@ -1,11 +1,11 @@
-// What the views are made of: heads, tiles, tables, pills, facts, and the ways to ask again.
+// The parts of the views: heads, tiles, tables, pills, facts, and fields for a search.
 
 import { ask } from '../app/dialogs.js';
 import { el, setText } from '../app/dom.js';
 import { spark } from './charts.js';
 import { mark } from './marks.js';
 
-/** The head of a view: its title, a sentence, and what can be done. */
+/** The head of a view: its title, a sentence, and its actions. */
 export function head(title, lead, ...actions) {
   return el('header.view-head', null,
     el('div', null, el('h1', { tabindex: -1 }, title), el('p.lead', null, lead)),
@@ -16,7 +16,7 @@ export function card(title, ...body) {
   return el('section.card', { 'aria-label': title }, el('h2', null, title), ...body);
 }
 
-/** One number that matters, with its recent past if there is one, and a word of when it was if that is not now. */
+/** One number, with its recent past if known, and its time if that is not now. */
 export function tile(label, isLively = false) {
   const title = el('dt', null, label);
   const value = el('dd', null, '–');
@@ -34,7 +34,7 @@ export function tile(label, isLively = false) {
 
 export const tiles = (...made) => el('dl.tiles', null, ...made.map((one) => one.node));
 
-/** Tiles that are right at once. */
+/** Tiles whose values are known at once. */
 export function fixedTiles(facts) {
   return el('dl.tiles', null, ...Object.entries(facts).map(([label, value]) => {
     const { node, set } = tile(label);
@@ -65,7 +65,7 @@ export const linkTo = (view, id) => el('a.id', { href: `#/${view}/${encodeURICom
 
 const KEY = /^key-([0-9a-f]{8})[0-9a-f]{24}$/;
 
-/** Whose budget it was: a user's, or that of an API key, by the first digits of its hash as `tidings key list` has them. */
+/** The owner of a budget: a user, or an API key by the first digits of its hash, as `tidings key list` shows them. */
 export function payer(id) {
   const key = KEY.exec(id);
   return key ? el('span', null, 'API key ', el('span.id', null, key[1])) : linkTo('users', id);
@@ -76,14 +76,14 @@ export function button(text, name, run, { kind = 'plain', isOff = false, why = n
   return el(`button.${kind}.small`, facts, name ? mark(name) : null, text);
 }
 
-/** A button of an admin: whoever may only look sees that it is there, and why it is not for them. */
+/** A button for admins. A read-only key sees it disabled, with the reason. */
 export function deed(context, text, kind, question, run) {
   const isOff = context.me.role !== 'admin';
   return button(text, null, () => ask(question.title, question.text, text, run),
     { kind, isOff, why: 'Your key may only look' });
 }
 
-/** A field to look something up by its id. */
+/** A field to find something by its id. */
 export function finder(label, id, value, find) {
   const input = el('input', { id, value, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', maxlength: 128, required: true });
   const submit = (event) => {
@@ -95,7 +95,7 @@ export function finder(label, id, value, find) {
     el('button.primary', { type: 'submit' }, 'Look up'));
 }
 
-/** Fills a place with what `load` answers, or says why not. `draw` makes nodes of it. */
+/** Fill a place with the answer of `load`, drawn by `draw`, or with the reason why there is none. */
 export async function fill(place, load, draw) {
   place.setAttribute('aria-busy', 'true');
   try {

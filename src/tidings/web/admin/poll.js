@@ -1,5 +1,5 @@
-// Asks again and again while the page is seen; one question at a time. `stop` ends it and drops what is under way.
-// `heard(null)` after every answer, `heard(error)` when there was none.
+// Polling while the page is visible, one request at a time. `stop` ends it and drops the request on its way. `heard(null)`
+// follows every answer, `heard(error)` every failure.
 
 export function poll(every_ms, look, draw, heard) {
   const leaving = new AbortController();

@@ -1,4 +1,4 @@
-// The newest entries of the audit stream: what admins did, revocations, failed sign-ins, refusals.
+// The newest entries of the audit stream: actions of admins, revocations, failed sign-ins, refusals.
 
 import { el } from '../app/dom.js';
 import { count, moment } from './figures.js';

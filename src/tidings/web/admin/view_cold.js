@@ -1,4 +1,4 @@
-// The cold tier: what it holds, what waits, what is damaged, and when it last ran. Looking lists all its objects.
+// The cold tier: stored, waiting and damaged segments, and the last run. Opening this view lists all its objects.
 
 import { el } from '../app/dom.js';
 import { ago, bytes, count, moment } from './figures.js';

@@ -1,4 +1,4 @@
-// One conversation: members with their ticks, how far it goes, what of it is in the cold tier. Never a text.
+// One conversation: members with their receipts, its head, and its part in the cold tier. Never a text.
 
 import { el } from '../app/dom.js';
 import { ago, bytes, count, moment } from './figures.js';

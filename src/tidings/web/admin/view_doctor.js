@@ -1,4 +1,4 @@
-// All checks of doctor, run when asked: what is wrong first, each with its fix; then what the keyspace is made of.
+// All checks of doctor, run on demand: problems first, each with its fix; then the contents of the keyspace.
 
 import { el } from '../app/dom.js';
 import { bytes, count, moment } from './figures.js';

@@ -1,4 +1,4 @@
-// The nodes that have a live lease, what each carries, and the button that lets one go.
+// The nodes with a live lease, the load of each, and the button that drains one.
 
 import { el } from '../app/dom.js';
 import { bytes, count, lasting, millis, rate } from './figures.js';
@@ -21,7 +21,7 @@ export function show(place, context) {
       cards.get(node.node_id).update(node);
     }
   };
-  // Only the newest figures are wanted: nothing is that new but the last sample of each node.
+  // Only the newest figures are needed: the last 15 s hold the last sample of each node.
   return poll(2000, (signal) => context.api.look(`overview?since=${Date.now() - 15_000}`, signal), draw, context.heard);
 }
 

@@ -1,4 +1,4 @@
-// Everything at a glance: what goes through all nodes together over the last five minutes, and who was there.
+// The overview: traffic of all nodes together over the last five minutes, and the people online.
 
 import { el, setText } from '../app/dom.js';
 import { barChart, lineChart } from './charts.js';
@@ -8,7 +8,7 @@ import { poll } from './poll.js';
 
 const SPAN_MS = 5 * 60_000;
 const EVERY_MS = 2000;
-const QUIET_MS = 6000; // after the last acknowledgement: from then on it is said how old the figure is
+const QUIET_MS = 6000; // this long after the last acknowledgement the tile shows the age of the figure
 const STAGES = ['admit', 'number', 'store', 'index', 'acknowledge', 'route'];
 const ABOUT = {
   admit: 'ask the limiter',

@@ -1,4 +1,4 @@
-// What became of pushes, what waits, and what was given up.
+// Pushes: their outcomes, those that wait, and those that were given up.
 
 import { el } from '../app/dom.js';
 import { count, moment } from './figures.js';

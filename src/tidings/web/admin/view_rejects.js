@@ -1,4 +1,4 @@
-// Who was refused: by minute and class, the users behind it, and how far the sums are behind the stream.
+// Refusals by minute and class, the users behind them, and the lag of the sums behind the stream.
 
 import { el } from '../app/dom.js';
 import { barChart } from './charts.js';
@@ -45,7 +45,7 @@ function draw(found) {
   ];
 }
 
-/** At most BARS_MAX bars, each of as many minutes as it takes. */
+/** Make at most BARS_MAX bars, each of as many minutes as needed. */
 function grouped(minutes, names) {
   const size = Math.ceil(minutes.length / BARS_MAX);
   const bars = [];

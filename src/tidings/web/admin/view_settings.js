@@ -1,4 +1,4 @@
-// Every setting of the node that answers, with where its value came from. Secrets are masked before they get here.
+// Every setting of the answering node with the source of its value. The server masks secrets.
 
 import { el } from '../app/dom.js';
 import { card, fill, head, pill, table } from './parts.js';

@@ -1,4 +1,4 @@
-// One user: profile, devices, unread with its proof, and what an admin may do about them. No text of anybody.
+// One user: profile, devices, unread counts with their proof, and actions of an admin. Never a text.
 
 import { openDialog } from '../app/dialogs.js';
 import { el } from '../app/dom.js';

@@ -1,4 +1,4 @@
-// What can be done with a conversation and with a message: the two menus and what stands behind their entries.
+// The two menus, of a conversation and of a message, and the actions behind their entries.
 
 import { ask } from './dialogs.js';
 import { openMenu } from './menu.js';
@@ -9,7 +9,9 @@ export function conversationMenu(thread, button) {
   const { conversation, head } = thread;
   const run = (promise) => promise.catch((error) => thread.tell(error));
   const unread = lastOfOthers(conversation);
+  const otherId = head.kind === 'direct' ? otherOf(thread) : null;
   openMenu(button, 'Conversation', [
+    conversation.requested ? { icon: 'check', label: 'Accept', run: () => run(conversation.accept()) } : null,
     { icon: 'people', label: 'Members', run: () => members(thread) },
     unread ? { icon: 'unread', label: 'Mark unread', run: () => markUnread(thread, unread.seq) } : null,
     conversation.muted
@@ -21,6 +23,7 @@ export function conversationMenu(thread, button) {
     conversation.archived
       ? { icon: 'archive', label: 'Move to the inbox', run: () => run(conversation.archive(false)) }
       : { icon: 'archive', label: 'Archive', run: () => archive(thread) },
+    otherId ? { icon: 'close', label: 'Block', isHarsh: true, run: () => block(thread, otherId) } : null,
     head.kind === 'direct' ? null : { icon: 'leave', label: 'Leave', isHarsh: true, run: () => leave(thread) },
   ]);
 }
@@ -47,10 +50,24 @@ export function messageMenu(thread, button, message) {
   openMenu(button, 'Message', items);
 }
 
-/** Whether it worked is said by its row, unless it was not even tried. */
+/** Retry a failed message. Its row shows the outcome; a line above the composer shows why no attempt was made. */
 export function retry(thread, message) {
   thread.tell(null);
   thread.conversation.retry(message.messageId).catch((error) => error.code === 'outbox_full' && thread.tell(error));
+}
+
+const otherOf = ({ client, head }) =>
+  head.details?.members.map((one) => one.userId).find((id) => id !== client.userId) ?? null;
+
+/** Block the other side of a direct conversation. It goes away, and stays away. */
+function block(thread, otherId) {
+  const { client, conversation } = thread;
+  const text = 'They cannot write to you any more, and nothing of theirs is counted. They are not told.';
+  ask(`Block ${otherId}?`, text, 'Block', async () => {
+    await client.block(otherId);
+    await conversation.leave();
+    thread.leave();
+  });
 }
 
 function isLead({ client, head }) {
@@ -61,19 +78,19 @@ function isLead({ client, head }) {
 const lastOfOthers = ({ messages }) =>
   messages.findLast((one) => !one.mine && one.kind === 'message' && one.seq !== null);
 
-/** An open conversation at its end is read; so one leaves it, and what was marked stays marked. */
+/** Mark as unread and leave: an open conversation whose end is in view would be marked as read again. */
 async function markUnread(thread, seq) {
   const { conversation } = thread;
   thread.leave();
   await conversation.markUnread(seq).catch((error) => thread.tell(error));
 }
 
-/** Put away: one is done with it, so one leaves it too. */
+/** Archive a conversation and leave it. */
 async function archive(thread) {
   const { conversation } = thread;
   try {
     await conversation.archive(true);
-    if (conversation === thread.conversation) thread.leave(); // one may be elsewhere by now
+    if (conversation === thread.conversation) thread.leave(); // the user may have opened another one meanwhile
   } catch (error) {
     thread.tell(error);
   }

@@ -1,5 +1,5 @@
-// The round (a person) or square (a group, a channel) picture of a conversation or a person: an image where there is
-// one, else initials on a colour of its own.
+// The picture of a person (round) or of a group or channel (square): an image if there is one, else initials on a
+// colour of its own.
 
 import { el } from './dom.js';
 import { initialsOf, tintOf } from './format.js';

@@ -41,7 +41,7 @@ export class TabBadge {
   }
 }
 
-/** The icon with the count in its lower corner; what cannot be read at 16 px is still a dot of colour. */
+/** Draw the icon with the count in its lower corner. A count too small to read is still a coloured dot. */
 function drawn(image, text) {
   const canvas = document.createElement('canvas');
   canvas.width = canvas.height = SIZE_PX;

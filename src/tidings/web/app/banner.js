@@ -1,10 +1,10 @@
-// The connection, when it is not there: why, when the next try comes, how much waits to be sent, and a way to hurry.
+// The banner of a lost connection: the reason, the time of the next attempt, the unsent messages, and a button to hurry.
 
 import { el, setText } from './dom.js';
 import { plural } from './format.js';
 import { icon } from './icons.js';
 
-const GRACE_MS = 900; // shorter breaks are not worth a word
+const GRACE_MS = 900; // the banner does not mention shorter breaks
 const TICK_MS = 250;
 const REPLACED = 4505;
 
@@ -16,7 +16,7 @@ export class Banner {
     this._facts = el('span.banner-facts');
     this._button = el('button', { type: 'button', onclick: () => this._hurry() }, 'Try now');
     this._bar = el('div.banner', { hidden: true }, icon('cloud'), this._facts, this._button);
-    this._status = el('p.quiet', { role: 'status' }); // says it once: the countdown is for eyes only
+    this._status = el('p.quiet', { role: 'status' }); // a screen reader hears it once, without the countdown
     this.element = el('section', { 'aria-label': 'Connection' }, this._bar, this._status);
     client.on('state', ({ state }) => {
       if (state === 'connected') this._since = null;

@@ -1,5 +1,5 @@
-// Where one writes: Enter sends, Shift+Enter is a new line, ArrowUp in an empty field edits one's last message.
-// What was begun is kept per conversation, also over a reload.
+// The field for a new message: Enter sends, Shift+Enter is a new line, ArrowUp in an empty field edits the last own
+// message. A draft is kept per conversation, also over a reload.
 
 import { round } from './controls.js';
 import { el } from './dom.js';
@@ -14,7 +14,7 @@ export class Composer {
   constructor(on) {
     this.on = on;
     this._draftKey = null;
-    this._unkept = new Map(); // drafts that storage does not take, which last as long as the page
+    this._unkept = new Map(); // drafts that storage refuses; they last as long as the page
     this._edited = null;
     this._note = el('p.composer-note', { role: 'alert', hidden: true });
     this._editText = el('span');
@@ -29,7 +29,7 @@ export class Composer {
     this.element = el('div', null, this._editBar, this._note, form);
   }
 
-  /** Another conversation: its draft. */
+  /** Show the draft of another conversation. */
   use(draftKey) {
     this.stopEditing();
     this._draftKey = draftKey;
@@ -99,7 +99,7 @@ export class Composer {
     const edited = this._edited;
     if (edited === null) this._take(text);
     else if (text !== edited.text) this.on.edit(edited, text);
-    this.stopEditing(); // what was begun before comes back
+    this.stopEditing(); // the earlier draft comes back
     this.focus();
   }
 
@@ -109,7 +109,7 @@ export class Composer {
     this.on.send(text);
   }
 
-  /** It was not taken. */
+  /** Put back a text that could not be sent. */
   giveBack(text) {
     const later = this.field.value;
     this._store(later ? `${text}\n${later}` : text);

@@ -4,7 +4,7 @@ import { avatarOf } from './avatar.js';
 import { el } from './dom.js';
 import { icon } from './icons.js';
 
-/** A round button with an icon; its label is what it is called. */
+/** A round button with an icon and a label for screen readers. */
 export function round(label, name, run, more = null) {
   return el('button.round', { type: 'button', 'aria-label': label, title: label, onclick: run, ...more }, icon(name));
 }
@@ -19,8 +19,7 @@ export function idField(id, more = null) {
   return el('input', { id, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', required: true, ...more });
 }
 
-/** Somebody in a list: picture, name, what is said of them, and what can be done. Names are free to choose, so the id is
- *  said too. */
+/** A person in a list: picture, name, a note, and actions. Anybody may choose any name, so the id is shown too. */
 export function personRow({ id, name, url }, { isOnline = false, facts = [], action = null } = {}) {
   const picture = avatarOf({ id: name, name, url, size: 'small' });
   if (isOnline) picture.append(el('span.dot'));

@@ -6,7 +6,7 @@ import { el } from './dom.js';
 
 let nextId = 1;
 
-/** Opens at once; `close()` ends it. Its body is what is given. */
+/** Open a dialog at once; `close()` ends it. */
 export function openDialog(title, ...body) {
   const id = `dialog-${nextId++}`;
   const close = () => dialog.close();
@@ -23,7 +23,7 @@ export function openDialog(title, ...body) {
   return dialog;
 }
 
-/** A question with one way to go on. */
+/** A question with one button to go on. */
 export function ask(title, text, action, run) {
   const fault = faultLine();
   const goOn = async () => {
@@ -36,7 +36,7 @@ export function ask(title, text, action, run) {
   return dialog;
 }
 
-/** Where a dialog says what went wrong; `guard` runs something and answers whether it went well. */
+/** The line for errors of a dialog. `guard` runs something, shows its error, and returns whether it succeeded. */
 export function faultLine() {
   const line = el('p.fault', { role: 'alert' });
   const guard = async (run) => {

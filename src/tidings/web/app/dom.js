@@ -1,5 +1,5 @@
-// Elements from plain values. Children are nodes or text; there is no way in here for markup, so whatever somebody
-// wrote into a message, a name or a preview stays the text that it is.
+// Elements from plain values. Children are nodes or text, never markup: the text of a message, a name or a preview
+// stays text.
 
 /** `el('button.primary', { type: 'button', onclick: run }, 'Send')`: a tag with classes, properties, children. */
 export function el(tag, props, ...children) {
@@ -18,7 +18,7 @@ function set(made, key, value) {
   else made.setAttribute(key, value === true ? '' : value);
 }
 
-/** Changes the DOM only where the text differs: a screen reader and the layout notice every write. */
+/** Change the DOM only where the text differs: a screen reader and the layout notice every write. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -28,7 +28,7 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
 }
 
-/** At most one call of `run` per frame, however often it is asked for. Hidden tabs have no frames, so a timer helps. */
+/** Call `run` at most once per frame, however often it is requested. Hidden tabs have no frames, so a timer helps. */
 export function perFrame(run) {
   let isDue = false;
   const once = () => {

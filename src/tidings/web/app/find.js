@@ -1,5 +1,5 @@
-// Search in the messages that are loaded: what is found is marked, arrows go from one to the next, and one may go on
-// into older messages.
+// Search in the loaded messages: matches are marked, arrows go from one match to the next, and a button goes on into
+// older messages.
 
 import { round } from './controls.js';
 import { el, setText } from './dom.js';
@@ -42,7 +42,7 @@ export class FindBar {
     this.on.closed();
   }
 
-  /** The messages changed: what is found now. The chosen one stays chosen. */
+  /** Search again after the messages changed. The chosen match stays chosen. */
   refresh(messages, hasOlder) {
     const chosen = this._found[this._at]?.key;
     this._found = this.query ? messages.filter((one) => one.text?.toLocaleLowerCase().includes(this.query)) : [];

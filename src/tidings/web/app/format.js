@@ -21,7 +21,7 @@ export const numberOf = (count) => number.format(count);
 export const badgeOf = (count, isCapped = false) =>
   isCapped || count > COUNT_SHOWN_MAX ? `${COUNT_SHOWN_MAX}+` : String(count);
 
-/** Where the oldest unread message is offered. */
+/** The text of the pill that leads to the oldest unread message. */
 export function unreadOf({ count, isCapped }) {
   return count ? `${badgeOf(count, isCapped)} unread, jump to the oldest` : 'Unread, jump to the oldest';
 }
@@ -34,7 +34,7 @@ const midnight = (ms) => {
   return day.getTime();
 };
 
-/** Whole days between the days of two moments; rounding takes care of the hour that summer time moves. */
+/** Whole days between the days of two moments. Rounding absorbs the hour of summer time. */
 export const daysBetween = (earlier_ms, later_ms) => Math.round((midnight(later_ms) - midnight(earlier_ms)) / DAY_MS);
 
 export const isSameDay = (a_ms, b_ms) => midnight(a_ms) === midnight(b_ms);
@@ -73,7 +73,7 @@ export function listOf(names, most = 2) {
   return `${names.slice(0, most).join(', ')} and ${more} ${more === 1 ? 'other' : 'others'}`;
 }
 
-/** Who types. In a direct conversation that is clear. */
+/** Name the people who type. A direct conversation needs no name. */
 export function typingOf(names, kind) {
   if (!names.length || kind === 'direct') return names.length ? 'typing …' : '';
   return `${listOf([...names])} ${names.length > 1 ? 'are' : 'is'} typing …`;

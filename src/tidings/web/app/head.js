@@ -1,4 +1,4 @@
-// The head of a conversation: who it is with, whether they are there or typing, and what can be done with it.
+// The head of a conversation: its people, whether they are online or typing, and its actions.
 
 import { avatarOf } from './avatar.js';
 import { round } from './controls.js';
@@ -30,7 +30,7 @@ export class ThreadHead {
     this._clock = setInterval(() => this.refresh(), 30_000);
   }
 
-  /** Shows what is known at once, and the rest when the server has said it. */
+  /** Show the known facts at once, and the rest when the server has answered. */
   async use(conversation) {
     this.conversation = conversation;
     this.details = null;
@@ -51,7 +51,7 @@ export class ThreadHead {
       this._changed();
       await this.client.fetchPresence(conversation.id, this.others().slice(0, TOGETHER_MAX));
     } catch {
-      // Without a connection the head shows what the inbox knew; the next one asks again.
+      // Without a connection the head shows the facts of the inbox; the next connection asks again.
     }
     if (conversation === this.conversation) this.refresh();
   }
@@ -97,14 +97,14 @@ export class ThreadHead {
     if (typists.length) return [typingOf(typists, kind), 'is-typing'];
     const others = this.others();
     if (!this.details) return ['', ''];
-    const isConnected = this.client.state === 'connected'; // without a connection nobody knows who is here
+    const isConnected = this.client.state === 'connected'; // without a connection presence is unknown
     const online = others.filter((id) => isConnected && this.client.presence(id)?.online);
     if (kind === 'direct') {
       if (!isConnected) return ['', ''];
       if (online.length) return ['online', 'is-online'];
       return [lastSeenOf(this.client.presence(others[0])?.lastSeen, this.client.now()), ''];
     }
-    const isCounted = online.length > 0 && others.length <= TOGETHER_MAX; // of more, only some are asked about
+    const isCounted = online.length > 0 && others.length <= TOGETHER_MAX; // of a larger group, only some people are asked about
     const there = isCounted ? `, ${online.length} online` : '';
     return [`${plural(this.details.members.length, 'member', 'members')}${there}`, ''];
   }

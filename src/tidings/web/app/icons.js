@@ -1,4 +1,4 @@
-// Small drawings as SVG elements, 24 units wide unless said otherwise; drawn with strokes of the text's colour.
+// Small drawings as SVG elements, usually 24 units wide, drawn with strokes in the colour of the text.
 
 const SVG = 'http://www.w3.org/2000/svg';
 

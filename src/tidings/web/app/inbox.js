@@ -1,6 +1,6 @@
-// The list of conversations, the latest first: twenty, then more as one scrolls. Rows re-sort as messages come, except
-// that the row under the pointer keeps its place: nobody clicks on what just slid in. One row is in the tab order,
-// arrow keys move to the others.
+// The list of conversations, the latest first: twenty, then more while the user scrolls. Rows re-sort as messages arrive,
+// except that the row under the pointer keeps its place, so that a click never hits a row that just moved in. One row is
+// in the tab order; arrow keys move to the others.
 
 import { avatarOf } from './avatar.js';
 import { round } from './controls.js';
@@ -11,8 +11,8 @@ import { VirtualList } from './virtual.js';
 
 const ROW_PX = 72;
 const PAGE = 20;
-const AHEAD_PX = 1200; // more is asked for this far before the end
-const WATCHED_MAX = 40; // the server takes 50, the open conversation among them
+const AHEAD_PX = 1200; // more rows are loaded this far before the end
+const WATCHED_MAX = 40; // the server accepts 50, the open conversation included
 const WATCH_MS = 800;
 const SKELETONS = 8;
 
@@ -103,13 +103,13 @@ export class InboxPane {
     this._showMe();
   }
 
-  /** What is archived is put away until something new comes; the open one stays where it is. */
+  /** Hide an archived conversation until a new message arrives. The open one stays in the list. */
   _isWanted(one) {
     if (this.isArchive) return one.archived;
     return !one.archived || Boolean(one.unreadCount) || one.id === this.currentId;
   }
 
-  /** The inbox, or what was put away. */
+  /** Show the inbox, or the archived conversations. */
   showArchive(isArchive) {
     this.isArchive = isArchive;
     setText(this._title, isArchive ? 'Archived' : 'Inbox');
@@ -132,13 +132,13 @@ export class InboxPane {
     return (isUnnamed ? this.profiles.titleOf(one) : null) ?? titleOf(one);
   }
 
-  /** Who types, by name. */
+  /** The names of the people who type. */
   _typistsOf(one) {
     if (one.typing.length && one.kind !== 'direct') this.profiles.want(one, one.typing);
     return one.typing.map((id) => this.profiles.nameOf(id));
   }
 
-  /** Everything that a row shows, so that an unchanged row is left alone. */
+  /** Everything that a row shows: a row with the same mark is not drawn again. */
   _markOf(one) {
     return [this._titleOf(one), one.avatarUrl, one.lastMessagePreview, one.lastMessageTs, one.unreadCount, one.unreadCapped,
       one.muted, one.pinned, one.archived, one.id === this.currentId, this._typistsOf(one).join()].join('\u0001');
@@ -181,7 +181,7 @@ export class InboxPane {
     if (found) this._more();
   }
 
-  /** Typing is shown for the rows on screen. */
+  /** Watch the rows on screen, to show who types. */
   _watchSoon() {
     clearTimeout(this._watching);
     this._watching = setTimeout(() => {
@@ -236,7 +236,7 @@ export class InboxPane {
     this._list.elementOf(id)?.firstElementChild.focus({ preventScroll: true });
   }
 
-  // --- what others call ---
+  // --- used by the page ---
 
   setCurrent(id) {
     this.currentId = id;
@@ -244,7 +244,7 @@ export class InboxPane {
     this.refresh();
   }
 
-  /** Puts the focus on a row; without one, on the row that Tab would reach. */
+  /** Focus a row; without an id, the row that Tab would reach. */
   focus(wantedId = null) {
     const id = this._list.has(wantedId) ? wantedId : this._rovingId();
     if (id) this._focusRow(id);

@@ -1,5 +1,5 @@
-// The page's beginning: who one is, the connection, the two panes and the address. `#/c/<id>` is a conversation, `#/`
-// the inbox; on a phone these are two screens, elsewhere they stand side by side.
+// The start of the page: the session, the connection, the two panes and the address. `#/c/<id>` is a conversation, `#/`
+// is the inbox. On a phone these are two screens, elsewhere they stand side by side.
 
 import { localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.js';
 
@@ -10,11 +10,11 @@ import { InboxPane } from './inbox.js';
 import { openMenu } from './menu.js';
 import { newConversation, showProfile } from './people.js';
 import { Profiles } from './profiles.js';
-import { findSession, forgetSession } from './session.js';
-import { signIn } from './signin.js';
+import { findSessions } from './session.js';
+import { chooseSession, signIn } from './signin.js';
 import { ThreadPane } from './thread.js';
 
-const RETURNS = new Set([4501, 4502, 4504, 4505]); // stopped, but the session is good: the banner offers a way back
+const RETURNS = new Set([4501, 4502, 4504, 4505]); // the connection stopped but the session is valid: the banner offers a way back
 const THEME = 'tidings.theme';
 
 class Page {
@@ -52,7 +52,7 @@ class Page {
       await this.client.connect();
       if (name) await this.client.putProfile({ name }).catch(() => {}); // the id is shown instead
     } catch {
-      return; // the state's listener has said what to do
+      return; // the listener of the state handles it
     }
     this.route();
     await this.client.getProfile(this.client.userId).then((one) => this.profiles.learn(one), () => {});
@@ -107,11 +107,11 @@ class Page {
     return `Signed in as ${name === id ? id : `${name} (${id})`}`;
   }
 
-  /** The outbox stays: whoever signs in again as the same user finds what was not sent. */
+  /** Sign out. The outbox stays: the same user finds the unsent messages at the next sign-in. */
   async signOut(note = null) {
     if (this.isOver) return;
     this.isOver = true;
-    forgetSession();
+    this.session.forget();
     if (note) noteForLater(note);
     await this.client.close();
     location.hash = '';
@@ -136,7 +136,7 @@ class Page {
   }
 }
 
-/** Where storage is forbidden, what was not sent lasts as long as the page. */
+/** Make the storage of the outbox. Where storage is forbidden, unsent messages last as long as the page. */
 function outboxStorage() {
   try {
     return localStorageOutbox();
@@ -145,7 +145,7 @@ function outboxStorage() {
   }
 }
 
-/** null: no text at all, as a cut address may be. */
+/** Decode a part of the address; null for a damaged one. */
 function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -159,7 +159,7 @@ function setTheme(name) {
   try {
     localStorage.setItem(THEME, name);
   } catch {
-    // Then it lasts as long as the page.
+    // Storage is forbidden: the value lasts as long as the page.
   }
 }
 
@@ -177,7 +177,7 @@ function noteForLater(note) {
   try {
     sessionStorage.setItem(NOTE, note);
   } catch {
-    // The sign-in screen comes without it.
+    // The sign-in screen works without it.
   }
 }
 
@@ -191,11 +191,21 @@ function takeNote() {
   }
 }
 
+/** The session to begin with, or null. A link never replaces another user's sign-in without a question. */
+async function sessionOf(place) {
+  const { known, given } = findSessions();
+  if (!given) return known;
+  const isOther = known !== null && known.userId !== given.userId;
+  const session = isOther ? await chooseSession(place, known, given) : given;
+  session.keep();
+  return session;
+}
+
 async function begin() {
   const place = document.getElementById('app');
   const theme = storedTheme();
   if (theme) document.documentElement.dataset.theme = theme;
-  const known = findSession();
+  const known = await sessionOf(place);
   const { session, name } = known ? { session: known, name: null } : await signIn(place, takeNote());
   const page = new Page(place, session);
   await page.start(name);

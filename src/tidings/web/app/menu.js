@@ -19,7 +19,7 @@ export function openMenu(button, label, items) {
     menu.remove();
     if (isInside) button.focus({ preventScroll: true });
   });
-  (button.closest('main, dialog') ?? document.body).append(menu); // in a landmark, as everything is
+  (button.closest('main, dialog') ?? document.body).append(menu); // inside a landmark, as accessibility rules demand
   menu.showPopover();
   place(menu, button);
   button.setAttribute('aria-expanded', 'true');

@@ -1,5 +1,5 @@
-// One row of a conversation as elements. Text is put in as text; an address of the web becomes a link, and nothing else
-// becomes anything.
+// One row of a conversation as elements. Text is inserted as text. Only a web address becomes a link; nothing else is
+// interpreted.
 
 import { avatarOf } from './avatar.js';
 import { el } from './dom.js';
@@ -10,7 +10,7 @@ import { whenOf } from './rows.js';
 const LINK = /https?:\/\/[^\s<>"'`]+[^\s<>"'`.,;:!?)\]}]/giu;
 const EMOJI_ONLY = /^(?:\p{Extended_Pictographic}[\u{FE0F}\u{200D}\u{1F3FB}-\u{1F3FF}]*){1,3}$/u;
 
-/** Fills `element` with a row of rows.js. `on` is { receipts(message), retry(message), menu(button, message) }. */
+/** Fill `element` with a row of rows.js. `on` is { receipts(message), retry(message), menu(button, message) }. */
 export function drawRow(element, row, { isDirect, on }) {
   const focused = element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
   element.removeAttribute('tabindex');
@@ -43,7 +43,7 @@ function drawMessage(element, row, isDirect, on) {
 
 const personOf = ({ name, url }) => avatarOf({ id: name, name, url, size: 'small' });
 
-/** Said with every message; seen where a group of them begins and the conversation has more than two people. */
+/** The sender: spoken with every message, visible at the start of a group of messages in a larger conversation. */
 function senderOf({ value: message, isFirst, sender }, isDirect) {
   if (message.mine) return el('span.quiet', null, 'You: ');
   if (!isFirst || isDirect) return el('span.quiet', null, `${sender.name}: `);
@@ -58,7 +58,7 @@ function textOf({ value: message, query }) {
   return made;
 }
 
-/** The text in pieces: plain, links, and what was searched for. */
+/** Cut the text into plain pieces, links and search matches. */
 export function partsOf(text, query = '') {
   const parts = [];
   let end = 0;
@@ -102,7 +102,7 @@ function factsOf(row, isDirect, on) {
   return facts;
 }
 
-/** State by shape, by colour and by word. Who exactly has it is behind a press, once the server has it. */
+/** The state by shape, colour and word. A press shows the receipts of each member, once the server has the message. */
 function ticksOf({ value: message, isWorded }, isDirect, on) {
   const { state } = message;
   const label = labelOf(message, isDirect);

@@ -1,4 +1,4 @@
-// Dialogs about people: a new conversation, its members, who has read a message, one's own name.
+// Dialogs about people: a new conversation, its members, the receipts of a message, the own name.
 
 import { idField, personRow, round } from './controls.js';
 import { ask, faultLine, openDialog } from './dialogs.js';
@@ -12,7 +12,7 @@ const ROLES = { owner: 'Owner', admin: 'Admin', member: 'Member' };
 
 const ID = /^[A-Za-z0-9_.@-]{1,128}$/u;
 
-/** The user ids in a text; throws, with a sentence, where one cannot be one. */
+/** Read user ids from a text. Throws an error with a sentence for a word that is no id. */
 function idsOf(text) {
   const ids = [...new Set(text.split(/[\s,;]+/u).filter(Boolean))];
   const wrong = ids.find((id) => !ID.test(id));
@@ -20,7 +20,7 @@ function idsOf(text) {
   return ids;
 }
 
-/** Asks for kind, people and name; `open` gets the conversation. */
+/** Ask for kind, people and name; `open` gets the new conversation. */
 export function newConversation(client, open) {
   const fault = faultLine();
   const people = idField('people');
@@ -86,7 +86,7 @@ export async function showMembers(client, profiles, conversation, title) {
     presences = await presencesIn(client, conversation, details.members.map((one) => one.userId));
     redraw();
     profiles.want(conversation, details.members.map((one) => one.userId));
-    if (isLead() && !more.firstChild) more.append(renameForm(), addForm()); // once: somebody may be writing in them
+    if (isLead() && !more.firstChild) more.append(renameForm(), addForm()); // once: the user may be writing in them
     if (details.name) dialog.querySelector('h2').textContent = details.name;
   };
   dialog.addEventListener('close', profiles.onChange(() => details && redraw()));
@@ -126,7 +126,7 @@ export async function showMembers(client, profiles, conversation, title) {
   dialog.querySelector('.dialog-body').focus();
 }
 
-/** By user id; without whoever cannot be asked about now. */
+/** Presence by user id, without people who cannot be asked about now. */
 async function presencesIn(client, conversation, ids) {
   const ask = (some) => client.fetchPresence(conversation.id, some).catch(() => []);
   const found = await Promise.all(inPieces(ids).map(ask));
@@ -144,7 +144,7 @@ function oneLine(id, label, input, action, run) {
 
 // --- receipts ---
 
-/** Who has read a message, who has it, who has not. */
+/** Show the members who have read a message, those who have it, and the rest. */
 export async function showReceipts(profiles, conversation, message) {
   const fault = faultLine();
   const place = el('div', { 'aria-busy': 'true' });
@@ -170,7 +170,7 @@ function stateList(state, ids, profiles) {
   ];
 }
 
-// --- oneself ---
+// --- the own profile ---
 
 export async function showProfile(client, profiles) {
   const fault = faultLine();

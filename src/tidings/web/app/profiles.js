@@ -1,26 +1,26 @@
-// Names and pictures of people, by user id. The server tells them to whoever shares a conversation: what is missing is
-// asked for together and each person once, what was told is kept for a while. Until it is known the id is shown.
+// Names and pictures of people, by user id. The server shows them to people who share a conversation. Missing profiles
+// are read together, each person once, and kept for a while. Until a name is known the page shows the id.
 
 import { listOf } from './format.js';
 
-export const TOGETHER_MAX = 100; // the server's limit per question
-const KEPT_MAX = 5000; // people, and questions
-const ASKING_MAX = 4; // groups whose members are asked for at a time; the next ones when these are drawn
-const FRESH_MS = 600_000; // whoever is seen again after this long may have another name
-const AGAIN_MS = 10_000; // a question that could not be answered is not asked again before
+export const TOGETHER_MAX = 100; // the server's limit per request
+const KEPT_MAX = 5000; // people, and requests
+const ASKING_MAX = 4; // groups whose members are read at once; the next ones follow when these are drawn
+const FRESH_MS = 600_000; // a person who appears again after this long may have another name
+const AGAIN_MS = 10_000; // the pause after a request that failed
 
 export class Profiles {
   constructor(client) {
     this._client = client;
     this._known = new Map(); // user id -> { name, url, at }
-    this._quiet = new Map(); // conversation and user id -> until when it is not asked for
-    this._members = new Map(); // conversation id -> the others in it
+    this._quiet = new Map(); // conversation and user id -> no request before this time
+    this._members = new Map(); // conversation id -> its other members
     this._asking = 0;
     this._listeners = new Set();
     client.on('entry', ({ conversation, entry }) => entry.kind === 'member' && this._doubt(conversation));
   }
 
-  /** How somebody is shown. */
+  /** The name and picture to show for a person. */
   of(id) {
     const { name = null, url = null } = this._known.get(id) ?? {};
     return { id, name: name || id, url };
@@ -30,7 +30,7 @@ export class Profiles {
     return this.of(id).name;
   }
 
-  /** `run` is called when somebody is shown in another way; the answer ends it. */
+  /** Call `run` when a name or picture changes. Returns the function that ends it. */
   onChange(run) {
     this._listeners.add(run);
     return () => this._listeners.delete(run);
@@ -39,7 +39,7 @@ export class Profiles {
   learn(...profiles) {
     const before = profiles.map(({ userId }) => JSON.stringify(this.of(userId)));
     for (const { userId, name, avatarUrl } of profiles) {
-      this._known.delete(userId); // the latest last: the first one makes room
+      this._known.delete(userId); // the latest stands last, and the first one makes room
       put(this._known, userId, { name, url: avatarUrl, at: performance.now() });
     }
     const isChanged = profiles.some(({ userId }, place) => JSON.stringify(this.of(userId)) !== before[place]);
@@ -50,7 +50,7 @@ export class Profiles {
     for (const run of [...this._listeners]) run();
   }
 
-  /** Asks for those of whom nothing is known. Whoever cannot be asked for now is asked for when drawn again. */
+  /** Read unknown profiles. People who cannot be read now are read when they are drawn again. */
   async want(conversation, ids) {
     const missing = [...new Set(ids)].filter((id) => id && this._isMissing(conversation, id));
     if (!missing.length) return;
@@ -59,7 +59,7 @@ export class Profiles {
     this.learn(...answers.flat());
   }
 
-  /** A group without a name is called by its members; null until they are known. */
+  /** Name a group without a name by its members; null until they are known. */
   titleOf(conversation) {
     const others = this._members.get(conversation.id);
     this._askMembers(conversation);
@@ -71,7 +71,7 @@ export class Profiles {
     this._hush(keyOf(conversation, ''), FRESH_MS);
   }
 
-  /** Somebody came or went: asked for again when drawn, and until then called as before. */
+  /** Note a change of members: the group is read again when drawn, and keeps its name until then. */
   _doubt(conversation) {
     if (this._quiet.delete(keyOf(conversation, ''))) this._tell();
   }
@@ -86,7 +86,7 @@ export class Profiles {
       put(this._members, conversation.id, found.map((one) => one.userId).filter((id) => id !== this._client.userId));
       this.learn(...found);
     } catch (error) {
-      if (error.temporary) this._hush(key, AGAIN_MS); // else they are too many
+      if (error.temporary) this._hush(key, AGAIN_MS); // otherwise there are too many members
     }
     this._asking -= 1;
     this._tell();

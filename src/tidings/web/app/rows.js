@@ -1,12 +1,12 @@
-// What a conversation's list shows, from its messages: days, the line before what was unread when it was opened,
-// messages in groups of one sender, changes of members. Pure: the same messages give the same rows.
+// The rows of a conversation, made from its messages: days, the line before the first unread message, messages in groups
+// of one sender, changes of members. Pure: the same messages give the same rows.
 
 import { dayOf, isSameDay, listOf, plural } from './format.js';
 
 const GROUP_MS = 5 * 60_000; // one sender's messages closer than this are one group
 export const UNREAD_KEY = 'unread-line';
 
-/** When a message was sent; one that waits has the sender's clock. */
+/** The time of a message. A message that waits has the time of its sender's clock. */
 export const whenOf = (message) => message.sentAt ?? message.ts ?? 0;
 
 /**
@@ -38,7 +38,7 @@ export function rowsOf(view) {
   return rows;
 }
 
-/** Whoever wrote, or came, or went, but for oneself. */
+/** The other people in the messages: senders, and members who joined or left. */
 export function peopleIn(messages) {
   const ids = new Set();
   for (const { mine, senderId, member } of messages) {
@@ -48,7 +48,7 @@ export function peopleIn(messages) {
   return ids;
 }
 
-/** What stands above the first message. */
+/** The text above the first message. */
 export function startOf({ title, kind }) {
   const text = kind === 'direct' ? `This is where your conversation with ${title} begins.`
     : `This is where the ${kind} begins. Everybody in it sees what is written here.`;
@@ -91,7 +91,7 @@ function isOneGroup(one, other) {
     && isSameDay(whenOf(one), whenOf(other)) && Math.abs(whenOf(other) - whenOf(one)) < GROUP_MS;
 }
 
-/** A change of members as a sentence. `nameOf` says "you" of oneself. */
+/** A change of members as a sentence. `nameOf` returns "you" for the user. */
 export function noteOf({ member, senderId }, nameOf) {
   const people = listOf(member.userIds.map(nameOf), 3);
   const isAlone = member.userIds.length === 1 && member.userIds[0] === senderId;

@@ -1,11 +1,12 @@
-// Who is signed in, in this tab. A token comes from the address (`#token=`), from a page of the same origin that left
-// one in localStorage (`tidings.token`), or from this page's own sign-in. The tab's own choice wins over what other
-// tabs share; with --dev it is not shared at all, so that two tabs are two people.
+// The session of this tab. A token comes from the address (`#token=`), from a page of the same origin that left one in
+// localStorage (`tidings.token`), or from the sign-in of this page. The choice of the tab wins over the shared one. With
+// --dev nothing is shared, so that two tabs can be two people. A token of the address is not shared either: anybody can
+// write a link, so it signs in no other tab, and it replaces another user's sign-in only when the user agrees.
 
 const SHARED = 'tidings.token';
 const OWN = 'tidings.session';
 
-/** What is stored, or null; storage may be forbidden altogether, and then a session lasts as long as the page. */
+/** Read a stored value, or null. Storage may be forbidden; then a session lasts as long as the page. */
 function read(storage, key) {
   try {
     return globalThis[storage].getItem(key);
@@ -19,23 +20,34 @@ function write(storage, key, value) {
     if (value === null) globalThis[storage].removeItem(key);
     else globalThis[storage].setItem(key, value);
   } catch {
-    // Forbidden or full: the session then ends with the page.
+    // Storage is forbidden or full: the session ends with the page.
   }
 }
 
 export class Session {
-  /** @param token a user's token; devUser: whose tokens may be had for the asking, with --dev */
-  constructor(token, devUser = null) {
+  /** @param token a user's token; devUser: with --dev, the user for whom the server gives tokens; isOfTab: not shared */
+  constructor(token, devUser = null, isOfTab = false) {
     this.token = token;
     this.devUser = devUser;
+    this.isOfTab = isOfTab;
+  }
+
+  get userId() {
+    return userOf(this.token);
   }
 
   keep() {
-    write('sessionStorage', OWN, JSON.stringify({ token: this.token, devUser: this.devUser }));
-    if (this.devUser === null) write('localStorage', SHARED, this.token);
+    write('sessionStorage', OWN, JSON.stringify({ token: this.token, devUser: this.devUser, isOfTab: this.isOfTab }));
+    if (this.devUser === null && !this.isOfTab) write('localStorage', SHARED, this.token);
   }
 
-  /** For the client: the token, or a newer one when this one is refused or about to expire. */
+  forget() {
+    write('sessionStorage', OWN, null);
+    const shared = read('localStorage', SHARED);
+    if (!this.isOfTab || (shared && userOf(shared) === this.userId)) write('localStorage', SHARED, null);
+  }
+
+  /** Return the token to the client, or a newer one when this one was refused or is about to expire. */
   async renew(reason) {
     if (reason === 'start') return this.token;
     if (this.devUser !== null) this.token = await devToken(this.devUser);
@@ -47,43 +59,43 @@ export class Session {
   /** Whether the page that embeds this one has left a newer token. */
   _isReplaced() {
     const shared = read('localStorage', SHARED);
-    if (!shared || shared === this.token) return false;
+    if (!shared || shared === this.token || (this.isOfTab && userOf(shared) !== this.userId)) return false;
     this.token = shared;
     return true;
   }
 }
 
-/** The session that the address or the storage knows of; null: somebody has to sign in. */
-export function findSession() {
-  const given = tokenInAddress();
-  if (given) {
-    const session = new Session(given);
-    session.keep();
-    return session;
-  }
+/** The session of the storage (`known`) and of the address (`given`), each null when there is none. */
+export function findSessions() {
+  const token = tokenInAddress();
   const shared = read('localStorage', SHARED);
-  return stored(read('sessionStorage', OWN)) ?? (shared ? new Session(shared) : null);
+  const known = stored(read('sessionStorage', OWN)) ?? (shared ? new Session(shared) : null);
+  return { known, given: token ? new Session(token, null, true) : null };
 }
 
-function stored(text) {
+/** The user of a token, as the token says; null for a damaged one. The server decides whether it is true. */
+function userOf(token) {
   try {
-    const { token, devUser } = JSON.parse(text ?? 'null') ?? {};
-    return token ? new Session(token, devUser ?? null) : null;
+    return JSON.parse(atob(token.split('.')[1].replace(/-/gu, '+').replace(/_/gu, '/'))).sub ?? null;
   } catch {
     return null;
   }
 }
 
-/** Taken out of the address at once: it must not stay in the history, nor be copied along with a link. */
+function stored(text) {
+  try {
+    const { token, devUser, isOfTab } = JSON.parse(text ?? 'null') ?? {};
+    return token ? new Session(token, devUser ?? null, isOfTab ?? false) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Remove the token from the address at once: it must not stay in the history, nor be copied with a link. */
 function tokenInAddress() {
   const found = new URLSearchParams(location.hash.slice(1)).get('token');
   if (found) history.replaceState(null, '', location.pathname + location.search);
   return found;
-}
-
-export function forgetSession() {
-  write('sessionStorage', OWN, null);
-  write('localStorage', SHARED, null);
 }
 
 /** Whether this server gives tokens away (--dev). The path does not exist otherwise. */
@@ -106,7 +118,7 @@ function permanent(message) {
   return Object.assign(new Error(message), { permanent: true });
 }
 
-/** A user id that a name may become: ids have few signs, names have all of them. Empty: nothing is left of it. */
+/** Make a user id from a name: ids allow few characters. Empty when no character is left. */
 export function idOf(name) {
   return name.trim().normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
     .replace(/\s+/gu, '.').replace(/[^a-z0-9_.@-]/gu, '').slice(0, 128);

@@ -1,10 +1,10 @@
-// The first screen: with --dev a name is enough, otherwise a token made by the team's own backend is asked for.
+// The first screen: with --dev a name is enough, otherwise the user enters a token of the team's backend.
 
 import { el } from './dom.js';
 import { logo } from './icons.js';
 import { devToken, idOf, isDev, Session } from './session.js';
 
-/** Shows the screen; resolves with a session. `note` says why one is here again. */
+/** Show the screen; resolves with a session. `note` says why the user is here again. */
 export function signIn(place, note = null) {
   return new Promise((resolve) => {
     const card = el('div.entry-card', { 'aria-busy': 'true' }, logo(), heading('Tidings', 'One moment'));
@@ -16,6 +16,19 @@ export function signIn(place, note = null) {
       card.replaceChildren(logo(), heading('Welcome to Tidings', lead), note ? el('p.note', null, note) : '', form);
       form.querySelector('input, textarea').focus();
     });
+  });
+}
+
+/** Ask before a link replaces the sign-in of another user; resolves with the session that the user wants. */
+export function chooseSession(place, known, given) {
+  return new Promise((resolve) => {
+    const stay = el('button.primary', { type: 'button', onclick: () => resolve(known) }, `Stay ${known.userId}`);
+    const change = el('button.plain', { type: 'button', onclick: () => resolve(given) }, `Sign in as ${given.userId}`);
+    const lead = `You are signed in as ${known.userId}. This link signs this tab in as ${given.userId}. `
+      + 'Whoever made the link may read what you write there.';
+    place.replaceChildren(el('main.entry', null,
+      el('div.entry-card', null, logo(), heading('Sign in as somebody else?', lead), stay, change)));
+    stay.focus();
   });
 }
 
@@ -38,7 +51,7 @@ function nameForm(resolve) {
 function tokenForm(resolve) {
   const submit = (event) => {
     if (event.key !== 'Enter') return;
-    event.preventDefault(); // a token is one line, however many it is shown on
+    event.preventDefault(); // a token is one line, however many lines show it
     event.target.form.requestSubmit();
   };
   const facts = { id: 'token', name: 'token', required: true, spellcheck: 'false', autocomplete: 'off', onkeydown: submit };

@@ -1,25 +1,25 @@
-// A conversation on the screen. It opens at its newest messages; the line before what was unread stays where it was at
-// opening, until one sends or leaves. Everything up to the end is marked read only while the end is in view and the
-// page is seen. Pages are loaded two screens ahead in both directions, and the reader's place is kept.
+// A conversation on the screen. It opens at its newest messages. The line before the first unread message keeps its place
+// until the user sends or leaves. Messages are marked as read only while the end is in view and the page is visible.
+// Pages are loaded two screens ahead in both directions, and the reader's place is kept.
 
 import { conversationMenu, members, messageMenu, retry } from './actions.js';
 import { Composer } from './composer.js';
-import { pill } from './controls.js';
 import { sentenceOf } from './dialogs.js';
 import { el, perFrame, setText } from './dom.js';
 import { FindBar } from './find.js';
-import { badgeOf, plural, typingOf, unreadOf } from './format.js';
+import { typingOf } from './format.js';
 import { ThreadHead } from './head.js';
 import { logo } from './icons.js';
 import { drawRow } from './message.js';
 import { showReceipts } from './people.js';
+import { Pills } from './pills.js';
 import { heightOf, peopleIn, rowsOf, startOf, UNREAD_KEY } from './rows.js';
+import { SpokenLog, TypingLine } from './signs.js';
 import { VirtualList } from './virtual.js';
 
 const PAGE = 50;
 const SCREENS_AHEAD = 2;
-const AGAIN_MS = 2000; // a page that could not be loaded is asked for again
-const SPOKEN_MAX = 5; // lines kept for a screen reader
+const AGAIN_MS = 2000; // the pause before a page that failed is loaded again
 const SHOWN_MS = 2500; // how long a message that was jumped to stays marked
 
 export class ThreadPane {
@@ -59,11 +59,11 @@ export class ThreadPane {
     this._messages = el('ol.messages');
     const facts = { tabindex: 0, role: 'region', 'aria-label': 'Messages', onkeydown: (event) => this._key(event) };
     this._view = el('div.thread-view', facts, this._messages);
-    this._typing = el('div.typing', { 'aria-hidden': 'true' });
-    this._spoken = el('div.quiet', { role: 'log', 'aria-live': 'polite', 'aria-label': 'New messages' });
+    this._typing = new TypingLine();
+    this._spoken = new SpokenLog();
     this._alert = el('p.composer-note', { role: 'alert', hidden: true });
     this._open = el('div.thread-open', { hidden: true }, this.head.element, this._find.element, this._stage(),
-      this._typing, this._alert, this.composer.element, this._spoken);
+      this._typing.element, this._alert, this.composer.element, this._spoken.element);
     this._closed = el('div.thread-empty', null, logo(), el('h2', null, 'Your conversations'),
       el('p', null, 'Choose one from the list, or start a new one.'));
     this._missing = el('div.thread-missing', { hidden: true, role: 'alert' }, el('h2', null, 'Nothing to see here'),
@@ -85,12 +85,9 @@ export class ThreadPane {
   }
 
   _stage() {
-    this._unreadText = el('span');
-    this._unreadPill = pill('pill-unread', 'up', this._unreadText, () => this._jumpToUnread());
-    this._nowText = el('span');
-    this._nowPill = pill('pill-now', 'down', this._nowText, () => this._jumpToNow());
+    this._pills = new Pills({ unread: () => this._jumpToUnread(), now: () => this._jumpToNow() });
     this._loading = el('p.loading', { hidden: true, role: 'status' }, 'Loading messages …');
-    return el('div.thread-stage', null, this._view, this._unreadPill, this._loading, this._nowPill);
+    return el('div.thread-stage', null, this._view, this._pills.unread, this._loading, this._pills.now);
   }
 
   // --- opening and leaving ---
@@ -131,7 +128,7 @@ export class ThreadPane {
       await conversation.open({ at: 'newest', limit: PAGE });
       if (conversation !== this.conversation) return;
       this._isLoaded = true;
-      this._spokenSeq = conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
+      this._spoken.begin(this._lastSeq());
       this._freeze();
     } catch (error) {
       if (conversation === this.conversation) this._refused(error);
@@ -153,9 +150,10 @@ export class ThreadPane {
     this._isLoaded = false;
     this._find.close();
     this._list.reset();
-    this._spoken.replaceChildren();
+    this._spoken.clear();
     this.tell(null);
-    for (const part of [this._unreadPill, this._nowPill, this._loading]) part.hidden = true;
+    this._pills.hide();
+    this._loading.hidden = true;
     this._open.hidden = true;
     this._closed.hidden = false;
     this._missing.hidden = true;
@@ -179,7 +177,7 @@ export class ThreadPane {
     this.render();
   }
 
-  /** Remembers where the unread messages begin. */
+  /** Remember where the unread messages begin. */
   _freeze() {
     const { firstUnreadSeq: seq, unreadCount: count, unreadCapped: isCapped } = this.conversation;
     this._divider = seq && count !== 0 ? { seq, count, isCapped } : null;
@@ -208,7 +206,7 @@ export class ThreadPane {
     });
   }
 
-  /** After each scroll and each change: pills, pages ahead, the read mark. */
+  /** Update pills, pages ahead and the read mark after each scroll and each change. */
   _scrolled() {
     const { conversation } = this;
     if (!conversation || !this._isLoaded) return;
@@ -223,13 +221,7 @@ export class ThreadPane {
     const side = this._list.sideOf(UNREAD_KEY);
     if (side === 0) this._isDividerSeen = true;
     const isAbove = side === -1 || side === null;
-    this._unreadPill.hidden = !this._divider || this._isDividerSeen || !isAbove;
-    if (this._divider) setText(this._unreadText, unreadOf(this._divider));
-    this._nowPill.hidden = isNow;
-    const count = this.conversation.unreadCount ?? 0;
-    setText(this._nowText, count ? `${badgeOf(count, this.conversation.unreadCapped)} new` : '');
-    const news = `${plural(count, 'new message', 'new messages')}, jump to the newest`;
-    this._nowPill.setAttribute('aria-label', count ? news : 'Jump to the newest message');
+    this._pills.show(isAbove && !this._isDividerSeen ? this._divider : null, isNow, this.conversation);
   }
 
   _loadAhead() {
@@ -252,7 +244,7 @@ export class ThreadPane {
     this._loading.hidden = true;
     if (conversation !== this.conversation) return;
     if (found) this.render();
-    else setTimeout(() => this._scrolled(), AGAIN_MS); // at the very top no scroll would ask again
+    else setTimeout(() => this._scrolled(), AGAIN_MS); // at the very top no scroll event would load it again
   }
 
   _showTyping() {
@@ -260,24 +252,25 @@ export class ThreadPane {
     if (typists.length) this.profiles.want(this.conversation, typists);
     const text = typingOf(typists.map((id) => this.profiles.nameOf(id)), 'group');
     this.head.refresh();
-    if (this._typing.dataset.text === text) return;
-    this._typing.dataset.text = text;
-    const dots = el('span.typing-dots', null, el('i'), el('i'), el('i'));
-    this._typing.replaceChildren(...(text ? [dots, el('span', { dir: 'auto' }, text)] : []));
+    this._typing.show(text);
   }
 
   // --- reading ---
 
   _markRead(isNow) {
     const { conversation } = this;
-    const seq = conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
+    const seq = this._lastSeq();
     if (!isNow || document.visibilityState !== 'visible' || seq <= this._markedSeq) return;
     const earlier = this._markedSeq;
     this._markedSeq = seq;
     if (conversation.unreadCount === 0 && conversation.readSeq >= seq) return;
     conversation.markRead().catch(() => {
-      this._markedSeq = Math.min(this._markedSeq, earlier); // again when it can be
+      this._markedSeq = Math.min(this._markedSeq, earlier); // a later render tries again
     });
+  }
+
+  _lastSeq() {
+    return this.conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
   }
 
   _seen() {
@@ -287,11 +280,7 @@ export class ThreadPane {
   }
 
   _came(message) {
-    const isNews = this._isLoaded && message.seq > this._spokenSeq;
-    if (isNews && !message.mine && message.kind === 'message' && message.text) {
-      this._spoken.append(el('p', null, `${this.profiles.nameOf(message.senderId)}: ${message.text}`));
-      while (this._spoken.children.length > SPOKEN_MAX) this._spoken.firstElementChild.remove();
-    }
+    if (this._isLoaded) this._spoken.add(message, this.profiles.nameOf(message.senderId));
     if (message.kind === 'member') this.head.reload();
     this._renderSoon();
   }
@@ -346,7 +335,7 @@ export class ThreadPane {
     this._divider = null;
     this.tell(null);
     conversation.send(text).catch((error) => {
-      if (error.code === 'outbox_full') this._giveBack(text, error); // else its row says whether it was sent
+      if (error.code === 'outbox_full') this._giveBack(text, error); // otherwise its row shows the outcome
     });
     await this._jumpToNow();
   }
@@ -366,7 +355,7 @@ export class ThreadPane {
     if (last) this.composer.edit(last);
   }
 
-  /** A line above the composer; null takes it away. */
+  /** Show an error above the composer; null removes it. */
   tell(error) {
     this._alert.hidden = !error;
     setText(this._alert, error ? sentenceOf(error) : '');
@@ -374,7 +363,7 @@ export class ThreadPane {
 
   // --- keys ---
 
-  /** Escape ends the nearest thing. Whether there was one. */
+  /** Close the search or the edit. Returns whether there was one. */
   escape() {
     if (this._find.isOpen) this._find.close();
     else if (!this.composer.stopEditing()) return false;

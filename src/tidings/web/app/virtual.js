@@ -1,19 +1,18 @@
 // A list of any length with a few dozen rows in the DOM.
 //
-// Rows have keys and heights of their own. A row's height is an estimate until it was on screen once; offsets are sums
-// of those heights. What the reader looks at stays where it is, whatever is put in or taken out above it: the list
-// remembers the rows on screen with their distance from the top and restores it after every change (`holds: 'row'`),
-// or keeps the scroll offset (`holds: 'offset'`, the inbox, whose order changes all the time). At the end it stays
-// at the end.
+// Rows have keys and heights. The height of a row is an estimate until the row was on screen; offsets are sums of those
+// heights. The rows on screen stay in place, whatever changes above them: the list remembers their distance from the top
+// and restores it after every change (`holds: 'row'`). The inbox changes its order all the time, so it keeps the scroll
+// offset instead (`holds: 'offset'`). A list at its end stays at its end.
 //
-// The reader's own scrolling is never taken back. A browser tells of a scroll a frame late, so the list does not wait
-// to be told: before each change it looks where the view is by now, and what it remembers is from its last drawing.
+// The list never undoes the scrolling of the reader. A browser reports a scroll one frame late. So the list reads the
+// position of the view before each change, and compares it with the position of its last drawing.
 
 import { setAttribute } from './dom.js';
 
-const OVERSCAN_PX = 600; // rows drawn beyond the edges, so that a flick of the wheel meets rows and not a blank
+const OVERSCAN_PX = 600; // rows drawn beyond the edges, so that a quick scroll shows rows and no blank
 const END_PX = 24; // this close to the end counts as being there
-const STILL_PX = 0.5; // less is rounding, more is somebody who scrolls
+const STILL_PX = 0.5; // less is rounding, more is scrolling
 const PASSES_MAX = 4; // measuring moves rows, which may call for more rows; in practice two passes settle it
 
 export class VirtualList {
@@ -32,7 +31,7 @@ export class VirtualList {
     this.rows = [];
     this._rest = this.options.sticksToEnd ? 0 : null; // px left to the end; null when the reader is not at it
     this._hasMore = false;
-    this._top = null; // where the view was after the last drawing; null when it was not shown
+    this._top = null; // position of the view after the last drawing; null when it was hidden
     this._places = new Map(); // key -> index
     this._heights = new Map(); // key -> measured px
     this._offsets = new Float64Array(1);
@@ -49,12 +48,12 @@ export class VirtualList {
     return this._rest !== null;
   }
 
-  /** New content. Rows are values: one with the same key, `value` and `markOf` looks the same. `isLoose`: it moves
-   *  about among the others, as the day above the oldest message does, so no place is remembered by it. `hasMore`:
-   *  more belongs below these rows, so their end is none to stay at. */
+  /** Set the rows. Rows are values: a row with the same key, `value` and `markOf` looks the same. `isLoose`: the row
+   *  moves among the others, as the day above the oldest message does, so it holds no place. `hasMore`: more rows
+   *  belong below these, so the list does not stay at their end. */
   setRows(rows, hasMore = false) {
     this._look();
-    if (this.isAtEnd && rows.at(-1)?.key !== this.rows.at(-1)?.key) this._rest = 0; // what is new is shown in full
+    if (this.isAtEnd && rows.at(-1)?.key !== this.rows.at(-1)?.key) this._rest = 0; // show a new last row in full
     this.rows = rows;
     this._hasMore = hasMore;
     this._places = new Map(rows.map((row, place) => [row.key, place]));
@@ -63,7 +62,7 @@ export class VirtualList {
     this._paint();
   }
 
-  /** Forgets scroll position and heights: another conversation. */
+  /** Forget scroll position and heights: another conversation follows. */
   reset() {
     cancelAnimationFrame(this._frame);
     this._frame = 0;
@@ -104,7 +103,7 @@ export class VirtualList {
     return this._offsets[place] >= top + this.viewport.clientHeight ? 1 : 0;
   }
 
-  /** Shows a row at `share` of the height of the view: 0 its top, 0.5 the middle. */
+  /** Show a row at `share` of the height of the view: 0 is the top, 0.5 the middle. */
   scrollToRow(key, share = 0.3) {
     if (!this._places.has(key)) return;
     this._rest = null;
@@ -112,7 +111,7 @@ export class VirtualList {
     this._paint();
   }
 
-  /** Moves no further than needed for the row to be in view: what arrow keys do. */
+  /** Scroll no further than needed to show the row, as arrow keys do. */
   reveal(key) {
     const place = this._places.get(key);
     if (place === undefined) return;
@@ -137,7 +136,7 @@ export class VirtualList {
     this._paint();
   }
 
-  // --- what is where ---
+  // --- offsets ---
 
   _measureAll() {
     const offsets = new Float64Array(this.rows.length + 1);
@@ -148,7 +147,7 @@ export class VirtualList {
     this._offsets = offsets;
   }
 
-  /** Heights of rows that are gone: kept while they are few. */
+  /** Drop the heights of removed rows when there are many. */
   _forgetHeights() {
     if (this._heights.size <= this.rows.length * 2 + 1000) return;
     for (const key of this._heights.keys()) if (!this._places.has(key)) this._heights.delete(key);
@@ -166,7 +165,7 @@ export class VirtualList {
     return low;
   }
 
-  /** What stands above the list inside of the viewport. */
+  /** The height of everything above the list inside the viewport. */
   _inset() {
     return this.list.offsetTop;
   }
@@ -178,8 +177,8 @@ export class VirtualList {
     return this.viewport.scrollHeight - this.viewport.clientHeight;
   }
 
-  /** Whoever scrolled since the last drawing is somewhere else now. A view that got shorter by itself, so that the
-   *  browser had to move it, is nobody's scrolling. */
+  /** Notice scrolling since the last drawing. A view that became shorter, so that the browser had to move it, was not
+   *  scrolled by the reader. */
   _look() {
     if (this._top === null || this.viewport.clientHeight === 0) return;
     const still = Math.min(this._top, this._limit());
@@ -188,7 +187,7 @@ export class VirtualList {
     this._keep();
   }
 
-  /** Remembers the place as it is. */
+  /** Remember the present position. */
   _keep() {
     if (!this.rows.length || this.viewport.clientHeight === 0) return;
     this._top = this.viewport.scrollTop;
@@ -213,8 +212,8 @@ export class VirtualList {
     }
   }
 
-  /** Where the held rows would have the view: by the first that still looks as it did, as one that changes may change
-   *  its height and would push away what is below it. Null when nothing is held. */
+  /** The position that the held rows ask for. The first unchanged row decides: a changed row may have another height
+   *  and would push away the rows below it. Null when no row is held. */
   _heldTop() {
     const kept = this._held.filter((one) => this._places.has(one.key));
     const held = kept.find((one) => this._isSame(one)) ?? kept[0];
@@ -253,7 +252,7 @@ export class VirtualList {
 
   _resized() {
     if (this.viewport.clientHeight === 0) {
-      this._top = null; // browsers differ in where a view is that comes back
+      this._top = null; // browsers differ in the position of a view that is shown again
       return;
     }
     this._look();
@@ -288,7 +287,7 @@ export class VirtualList {
     return [this._rowAt(Math.max(0, top - OVERSCAN_PX)), this._rowAt(top + height + OVERSCAN_PX)];
   }
 
-  /** Where the view will be once the position is restored. */
+  /** The position of the view after the restore. */
   _wantedTop(height) {
     const total = this._offsets[this.rows.length];
     if (this.isAtEnd) return Math.max(0, total - height - this._rest);
@@ -315,7 +314,7 @@ export class VirtualList {
     }
   }
 
-  /** Moving an element drops its focus; it is given back. */
+  /** Insert an element and restore its focus: moving an element drops the focus. */
   _insert(element, before) {
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
     this.list.insertBefore(element, before);
@@ -347,7 +346,7 @@ export class VirtualList {
     return drawn.element;
   }
 
-  /** Whether a height was another one than thought. */
+  /** Measure the drawn rows. Returns whether a height differs from the known one. */
   _measureDrawn() {
     if (this.viewport.clientHeight === 0) return false;
     let isChanged = false;

@@ -1,1 +1,0 @@
-"""Benchmarks: one file per claim. See bench/README.md."""

@@ -1,0 +1,400 @@
+/** One conversation: what a screen shows of it, and the actions of a user. */
+import { Log } from './log.js';
+import { GAP_MS, MARKS_MS } from './limits.js';
+import { ReadMarks } from './marks.js';
+import { Typing } from './presence.js';
+import { newId, previewOf } from './runtime.js';
+import { Unsent } from './unsent.js';
+import { AMENDS, SHOWN, Window } from './window.js';
+
+const ROW = ['kind', 'name', 'avatarUrl', 'lastMessagePreview', 'lastMessageTs', 'lastSeq', 'unreadCount',
+  'unreadCapped', 'readSeq', 'firstUnreadSeq', 'muted', 'pinned', 'archived'];
+
+export class Conversation {
+  constructor(client, id) {
+    this.id = id;
+    this._client = client;
+    this._path = `/v1/conversations/${encodeURIComponent(id)}`;
+    Object.assign(this, { kind: null, name: null, avatarUrl: null });
+    Object.assign(this, { lastMessagePreview: null, lastMessageTs: 0, lastSeq: 0 });
+    Object.assign(this, { unreadCount: 0, unreadCapped: false, readSeq: 0, firstUnreadSeq: null });
+    Object.assign(this, { muted: false, pinned: false, archived: false, removed: false });
+    this.deliveredAllSeq = this.readAllSeq = 0;
+    this._log = new Log(this, client);
+    this._window = new Window(this, client);
+    this._unsent = new Unsent(this, client);
+    this._marks = new ReadMarks(this, client);
+    this._typing = new Typing(this, client);
+    this._messages = null;
+    this._marksTimer = null;
+    this._hasRow = false;
+    this._score = 0; // its place in the inbox
+    this._taken = 0; // and its place among equals
+    this._touched = 0; // the time of its last entry, for the choice of what to resume
+  }
+
+  get messages() {
+    return (this._messages ??= [...this._window.shown, ...this._unsent.messages]);
+  }
+
+  get typing() {
+    return this._typing.userIds;
+  }
+
+  get unsentCount() {
+    return this._client._outbox.countOf(this.id);
+  }
+
+  on(event, listener) {
+    return this._client.on(event, (value) => value.conversation === this && listener(value));
+  }
+
+  // --- the window ---
+
+  get isOpen() {
+    return this._window.isOpen;
+  }
+
+  get hasOlder() {
+    return this._window.hasOlder;
+  }
+
+  get hasNewer() {
+    return this._window.hasNewer;
+  }
+
+  get follow() {
+    return this._window.follow;
+  }
+
+  set follow(follow) {
+    this._window.follow = follow;
+  }
+
+  open(options) {
+    return this._window.open(options);
+  }
+
+  close() {
+    this._window.close();
+  }
+
+  jumpTo(at, options) {
+    return this._window.jumpTo(at, options);
+  }
+
+  loadOlder(limit) {
+    return this._window.loadOlder(limit);
+  }
+
+  loadNewer(limit) {
+    return this._window.loadNewer(limit);
+  }
+
+  async history({ beforeSeq, afterSeq, aroundSeq, anchor, limit = 20 } = {}) {
+    const place = { before_seq: beforeSeq, after_seq: afterSeq, around_seq: aroundSeq, anchor };
+    const page = await this._client._ask('history', { conversation_id: this.id, limit, ...place });
+    this._takeMarks(page);
+    const { messages, nextBeforeSeq, nextAfterSeq, firstUnreadSeq, head, deliveredAllSeq, readAllSeq } = page;
+    return { messages, nextBeforeSeq, nextAfterSeq, firstUnreadSeq, head, deliveredAllSeq, readAllSeq };
+  }
+
+  _changed() {
+    this._messages = null;
+  }
+
+  _windowChanged() {
+    this._changed();
+    this._client._emit('window', { conversation: this });
+  }
+
+  _updated(message, previous) {
+    this._changed();
+    this._client._emit('updated', { conversation: this, message, previous });
+  }
+
+  // --- entries ---
+
+  /** Apply the next entry of the log. */
+  _apply(entry) {
+    this._touched = Date.now();
+    const isMine = this._isMine(entry);
+    if (isMine) this._unsent.settle(entry);
+    if (entry.kind === 'message' && !entry.silent) this._showInRow(entry);
+    this._client._emit('entry', { conversation: this, entry });
+    if (SHOWN.has(entry.kind)) this._append(entry, isMine);
+    else {
+      this._window.pass(entry.seq);
+      if (AMENDS.has(entry.kind)) this._amend(entry);
+    }
+    if (entry.kind === 'member') this._askMarks(); // without a member who left, all others may have read it
+    if (!isMine) this._client._acks.later(this);
+  }
+
+  _append(entry, isMine) {
+    const message = this._messageOf(entry);
+    const wasUnsent = isMine && this._unsent.delete(entry.messageId);
+    this._window.append(message);
+    this._changed();
+    this._typing.take(entry.senderId, false);
+    if (wasUnsent) this._client._emit('window', { conversation: this });
+    else this._client._emit('message', { conversation: this, message });
+  }
+
+  /** Make the message of an entry that a page shows. An own one is not unsent any more. */
+  _place(entry) {
+    if (this._isMine(entry)) {
+      this._unsent.settle(entry);
+      this._unsent.delete(entry.messageId);
+    }
+    return this._messageOf(entry);
+  }
+
+  _amend(entry) {
+    const isDelete = entry.kind === 'delete';
+    const { text } = entry;
+    if (entry.targetSeq === this.lastSeq && !isDelete && text !== null) this.lastMessagePreview = previewOf(text);
+    if (entry.targetSeq === this.lastSeq) this._client.inbox._changed(isDelete ? null : this);
+    this._window.amend(entry);
+  }
+
+  _showInRow(entry) {
+    if (entry.seq <= this.lastSeq) return;
+    if (this.lastSeq === 0) this._client._presence.watchAgain(this); // from now on its people may be seen
+    Object.assign(this, { lastSeq: entry.seq, lastMessageTs: entry.sentAt, lastMessagePreview: previewOf(entry.text) });
+    this._score = Math.max(this._score, entry.sentAt);
+    this._client.inbox._changed(this);
+  }
+
+  _isMine(entry) {
+    return entry.kind === 'message' && entry.senderId !== null && entry.senderId === this._client.userId;
+  }
+
+  _messageOf(entry) {
+    const { seq, kind, messageId, senderId, text, ts, sentAt, deleted, unavailable = false, editedAt, member } = entry;
+    const { data = null, silent = false, replyTo = null } = entry;
+    const mine = this._isMine(entry);
+    const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
+    const state = mine ? this._stateOf(seq) : null;
+    return { key, conversationId: this.id, seq, kind, messageId, senderId, text, data, silent, replyTo, ts, sentAt,
+      deleted, unavailable, editedAt, member, mine, state, error: null };
+  }
+
+  _stateOf(seq) {
+    return seq <= this.readAllSeq ? 'read' : seq <= this.deliveredAllSeq ? 'delivered' : 'sent';
+  }
+
+  // --- its row, and how it stands after a reconnect ---
+
+  /** Take an inbox row. It may be older than the latest pushed entries. */
+  _takeRow(row) {
+    const isOlder = row.lastSeq === undefined || row.lastSeq < this.lastSeq;
+    const isNew = (name) => row[name] !== undefined && !(isOlder && name.startsWith('last'));
+    for (const name of ROW.filter(isNew)) this[name] = row[name];
+    if (row.lastSeq !== undefined) Object.assign(this, { requested: !!row.requested, invited: !!row.invited });
+    this._hasRow ||= row.lastSeq !== undefined; // only the inbox knows the name of a direct conversation
+    this._score = Math.max(this._score, this.lastMessageTs);
+    this.removed = false;
+  }
+
+  /** Bring the log up to the entry that the row names. */
+  _follow() {
+    if (this._log.last === null && this.lastMessageTs <= this._client._bornAt) {
+      this._log.begin(this.lastSeq);
+      if (this.unreadCount !== 0 && this.lastSeq > 0) this._client._acks.later(this); // nobody was here
+    } else if (this._log.last === null || this.lastSeq > this._log.last) this._log.goOn(GAP_MS);
+  }
+
+  _resumed(frame) {
+    if (frame.reset) this._forget(frame.toSeq);
+    else this._log.jump(Math.max(frame.fromSeq - 1, this._log.last ?? 0));
+    this._takeCounts(frame);
+    this._raise(frame.deliveredAllSeq, frame.readAllSeq);
+    if (!frame.complete) this._log.goOn();
+  }
+
+  /** Forget everything: it belongs to another store. */
+  _forget(seq) {
+    this._log.reset(seq);
+    Object.assign(this, { deliveredAllSeq: 0, readAllSeq: 0, lastSeq: 0, lastMessageTs: 0 });
+    this._unsent.forgetStored();
+    this._client._emit('skipped', { conversation: this, fromSeq: 1, toSeq: seq ?? 0 });
+    this._window.showAnew();
+  }
+
+  _skipped(fromSeq, toSeq, page) {
+    const newest = page.messages.find((entry) => entry.kind === 'message');
+    if (newest) this._showInRow(newest);
+    this._client._acks.later(this);
+    this._client._emit('skipped', { conversation: this, fromSeq, toSeq });
+    this._window.showAnew();
+  }
+
+  _leave() {
+    this.removed = true;
+    this._log.forget();
+    if (this.isOpen) this.close();
+  }
+
+  // --- receipts and counts ---
+
+  markRead(mark) {
+    return this._marks.read(mark);
+  }
+
+  markUnread(fromSeq) {
+    return this._marks.unread(fromSeq);
+  }
+
+  _receipt(frame) {
+    const { userId, deliveredSeq, readSeq } = frame;
+    if (this.kind === 'direct') this._raise(deliveredSeq, readSeq);
+    else this._askMarks();
+    this._client._emit('receipt', { conversation: this, userId, deliveredSeq, readSeq });
+  }
+
+  /** Take the summary of a large conversation. Counts of one message never go back, though frames may cross. */
+  _receipts({ seq, deliveredCount, readCount, deliveredAllSeq, readAllSeq }) {
+    const before = this.receiptCounts?.seq === seq ? this.receiptCounts : { deliveredCount: 0, readCount: 0 };
+    if ((this.receiptCounts?.seq ?? 0) > seq) return;
+    const delivered = Math.max(deliveredCount, before.deliveredCount);
+    this.receiptCounts = { seq, deliveredCount: delivered, readCount: Math.max(readCount, before.readCount) };
+    this._raise(deliveredAllSeq, readAllSeq);
+    this._client._emit('receipts', { conversation: this, ...this.receiptCounts });
+  }
+
+  /** Ask what all members have: in a group a receipt speaks for one member only. */
+  _askMarks() {
+    if (!this.isOpen || this._marksTimer !== null) return;
+    this._marksTimer = setTimeout(async () => {
+      try {
+        await this.history({ limit: 1 });
+      } catch (error) {
+        if (!error.temporary) this._client._report(error);
+      } finally {
+        this._marksTimer = null;
+      }
+    }, MARKS_MS);
+  }
+
+  _takeMarks(page) {
+    this._raise(page.deliveredAllSeq, page.readAllSeq);
+  }
+
+  _raise(deliveredSeq, readSeq) {
+    const before = Math.min(this.deliveredAllSeq, this.readAllSeq);
+    this.readAllSeq = Math.max(this.readAllSeq, readSeq);
+    this.deliveredAllSeq = Math.max(this.deliveredAllSeq, deliveredSeq, this.readAllSeq);
+    this._window.restate(before);
+  }
+
+  /** Take the counts of a frame. A count that is null is unknown at the moment, so the known one stays. */
+  _takeCounts({ readSeq, unreadCount, unreadCapped, firstUnreadSeq, totalUnread }) {
+    const wasUnread = Boolean(this.unreadCount);
+    if (readSeq !== undefined) this.readSeq = readSeq;
+    if (typeof unreadCount === 'number') this.unreadCount = unreadCount;
+    if (unreadCapped !== undefined) this.unreadCapped = unreadCapped;
+    if (firstUnreadSeq !== undefined) this.firstUnreadSeq = firstUnreadSeq;
+    else if (!this.unreadCount) this.firstUnreadSeq = null;
+    else if (readSeq !== undefined || this.firstUnreadSeq === null) this.firstUnreadSeq = this.readSeq + 1;
+    this._client.inbox._count(this, Boolean(this.unreadCount) - wasUnread, totalUnread);
+  }
+
+  // --- sending and typing ---
+
+  send(text, options = {}) {
+    return this._unsent.send(text, options);
+  }
+
+  retry(messageId) {
+    return this._unsent.retry(messageId);
+  }
+
+  discard(messageId) {
+    return this._unsent.discard(messageId);
+  }
+
+  keystroke() {
+    this._typing.keystroke();
+  }
+
+  stopTyping() {
+    this._typing.stop();
+  }
+
+  // --- REST ---
+
+  async edit(seq, text, { data } = {}) {
+    await this._client._rest.send('PATCH', `${this._path}/messages/${seq}`, { text, data, message_id: newId() }, true);
+  }
+
+  async delete(seq) {
+    await this._client._rest.send('DELETE', `${this._path}/messages/${seq}`, { message_id: newId() }, true);
+  }
+
+  receipts(seq) {
+    return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts`, undefined, true);
+  }
+
+  details() {
+    return this._detailed('GET', this._path, undefined, true);
+  }
+
+  async profiles(userIds) {
+    const query = userIds ? `?${new URLSearchParams({ user_ids: userIds.join(',') })}` : '';
+    return (await this._client._rest.send('GET', `${this._path}/profiles${query}`, undefined, true)).profiles;
+  }
+
+  update({ name, avatarUrl }) {
+    return this._detailed('PATCH', this._path, { name, avatar_url: avatarUrl }, true);
+  }
+
+  addMembers(userIds) {
+    return this._detailed('POST', `${this._path}/members`, { user_ids: userIds });
+  }
+
+  setRole(userId, role) {
+    return this._detailed('PATCH', `${this._path}/members/${encodeURIComponent(userId)}`, { role }, true);
+  }
+
+  async removeMember(userId) {
+    await this._client._rest.send('DELETE', `${this._path}/members/${encodeURIComponent(userId)}`);
+  }
+
+  accept() {
+    return this._detailed('PUT', `${this._path}/accept`, undefined, true);
+  }
+
+  leave() {
+    return this.removeMember(this._client.userId);
+  }
+
+  async destroy() {
+    await this._client._rest.send('DELETE', this._path);
+  }
+
+  mute(muted = true) {
+    return this._flag({ muted });
+  }
+
+  pin(pinned = true) {
+    return this._flag({ pinned });
+  }
+
+  archive(archived = true) {
+    return this._flag({ archived });
+  }
+
+  async _detailed(method, path, body, isIdempotent) {
+    const details = await this._client._rest.send(method, path, body, isIdempotent);
+    const { kind, name, avatarUrl } = details;
+    Object.assign(this, kind === 'direct' ? { kind } : { kind, name, avatarUrl }); // the inbox names a direct one
+    if (details.head === 0) this._log.begin(0);
+    return details;
+  }
+
+  async _flag(flags) {
+    this._takeRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
+    this._client.inbox._changed(this);
+  }
+}

@@ -1,0 +1,24 @@
+/** Errors of the client, and the meaning of close codes: 40xx is reconnect, 45xx is stop. */
+import { OUTBOX_MAX } from './limits.js';
+
+export const CLOSE = { DRAINING: 4001, TOKEN_EXPIRED: 4005, TOO_MANY_REQUESTS: 4013, BAD_TOKEN: 4500 };
+export const isStop = (code) => code >= 4500 && code < 4600;
+
+export class TidingsError extends Error {
+  constructor(code, message, { temporary = false, retryAfterMs = null, status = null, closeCode = null } = {}) {
+    super(message);
+    this.name = 'TidingsError';
+    this.code = code;
+    this.temporary = temporary;
+    this.retryAfterMs = retryAfterMs;
+    this.status = status;
+    this.closeCode = closeCode;
+  }
+}
+
+export const disconnected = (closeCode = null, reason = '') =>
+  new TidingsError('disconnected', reason || 'the connection was lost', { temporary: true, closeCode });
+export const outboxFull = () =>
+  new TidingsError('outbox_full', `${OUTBOX_MAX} messages wait to be sent already`, { temporary: true });
+export const closedByUser = () => new TidingsError('closed', 'the client was closed', { temporary: true });
+export const timedOut = (message) => new TidingsError('timeout', message, { temporary: true });

@@ -1,0 +1,57 @@
+/** Events of the server: how each kind changes the client. Unknown kinds are ignored: the server may be newer. */
+import { camel } from './runtime.js';
+
+const TAKE = {
+  'message.new'(client, frame) {
+    const conversation = client.conversation(frame.conversationId);
+    const { message: entry, unreadCount, unreadCapped, totalUnread } = frame;
+    conversation.removed = false;
+    conversation._log.accept(entry);
+    if (unreadCount === null) return;
+    const isFirst = unreadCount > 0 && conversation.firstUnreadSeq === null;
+    const firstUnreadSeq = unreadCount === 0 ? null : isFirst ? entry.seq : conversation.firstUnreadSeq;
+    conversation._takeCounts({ unreadCount, unreadCapped, totalUnread, firstUnreadSeq });
+  },
+  resumed: (client, frame) => client.conversation(frame.conversationId)._resumed(frame),
+  receipt: (client, frame) => client.conversation(frame.conversationId)._receipt(frame),
+  receipts: (client, frame) => client.conversation(frame.conversationId)._receipts(frame),
+  'read.synced'(client, frame) {
+    if (frame.conversationId === null) client.inbox._total(frame);
+    else client.conversation(frame.conversationId)._takeCounts(frame);
+  },
+  typing: (client, frame) => client.conversation(frame.conversationId)._typing.take(frame.userId, frame.typing),
+  presence: (client, frame) => client._presence.take(frame),
+  'conversation.added'(client, frame) {
+    const conversation = client.conversation(frame.conversationId);
+    conversation._takeRow(frame);
+    conversation._score = Math.max(conversation._score, client.now());
+    conversation._follow();
+    client.inbox._changed(conversation);
+    client._emit('conversation', { change: 'added', conversation });
+  },
+  'conversation.updated'(client, frame) {
+    const conversation = client.conversation(frame.conversationId);
+    conversation._takeRow(frame);
+    conversation._follow();
+    client.inbox._changed(conversation);
+    client._emit('conversation', { change: 'updated', conversation });
+    client._countUpdate();
+  },
+  'conversation.removed'(client, frame) {
+    const conversation = client.conversation(frame.conversationId);
+    conversation._leave();
+    client.inbox._remove(conversation);
+    client._emit('conversation', { change: 'removed', conversation });
+  },
+  draining(client, frame) {
+    if (client._life) client._life.drainMs = frame.reconnectInMs;
+  },
+};
+
+export function takeEvent(client, frame) {
+  try {
+    TAKE[frame.type]?.(client, camel(frame));
+  } catch (error) {
+    client._report(error);
+  }
+}

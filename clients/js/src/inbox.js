@@ -1,0 +1,115 @@
+/** The inbox: the conversations of the user, in the order of the server. */
+import { GAP_MS } from './limits.js';
+
+export class Inbox {
+  constructor(client) {
+    this._client = client;
+    Object.assign(this, { totalUnread: 0, unreadConversations: 0, loaded: false, hasMore: false, stale: false });
+    this._listed = new Set();
+    this._takenCount = 0;
+    this._lowest = 0; // the score of the last row of the last page
+    this._sorted = null;
+    this._cursor = null;
+    this._loading = null;
+    this._refreshing = null;
+  }
+
+  get conversations() {
+    const inOrder = (a, b) => b._score - a._score || a._taken - b._taken || (a.id < b.id ? 1 : -1);
+    this._sorted ??= [...this._listed].sort(inOrder);
+    return this._sorted;
+  }
+
+  async load(limit = 20) {
+    const page = await this._client._ask('inbox', { limit });
+    this._listed.clear();
+    this._take(page);
+    Object.assign(this, { loaded: true, hasMore: page.nextCursor !== null, _cursor: page.nextCursor });
+    this._changed(null, false);
+    return this.conversations;
+  }
+
+  loadMore(limit = 20) {
+    this._loading ??= this._loadMore(limit).finally(() => (this._loading = null));
+    return this._loading;
+  }
+
+  async _loadMore(limit) {
+    if (!this.loaded) return this.load(limit);
+    if (!this.hasMore) return [];
+    const page = await this._client._ask('inbox', { limit, cursor: this._cursor });
+    const added = this._take(page, this._lowest);
+    Object.assign(this, { hasMore: page.nextCursor !== null, _cursor: page.nextCursor });
+    this._changed(null, false);
+    return added;
+  }
+
+  /** Take a page in the order of the server: a row without a message stands where the joining put it. */
+  _take(page, above = this._client.now()) {
+    const rows = page.conversations.map((row) => [this._client.conversation(row.conversationId), row]);
+    let score = 0;
+    for (const [conversation, row] of [...rows].reverse()) {
+      conversation._takeRow(row);
+      conversation._score = score = Math.max(conversation.lastMessageTs, score);
+      this._listed.add(conversation);
+      conversation._follow();
+    }
+    for (const [conversation] of rows) {
+      conversation._score ||= above; // neither it nor any row below it has a message
+      conversation._taken = this._takenCount += 1;
+      above = conversation._score;
+    }
+    this._lowest = above;
+    this.stale = page.stale;
+    this._total(page);
+    return rows.map(([conversation]) => conversation);
+  }
+
+  /** Note a change. `conversation` is null for several rows, or for a row that only the server knows. */
+  _changed(conversation, mayRefresh = true) {
+    this._sorted = null;
+    if (this.loaded && conversation !== null && !this._listed.has(conversation) && !conversation.removed) {
+      if (conversation._hasRow) this._listed.add(conversation);
+      else return this._refreshSoon();
+    }
+    if (this.loaded && conversation === null && mayRefresh) return this._refreshSoon();
+    this._client._emit('inbox', { conversation });
+  }
+
+  /** Read the top of the list again: it holds the latest changes. */
+  _refreshSoon() {
+    this._refreshing ??= setTimeout(async () => {
+      try {
+        const lowest = this._lowest;
+        this._take(await this._client._ask('inbox', { limit: 20 }));
+        this._lowest = lowest;
+        this._changed(null, false);
+      } catch (error) {
+        if (!error.temporary) this._client._report(error);
+      } finally {
+        this._refreshing = null;
+      }
+    }, GAP_MS);
+  }
+
+  _remove(conversation) {
+    this._sorted = null;
+    this._listed.delete(conversation);
+    this._client._emit('inbox', { conversation: null });
+  }
+
+  /** Take the totals of a hello, of a page, or of the event that follows a hello without them. */
+  _total({ totalUnread, unreadConversations }) {
+    if (typeof totalUnread !== 'number') return; // the server still counts
+    Object.assign(this, { totalUnread, unreadConversations });
+    this._client._emit('unread', { conversation: null, totalUnread, unreadConversations });
+  }
+
+  _count(conversation, step, totalUnread) {
+    this.unreadConversations = Math.max(0, this.unreadConversations + step);
+    if (typeof totalUnread === 'number') this.totalUnread = totalUnread;
+    const { unreadConversations } = this;
+    this._client._emit('unread', { conversation, totalUnread: this.totalUnread, unreadConversations });
+    this._client._emit('inbox', { conversation });
+  }
+}

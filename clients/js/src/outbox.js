@@ -1,0 +1,273 @@
+/**
+ * The outbox: messages that wait to be sent, per conversation and in order, shared by the tabs of a browser.
+ *
+ * A message stays here with its message_id until the server has stored it or refuses it for good. Web Locks say which
+ * tabs are alive; the others adopt the messages of a tab that has ended.
+ */
+import { TidingsError, closedByUser, outboxFull } from './errors.js';
+import { ADOPT_MS, FLYING_MAX, GAP_MS, OUTBOX_MAX, RETRY_MS, RETRY_MS_MAX, SEND_MS, TIMER_MS_MAX } from './limits.js';
+import { camel, deferred, jitter, newId } from './runtime.js';
+
+const keyOf = (record) => `${record.userId}/${record.conversationId}/${record.messageId}`;
+const tabLock = (owner) => `tidings:tab:${owner}`;
+
+/** A message to send. `isUnknown`: its answer was lost, so the server may have stored it already. */
+class Parcel {
+  constructor(record, isUnknown) {
+    this.record = record;
+    this.isFlying = false;
+    this.isUnknown = isUnknown;
+    this.isKept = false; // a message is sent only when the storage has it
+    this.done = deferred();
+  }
+}
+
+export class Outbox {
+  constructor(client, storage, locks) {
+    this._client = client;
+    this._storage = storage;
+    this._locks = locks;
+    this._lanes = new Map(); // conversation id -> {parcels, limit, tries, waitMs, timer}
+    this._lastOrder = 0;
+    this._owner = null; // this tab, while the outbox is open
+    this._letGo = null;
+    this._adopting = null;
+    this.count = 0;
+  }
+
+  /** Own the unsent messages of the user from now on, except those of other tabs that are alive. */
+  async open(userId) {
+    if (this._owner !== null) return;
+    this._owner = newId();
+    this._userId = userId;
+    if (this._locks) {
+      const held = deferred();
+      this._letGo = held.resolve;
+      const owned = deferred();
+      const own = () => (owned.resolve(), held.promise);
+      this._locks.request(tabLock(this._owner), own).catch((error) => this._client._report(error));
+      await owned.promise;
+      this._adopting = setInterval(() => this.adopt(), ADOPT_MS);
+    }
+    for (const lane of this._lanes.values()) for (const parcel of lane.parcels) this._keep(parcel);
+    await this.adopt();
+  }
+
+  /** Close. Everything stays in the storage, for the next client that opens it. */
+  close() {
+    clearInterval(this._adopting);
+    for (const lane of this._lanes.values()) {
+      clearTimeout(lane.timer);
+      for (const parcel of lane.parcels) parcel.done.reject(closedByUser());
+    }
+    this._lanes.clear();
+    this.count = 0;
+    this._owner = null;
+    this._letGo?.();
+    this._letGo = null;
+  }
+
+  get isFull() {
+    return this.count >= OUTBOX_MAX;
+  }
+
+  add(conversationId, text, { messageId = newId(), ts = Date.now(), data, silent, replyTo } = {}) {
+    if (this.isFull) throw outboxFull();
+    const order = (this._lastOrder = Math.max(Date.now(), this._lastOrder + 1));
+    const owner = { userId: this._userId ?? null, owner: this._owner ?? '' };
+    const record = { ...owner, conversationId, messageId, text, ts, data, silent, replyTo, order, failed: null };
+    const parcel = new Parcel(record, false);
+    this._put(parcel);
+    this._keep(parcel);
+    return parcel;
+  }
+
+  /** Finish a message that the server has stored, as its ok or its entry in the log says. */
+  settle(conversationId, messageId, stored) {
+    const parcel = this._take(conversationId, messageId);
+    if (!parcel) return false;
+    this._forget(parcel.record);
+    parcel.done.resolve(stored);
+    return true;
+  }
+
+  /** Take a message back. False when it is on its way, or may be stored already. */
+  discard(conversationId, messageId) {
+    const parcel = this._find(conversationId, messageId);
+    if (!parcel || parcel.isFlying || parcel.isUnknown) return false;
+    this._take(conversationId, messageId);
+    this._forget(parcel.record);
+    this._client._link?.send('message.abandon', { conversation_id: conversationId, message_id: messageId });
+    parcel.done.reject(new TidingsError('discarded', 'the message was taken back'));
+    this._pump(this._lane(conversationId));
+    return true;
+  }
+
+  /** Keep a message that was refused for good, until the user decides. */
+  fail(record, error) {
+    const failed = { code: error.code, message: error.message };
+    this._write(() => this._storage.put(keyOf(record), { ...record, failed }));
+  }
+
+  forgetFailed(record) {
+    this._forget(record);
+  }
+
+  countOf(conversationId) {
+    return this._lanes.get(conversationId)?.parcels.length ?? 0;
+  }
+
+  /** Send everything again on a new connection, in order, at once. */
+  pumpAll() {
+    for (const lane of this._lanes.values()) {
+      clearTimeout(lane.timer);
+      Object.assign(lane, { timer: null, waitMs: 0, tries: 0, limit: FLYING_MAX });
+      this._pump(lane);
+    }
+  }
+
+  /** Adopt the messages of tabs that have ended. Without Web Locks: all messages, at the start. */
+  async adopt() {
+    if (this._owner === null) return;
+    try {
+      if (this._locks) await this._locks.request(`tidings:adopt:${this._userId}`, () => this._adoptOrphans());
+      else await this._adoptOrphans();
+    } catch (error) {
+      this._client._report(error);
+    }
+  }
+
+  async _adoptOrphans() {
+    const living = new Set(this._locks ? (await this._locks.query()).held?.map((lock) => lock.name) : []);
+    living.add(tabLock(this._owner));
+    const isOrphan = ({ userId, owner }) => userId === this._userId && !living.has(tabLock(owner));
+    const orphans = (await this._storage.all()).filter(isOrphan).sort((a, b) => a.order - b.order);
+    for (const record of orphans) {
+      if (this._owner === null || this._find(record.conversationId, record.messageId)) continue;
+      const ours = { ...record, owner: this._owner };
+      await this._storage.put(keyOf(ours), ours);
+      this._lastOrder = Math.max(this._lastOrder, ours.order);
+      const conversation = this._client.conversation(ours.conversationId);
+      if (ours.failed) conversation._unsent.showFailed(ours);
+      else this._adoptOne(conversation, ours);
+    }
+  }
+
+  _adoptOne(conversation, record) {
+    const parcel = new Parcel(record, true);
+    parcel.isKept = true;
+    this._put(parcel);
+    const { parcels } = this._lane(record.conversationId);
+    const waiting = parcels.filter((one) => !one.isFlying).sort((a, b) => a.record.order - b.record.order);
+    parcels.splice(0, parcels.length, ...parcels.filter((one) => one.isFlying), ...waiting);
+    conversation._unsent.show(parcel);
+    this._pump(this._lane(record.conversationId));
+  }
+
+  _lane(conversationId) {
+    let lane = this._lanes.get(conversationId);
+    if (!lane) {
+      lane = { parcels: [], limit: FLYING_MAX, tries: 0, waitMs: 0, timer: null };
+      this._lanes.set(conversationId, lane);
+    }
+    return lane;
+  }
+
+  _find(conversationId, messageId) {
+    return this._lanes.get(conversationId)?.parcels.find((parcel) => parcel.record.messageId === messageId);
+  }
+
+  _put(parcel) {
+    this._lane(parcel.record.conversationId).parcels.push(parcel);
+    this.count += 1;
+  }
+
+  _take(conversationId, messageId) {
+    const parcel = this._find(conversationId, messageId);
+    if (!parcel) return null;
+    const lane = this._lane(conversationId);
+    lane.parcels.splice(lane.parcels.indexOf(parcel), 1);
+    this.count -= 1;
+    return parcel;
+  }
+
+  async _keep(parcel) {
+    if (this._owner === null) return; // the user is not known yet; open() does it
+    parcel.record = { ...parcel.record, userId: this._userId, owner: this._owner };
+    await this._write(() => this._storage.put(keyOf(parcel.record), parcel.record));
+    parcel.isKept = true;
+    const lane = this._lane(parcel.record.conversationId);
+    if (lane.parcels.includes(parcel)) this._pump(lane);
+    else this._forget(parcel.record); // it was settled or discarded during the write
+  }
+
+  _forget(record) {
+    this._write(() => this._storage.delete(keyOf(record)));
+  }
+
+  /** Report a storage that fails, and go on: the message is in memory too. */
+  async _write(work) {
+    try {
+      await work();
+    } catch (error) {
+      this._client._report(error);
+    }
+  }
+
+  _pump(lane) {
+    const link = this._client._link;
+    if (!link || lane.timer !== null || lane.waitMs) return;
+    let flying = lane.parcels.filter((parcel) => parcel.isFlying).length;
+    for (const parcel of lane.parcels) {
+      if (parcel.isFlying) continue;
+      if (!parcel.isKept || flying >= lane.limit) return;
+      flying += 1;
+      this._fly(lane, parcel, link);
+    }
+  }
+
+  async _fly(lane, parcel, link) {
+    const { conversationId, messageId, text, ts, data, silent, replyTo } = parcel.record;
+    parcel.isFlying = true;
+    try {
+      const said = { text, ts, data, silent, reply_to: replyTo }; // JSON leaves out what is undefined
+      const fields = { conversation_id: conversationId, message_id: messageId, ...said };
+      const ok = await link.request('message.send', fields, SEND_MS);
+      Object.assign(lane, { limit: FLYING_MAX, tries: 0 });
+      this._client.conversation(conversationId)._unsent.stored(parcel.record, camel(ok));
+    } catch (error) {
+      this._refused(lane, parcel, error, link);
+    } finally {
+      parcel.isFlying = false;
+      this._settleDown(lane);
+    }
+  }
+
+  _refused(lane, parcel, error, link) {
+    if (error.code === 'timeout') link.cut('a send had no answer');
+    if (error.code === 'timeout' || error.code === 'disconnected') {
+      parcel.isUnknown = true;
+    } else if (error.temporary) {
+      parcel.isUnknown = false;
+      lane.limit = 1; // the first one must be stored before any other is sent
+      const againMs = error.code === 'held' ? GAP_MS : jitter(Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** lane.tries));
+      lane.waitMs = Math.max(lane.waitMs, error.retryAfterMs ?? againMs, 1);
+    } else if (this._take(parcel.record.conversationId, parcel.record.messageId)) {
+      this.fail(parcel.record, error);
+      this._client.conversation(parcel.record.conversationId)._unsent.failed(parcel.record, error);
+      parcel.done.reject(error);
+    }
+  }
+
+  /** Send on. After a refusal wait for all answers first, then begin again with the first message. */
+  _settleDown(lane) {
+    if (!lane.waitMs) this._pump(lane);
+    else if (lane.timer === null && !lane.parcels.some((parcel) => parcel.isFlying)) {
+      lane.tries += 1;
+      lane.timer = setTimeout(() => {
+        Object.assign(lane, { timer: null, waitMs: 0 });
+        this._pump(lane);
+      }, Math.min(lane.waitMs, TIMER_MS_MAX));
+    }
+  }
+}

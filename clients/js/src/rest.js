@@ -1,0 +1,62 @@
+/** REST requests: the answer in camelCase, a refusal as a TidingsError. */
+import { TidingsError } from './errors.js';
+import { RETRY_MS } from './limits.js';
+import { camel, jitter, sleep } from './runtime.js';
+
+export class Rest {
+  constructor(url, tokens, fetch, requestMs) {
+    this._url = url;
+    this._tokens = tokens;
+    this._fetch = fetch;
+    this._requestMs = requestMs;
+  }
+
+  /** Send a request. It is repeated after a temporary failure only where a repetition changes nothing. */
+  async send(method, path, body, isIdempotent = false) {
+    const deadline = Date.now() + this._requestMs;
+    for (let tries = 0, isRefused = false; ; tries += 1) {
+      try {
+        return await this._once(method, path, body, deadline);
+      } catch (error) {
+        if (error.status === 401 && this._tokens.isRenewable && !isRefused) {
+          isRefused = true;
+          await this._tokens.fetch('refused');
+          continue;
+        }
+        const waitMs = error.retryAfterMs ?? jitter(RETRY_MS * 2 ** tries);
+        if (!isIdempotent || !error.temporary || Date.now() + waitMs > deadline) throw error;
+        await sleep(waitMs);
+      }
+    }
+  }
+
+  async _once(method, path, body, deadline) {
+    const token = await this._tokens.fresh();
+    const sent = body === undefined ? undefined : JSON.stringify(body);
+    const headers = { authorization: `Bearer ${token.value}`, ...(sent && { 'content-type': 'application/json' }) };
+    const abort = new AbortController();
+    const timer = setTimeout(() => abort.abort(), Math.max(1, deadline - Date.now()));
+    try {
+      const answer = await this._fetch(this._url + path, { method, headers, body: sent, signal: abort.signal });
+      const text = await answer.text();
+      if (answer.ok) return text ? camel(JSON.parse(text)) : undefined;
+      throw errorOf(answer.status, text);
+    } catch (error) {
+      if (error instanceof TidingsError) throw error;
+      const code = abort.signal.aborted ? 'timeout' : 'disconnected';
+      throw new TidingsError(code, `${method} ${path}: ${error.message}`, { temporary: true });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function errorOf(status, text) {
+  try {
+    const { code, message, temporary, retry_after_ms: retryAfterMs } = JSON.parse(text).error;
+    return new TidingsError(code, message, { temporary, retryAfterMs, status });
+  } catch {
+    const temporary = status >= 500 || status === 429; // a proxy between the client and the server answered
+    return new TidingsError(temporary ? 'unavailable' : 'bad_request', `status ${status}`, { temporary, status });
+  }
+}

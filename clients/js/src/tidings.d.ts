@@ -1,0 +1,472 @@
+/**
+ * The JavaScript client of Tidings: the types of tidings.js, and the reference of every name.
+ *
+ * Names on the wire are snake_case, here they are camelCase; the values are the same. Times are milliseconds since 1970
+ * on the clock of the server. A seq is a position in the log of a conversation.
+ */
+
+// --- values ------------------------------------------------------------------------------------------
+
+export type ConversationKind = 'direct' | 'group' | 'channel';
+export type Role = 'owner' | 'admin' | 'member';
+/** `connecting` includes the wait before a retry. `disconnected`: before connect(), after close(), or after a stop. */
+export type ConnectionState = 'disconnected' | 'connecting' | 'connected';
+/** The state of an own message. Delivered and read mean: by all other members of the conversation. */
+export type MessageState = 'sending' | 'sent' | 'delivered' | 'read' | 'failed';
+
+export interface MemberChange {
+  readonly action: 'added' | 'removed' | 'left' | 'role' | 'accepted';
+  readonly userIds: readonly string[];
+  readonly role: Role | null;
+}
+
+/** A numbered entry as the server keeps it. The seqs of a conversation have no gaps. */
+export interface Entry {
+  readonly seq: number;
+  readonly kind: 'message' | 'member' | 'edit' | 'delete' | 'void';
+  readonly messageId: string | null;
+  readonly senderId: string | null;
+  readonly text: string | null;
+  readonly ts: number | null;
+  readonly sentAt: number;
+  readonly deleted: boolean;
+  /** Present when the text is in the cold tier and cannot be read now. */
+  readonly unavailable?: true;
+  readonly editedAt: number | null;
+  readonly targetSeq: number | null;
+  readonly member: MemberChange | null;
+}
+
+/** A row of a screen: a message, or a change of members. It never changes in place: an update brings a new object. */
+export interface Message {
+  /** The key of a row in a list: the same from `sending` to `read`, and after a reload. */
+  readonly key: string;
+  readonly conversationId: string;
+  /** null until the server has numbered it. */
+  readonly seq: number | null;
+  readonly kind: 'message' | 'member';
+  readonly messageId: string | null;
+  readonly senderId: string | null;
+  /** null when deleted or unavailable, and for a change of members. */
+  readonly text: string | null;
+  /** The application's own object, as it was sent. */
+  readonly data: Record<string, unknown> | null;
+  /** It counts for nobody, and moves no conversation in the inbox. */
+  readonly silent: boolean;
+  /** The seq of the message that it quotes. */
+  readonly replyTo: number | null;
+  /** The sender's clock; for display only. */
+  readonly ts: number | null;
+  /** The server's clock; null until it is stored. */
+  readonly sentAt: number | null;
+  readonly deleted: boolean;
+  /** The text is in the cold tier and cannot be read now. The message is not deleted. */
+  readonly unavailable: boolean;
+  readonly editedAt: number | null;
+  readonly member: MemberChange | null;
+  readonly mine: boolean;
+  /** null for messages of others and for changes of members. */
+  readonly state: MessageState | null;
+  /** The reason of a failure, or null. */
+  readonly error: TidingsError | null;
+}
+
+export interface Hello {
+  readonly userId: string;
+  readonly connectionId: string;
+  readonly serverTime: number;
+  readonly serverVersion: string;
+  readonly storeEpoch: string;
+  readonly pingIntervalMs: number;
+  /** Both are null while the server rebuilds the inbox; the event `unread` follows. */
+  readonly totalUnread: number | null;
+  readonly unreadConversations: number | null;
+}
+
+export interface ReadState {
+  readonly conversationId: string;
+  readonly readSeq: number;
+  readonly unreadCount: number | null;
+  readonly unreadCapped: boolean;
+  readonly firstUnreadSeq: number | null;
+  readonly totalUnread: number | null;
+}
+
+export interface Member {
+  readonly userId: string;
+  readonly role: Role;
+  readonly joinedSeq: number;
+  readonly joinedAt: number;
+}
+
+export interface ConversationDetails {
+  readonly conversationId: string;
+  readonly kind: ConversationKind;
+  readonly name: string | null;
+  readonly avatarUrl: string | null;
+  readonly history: 'all' | 'joined';
+  readonly head: number;
+  readonly createdAt: number;
+  readonly members: readonly Member[];
+}
+
+export interface Receipts {
+  readonly read: readonly string[];
+  readonly delivered: readonly string[];
+  readonly pending: readonly string[];
+}
+
+export interface Presence {
+  readonly userId: string;
+  readonly online: boolean;
+  /** null for a person who is online or was never seen. */
+  readonly lastSeen: number | null;
+}
+
+export type WhoMay = 'anybody' | 'shared' | 'nobody';
+
+export interface Preferences {
+  readonly whoMayWrite: WhoMay;
+  readonly whoMayAdd: WhoMay;
+}
+
+export interface Profile {
+  readonly userId: string;
+  readonly name: string | null;
+  readonly avatarUrl: string | null;
+}
+
+export interface Budget {
+  readonly limit: number;
+  readonly remaining: number;
+  readonly resetMs: number;
+}
+
+/** One page of the log, newest first. A cursor that is null means that nothing more lies in that direction. */
+export interface HistoryPage {
+  readonly messages: readonly Entry[];
+  readonly nextBeforeSeq: number | null;
+  readonly nextAfterSeq: number | null;
+  readonly firstUnreadSeq: number | null;
+  readonly head: number;
+  readonly deliveredAllSeq: number;
+  readonly readAllSeq: number;
+}
+
+// --- errors ------------------------------------------------------------------------------------------
+
+export type ErrorCode =
+  | 'bad_request' | 'bad_cursor' | 'unauthorized' | 'forbidden' | 'not_found' | 'conflict' | 'held' | 'too_large'
+  | 'rate_limited' | 'internal' | 'unavailable'
+  /** Codes of the client itself: no connection; no answer in time; close() was called; close code 45xx; the message was
+   *  taken back; 1,000 messages wait, and this one was refused. */
+  | 'disconnected' | 'timeout' | 'closed' | 'stopped' | 'discarded' | 'outbox_full';
+
+export class TidingsError extends Error {
+  constructor(code: ErrorCode | string, message: string, more?: {
+    temporary?: boolean; retryAfterMs?: number | null; status?: number | null; closeCode?: number | null;
+  });
+  readonly code: ErrorCode | string;
+  /** Whether the same request may succeed later. */
+  readonly temporary: boolean;
+  readonly retryAfterMs: number | null;
+  /** The HTTP status of a REST answer. */
+  readonly status: number | null;
+  /** The close code of the WebSocket, where it was the reason. */
+  readonly closeCode: number | null;
+}
+
+// --- the outbox's storage ------------------------------------------------------------------------------
+
+export interface OutboxRecord {
+  readonly userId: string;
+  readonly conversationId: string;
+  readonly messageId: string;
+  readonly text: string;
+  readonly ts: number;
+  /** The order of sending: it rises with each message of this device. */
+  readonly order: number;
+  /** The tab that sends it. */
+  readonly owner: string;
+  /** The code of a permanent refusal: the message is shown as failed, and is not sent again by itself. */
+  readonly failed: { readonly code: string; readonly message: string } | null;
+}
+
+/** A storage of unsent messages that may survive a reload. Keys are opaque. */
+export interface OutboxStorage {
+  put(key: string, record: OutboxRecord): void | Promise<void>;
+  delete(key: string): void | Promise<void>;
+  all(): readonly OutboxRecord[] | Promise<readonly OutboxRecord[]>;
+}
+
+/** The default: it ends with the page. A second client with the same storage finds the messages of the first. */
+export function memoryStorage(): OutboxStorage;
+/** Room for a few hundred short messages. It is synchronous, so a page may close right after a send. */
+export function localStorageOutbox(options?: { prefix?: string; storage?: Storage }): OutboxStorage;
+export function indexedDbOutbox(options?: { name?: string }): OutboxStorage;
+
+// --- events ------------------------------------------------------------------------------------------
+
+export interface ClientEvents {
+  /** The state of the connection changed. `retryAt`: the time of the next attempt (clock of this machine), or null.
+   *  `error`: why the connection was lost or stopped. */
+  state: { state: ConnectionState; previous: ConnectionState; retryAt: number | null; error: TidingsError | null };
+  /** A new message. Messages of others arrive in the order of the log, each once. An own message appears at once when
+   *  it is sent here (state `sending`), or when another device sent it. Changes of members are messages too. */
+  message: { conversation: Conversation; message: Message };
+  /** A message on the screen changed: it was stored, delivered, read, edited or deleted, or it failed. */
+  updated: { conversation: Conversation; message: Message; previous: Message };
+  /** `conversation.messages` changed in another way: a page was loaded, the window moved, a message was discarded. */
+  window: { conversation: Conversation };
+  /** Every numbered entry, own ones included, in the order of the log, each once: for bots and tests. */
+  entry: { conversation: Conversation; entry: Entry };
+  /** The list changed: order, preview, badge or flags. `conversation` is null when several rows changed. */
+  inbox: { conversation: Conversation | null };
+  /** Counts changed. */
+  unread: { conversation: Conversation | null; totalUnread: number; unreadConversations: number };
+  /** The receipts of a member moved. `updated` follows for each message concerned. */
+  receipt: { conversation: Conversation; userId: string; deliveredSeq: number; readSeq: number };
+  /** In a large conversation: how many others have received and read one's newest message, `seq`. */
+  receipts: { conversation: Conversation; seq: number; deliveredCount: number; readCount: number };
+  /** The people who type now in a watched conversation. The list becomes empty by itself. */
+  typing: { conversation: Conversation; userIds: readonly string[] };
+  /** The presence of a person in a watched conversation changed. */
+  presence: Presence;
+  conversation: { change: 'added' | 'updated' | 'removed'; conversation: Conversation };
+  /** Entries were not replayed: too many were missed (`catchUpMax`), or the server has another store. Pages of the
+   *  history have the entries up to `toSeq`. */
+  skipped: { conversation: Conversation; fromSeq: number; toSeq: number };
+  /** An error in the background that no call could report: of the storage, of a listener, of a receipt. */
+  error: { error: unknown };
+}
+
+export type ConversationEvent = 'message' | 'updated' | 'window' | 'entry' | 'inbox' | 'unread' | 'receipt' | 'typing'
+  | 'conversation' | 'skipped';
+
+// --- the client --------------------------------------------------------------------------------------
+
+export interface ClientOptions {
+  /** The address of the server, `https://chat.example.com`. The default is the origin of the page. */
+  url?: string;
+  /** A fixed token, or better `getToken`. The client calls it at the start, before a token expires, after a refusal.
+   *  After an error or 20 s without an answer it is called again, unless the error has `permanent: true`. */
+  token?: string;
+  getToken?: (why: { reason: 'start' | 'expiring' | 'refused' }) => string | Promise<string>;
+  /** The name of this device, 1-128 of [A-Za-z0-9_.@-]. Its second connection replaces the first (close 4505).
+   *  Without a name each connection is a device of its own, which is right for tabs. */
+  device?: string;
+  /** The storage of unsent messages. The default is memoryStorage(). */
+  storage?: OutboxStorage;
+  /** Messages kept per open conversation, 1000 by default. A closed conversation keeps none. */
+  windowMax?: number;
+  /** Entries replayed per conversation after an absence, 2000 by default. A bot that must see all sets Infinity. */
+  catchUpMax?: number;
+  /** How long a request waits for its answer, also without a connection, 15000 by default. Messages wait for ever. */
+  requestTimeoutMs?: number;
+  /** For runtimes without them: a class like the browser's WebSocket, a function like fetch, an object like
+   *  navigator.locks. */
+  WebSocket?: new (url: string) => WebSocketLike;
+  fetch?: typeof globalThis.fetch;
+  locks?: LocksLike | null;
+}
+
+export interface WebSocketLike {
+  readyState: number;
+  onopen: ((event: any) => any) | null;
+  onmessage: ((event: any) => any) | null;
+  onclose: ((event: any) => any) | null;
+  onerror: ((event: any) => any) | null;
+  send(data: string): void;
+  close(code?: number, reason?: string): void;
+}
+
+export interface LocksLike {
+  request(name: string, callback: () => Promise<unknown>): Promise<unknown>;
+  query(): Promise<{ held?: { name?: string }[] }>;
+}
+
+export interface SendOptions {
+  /** 1-64 of [A-Za-z0-9_-]. The client makes one by default. */
+  messageId?: string;
+  /** The time of the sender's clock, now by default. */
+  ts?: number;
+  /** An object of the application, 8 KiB as JSON. With it the text may be empty. */
+  data?: Record<string, unknown>;
+  /** The message counts for nobody, and moves no conversation in the inbox. */
+  silent?: boolean;
+  /** The seq of the message that it quotes. */
+  replyTo?: number;
+}
+
+export type HistoryPlace = {
+  beforeSeq?: number; afterSeq?: number; aroundSeq?: number; anchor?: 'first_unread'; limit?: number;
+};
+
+export class TidingsClient {
+  constructor(options?: ClientOptions);
+
+  readonly state: ConnectionState;
+  /** Why the client stopped, or why it is not connected now. */
+  readonly error: TidingsError | null;
+  /** The time of the next attempt, or null. */
+  readonly retryAt: number | null;
+  /** null before the first hello. */
+  readonly userId: string | null;
+  readonly hello: Hello | null;
+  readonly inbox: Inbox;
+  /** Messages that wait to be sent, in all conversations. */
+  readonly unsentCount: number;
+  /** The server's clock as this client estimates it. */
+  now(): number;
+
+  /** Resolves with the first hello. Rejects when the client stopped for good (close 45xx, or a permanent error). */
+  connect(): Promise<Hello>;
+  /** End the connection and all waiting. The outbox stays in its storage; connect() may be called again. */
+  close(): Promise<void>;
+  /** Try at once instead of at `retryAt`. */
+  reconnectNow(): void;
+
+  /** Add a listener. Returns the function that removes it. */
+  on<E extends keyof ClientEvents>(event: E, listener: (event: ClientEvents[E]) => void): () => void;
+  off<E extends keyof ClientEvents>(event: E, listener: (event: ClientEvents[E]) => void): void;
+  once<E extends keyof ClientEvents>(event: E): Promise<ClientEvents[E]>;
+
+  /** Return the object of a conversation, always the same one for the same id. It makes no request. */
+  conversation(conversationId: string): Conversation;
+  createConversation(options: {
+    kind: ConversationKind; members?: readonly string[]; name?: string | null; avatarUrl?: string | null;
+    history?: 'all' | 'joined';
+    /** Of one's own choice: the same one again is the same conversation, so the request is safe to repeat. */
+    clientId?: string;
+  }): Promise<Conversation>;
+  /** Return the direct conversation with a user; create it if there is none. */
+  direct(userId: string): Promise<Conversation>;
+
+  /** Receive typing and presence of these conversations, beside the open ones; 50 together at most. */
+  watch(conversationIds: readonly string[]): void;
+  /** Return the presence known from events, or undefined. */
+  presence(userId: string): Presence | undefined;
+  /** Read presence from the server. Without userIds: of all other members. */
+  fetchPresence(conversationId: string, userIds?: readonly string[]): Promise<readonly Presence[]>;
+
+  getProfile(userId: string): Promise<Profile>;
+  block(userId: string): Promise<void>;
+  unblock(userId: string): Promise<void>;
+  blocks(): Promise<readonly { readonly userId: string; readonly since: number }[]>;
+  preferences(): Promise<Preferences>;
+  putPreferences(preferences: Partial<Preferences>): Promise<Preferences>;
+  putProfile(profile: { name?: string | null; avatarUrl?: string | null }): Promise<Profile>;
+  rateLimits(): Promise<Readonly<Record<string, Budget>>>;
+  /** Make any other REST call with the token; the path begins with `/v1/`. Only answers are changed to camelCase. */
+  rest<T = unknown>(method: string, path: string, body?: unknown): Promise<T>;
+}
+
+/** The list of conversations, the latest first. Rows are the Conversation objects themselves. */
+export class Inbox {
+  readonly conversations: readonly Conversation[];
+  readonly totalUnread: number;
+  readonly unreadConversations: number;
+  /** `loaded`: the first page was loaded. `hasMore`: there are more pages. */
+  readonly loaded: boolean;
+  readonly hasMore: boolean;
+  /** The server answered from its tables alone, so counts may lag. */
+  readonly stale: boolean;
+  /** Load the first page, or load again from the top. */
+  load(limit?: number): Promise<readonly Conversation[]>;
+  loadMore(limit?: number): Promise<readonly Conversation[]>;
+}
+
+export class Conversation {
+  readonly id: string;
+
+  // The inbox row. Its fields are null, 0 or false until the server has sent it.
+  readonly kind: ConversationKind | null;
+  readonly name: string | null;
+  readonly avatarUrl: string | null;
+  readonly lastMessagePreview: string | null;
+  readonly lastMessageTs: number;
+  readonly lastSeq: number;
+  /** null while the server rebuilds it. */
+  readonly unreadCount: number | null;
+  readonly unreadCapped: boolean;
+  /** The read mark of the user: everything up to this seq is read. */
+  readonly readSeq: number;
+  readonly firstUnreadSeq: number | null;
+  readonly muted: boolean;
+  readonly pinned: boolean;
+  readonly archived: boolean;
+  readonly requested?: boolean;
+  readonly invited?: boolean;
+  /** The user is not a member any more. */
+  readonly removed: boolean;
+
+  // The window on the screen.
+  readonly isOpen: boolean;
+  /** Messages of the open conversation, oldest first, unsent ones last. A new array after every change. */
+  readonly messages: readonly Message[];
+  /** Whether the log goes on before and after `messages`. With hasNewer, new messages are not appended until loaded. */
+  readonly hasOlder: boolean;
+  readonly hasNewer: boolean;
+  /** Set it to false while the reader is at older messages: then a full window takes no new ones (hasNewer) instead of
+   *  dropping the oldest. The default is true. */
+  follow: boolean;
+  readonly typing: readonly string[];
+  /** The lowest receipts among the other members. */
+  readonly deliveredAllSeq: number;
+  readonly readAllSeq: number;
+  readonly unsentCount: number;
+
+  /** Load the newest page, or the page at `at`, and watch typing and presence until close(). */
+  open(options?: { at?: 'newest' | 'first_unread' | number; limit?: number }): Promise<readonly Message[]>;
+  /** Drop the window; unsent messages stay. */
+  close(): void;
+  /** Replace the window: around a seq, at the oldest unread message, or at the newest one. */
+  jumpTo(at: 'newest' | 'first_unread' | number, options?: { limit?: number }): Promise<readonly Message[]>;
+  /** Load more. Resolves with the added messages, none when there are no more. Calls do not overlap. */
+  loadOlder(limit?: number): Promise<readonly Message[]>;
+  loadNewer(limit?: number): Promise<readonly Message[]>;
+  /** Read a page of the log without changing the window. */
+  history(place?: HistoryPlace): Promise<HistoryPage>;
+
+  /** Put a message into the outbox at once, in order. Resolves when the server has it, rejects when it never will. The
+   *  state of the message in `messages` shows the same. It survives a lost connection, and a reload with a storage. */
+  send(text: string, options?: SendOptions): Promise<Message>;
+  /** Send a failed message again. */
+  retry(messageId: string): Promise<Message>;
+  /** Take an unsent or failed message back. False when it is on its way or stored already. */
+  discard(messageId: string): boolean;
+  /** Change the text, the data or both. What is undefined stays; data null removes it. */
+  edit(seq: number, text?: string, options?: { data?: Record<string, unknown> | null }): Promise<void>;
+  delete(seq: number): Promise<void>;
+  /** List the members who have read it, those who have it, and the rest. */
+  receipts(seq: number): Promise<Receipts>;
+
+  /** Mark as read: up to a seq (by default everything), up to a time, or single seqs. Calls are folded together. */
+  markRead(mark?: number | { upToTs: number } | { seqs: readonly number[] }): Promise<ReadState>;
+  /** Mark everything from this seq on as unread. */
+  markUnread(fromSeq: number): Promise<ReadState>;
+  /** Call it with each keystroke. Others see it for some seconds; it ends by itself, or with a send. */
+  keystroke(): void;
+  stopTyping(): void;
+
+  details(): Promise<ConversationDetails>;
+  /**
+   * Read names and pictures of members, 100 people at a time. People who are not members are left out. Without ids: of
+   * all members; `too_large` when there are more than 100.
+   */
+  profiles(userIds?: readonly string[]): Promise<Profile[]>;
+  update(changes: { name?: string | null; avatarUrl?: string | null }): Promise<ConversationDetails>;
+  addMembers(userIds: readonly string[]): Promise<ConversationDetails>;
+  removeMember(userId: string): Promise<void>;
+  setRole(userId: string, role: Role): Promise<ConversationDetails>;
+  accept(): Promise<ConversationDetails>;
+  leave(): Promise<void>;
+  /** Delete it for everyone. Only the owner may. */
+  destroy(): Promise<void>;
+  mute(muted?: boolean): Promise<void>;
+  pin(pinned?: boolean): Promise<void>;
+  archive(archived?: boolean): Promise<void>;
+
+  /** Listen to the events of this conversation alone. */
+  on<E extends ConversationEvent>(event: E, listener: (event: ClientEvents[E]) => void): () => void;
+}

@@ -1,0 +1,115 @@
+/** Own messages that have no place in the log yet: sending, failed, or stored and not yet the next entry. */
+import { TidingsError, outboxFull } from './errors.js';
+import { rejected } from './runtime.js';
+
+export class Unsent {
+  constructor(conversation, client) {
+    this._conversation = conversation;
+    this._client = client;
+    this._byId = new Map(); // message id -> message
+  }
+
+  get messages() {
+    return [...this._byId.values()];
+  }
+
+  delete(messageId) {
+    return this._byId.delete(messageId);
+  }
+
+  /** Forget the messages that were stored: the server has another store. */
+  forgetStored() {
+    for (const [id, message] of this._byId) if (message.seq !== null) this._byId.delete(id);
+  }
+
+  // --- actions of the user ---
+
+  send(text, options) {
+    try {
+      this._conversation.stopTyping();
+      const parcel = this._client._outbox.add(this._conversation.id, text, options);
+      this.show(parcel);
+      return parcel.done.promise;
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+
+  retry(messageId) {
+    const failed = this._byId.get(messageId);
+    if (failed?.state !== 'failed') return rejected(new TidingsError('not_found', 'no failed message of this id'));
+    if (this._client._outbox.isFull) return rejected(outboxFull());
+    this._dropFailed(messageId);
+    const isSpent = failed.error.code === 'conflict'; // the id stands for another text
+    const { text, ts, data, silent, replyTo } = failed;
+    const more = { data: data ?? undefined, silent: silent || undefined, replyTo: replyTo ?? undefined };
+    return this.send(text, { messageId: isSpent ? undefined : messageId, ts, ...more });
+  }
+
+  discard(messageId) {
+    const isFailed = this._byId.get(messageId)?.state === 'failed';
+    if (isFailed) this._dropFailed(messageId);
+    else if (this._client._outbox.discard(this._conversation.id, messageId)) this._byId.delete(messageId);
+    else return false;
+    this._conversation._windowChanged();
+    return true;
+  }
+
+  _dropFailed(messageId) {
+    this._byId.delete(messageId);
+    const { id: conversationId } = this._conversation;
+    this._client._outbox.forgetFailed({ userId: this._client.userId, conversationId, messageId });
+  }
+
+  // --- news from the outbox ---
+
+  show(parcel) {
+    const message = this._messageOf(parcel.record, 'sending', null);
+    const isNew = !this._byId.has(message.messageId);
+    this._byId.set(message.messageId, message);
+    this._conversation._changed();
+    if (isNew) this._client._emit('message', { conversation: this._conversation, message });
+  }
+
+  showFailed(record) {
+    const error = new TidingsError(record.failed.code, record.failed.message);
+    this._byId.set(record.messageId, this._messageOf(record, 'failed', error));
+    this._conversation._windowChanged();
+  }
+
+  /** Take the ok of a send: the message takes its place in the log as any entry does. */
+  stored({ messageId, text, ts, data, silent, replyTo }, { seq, sentAt }) {
+    const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, data, silent, replyTo, ts,
+      sentAt, deleted: false, editedAt: null, targetSeq: null, member: null };
+    this.settle(entry);
+    const log = this._conversation._log;
+    log.accept(entry);
+    if (log.last >= seq && this._byId.has(messageId)) this._conversation._append(entry, true); // its entry was first
+  }
+
+  /** Show a message as sent: the server has it. It gets its place when all entries before it have arrived. */
+  settle(entry) {
+    const message = this._conversation._messageOf(entry);
+    if (!this._client._outbox.settle(this._conversation.id, entry.messageId, message)) return;
+    const previous = this._byId.get(entry.messageId);
+    if (!previous) return;
+    this._byId.set(entry.messageId, message);
+    this._conversation._updated(message, previous);
+  }
+
+  failed(record, error) {
+    const previous = this._byId.get(record.messageId);
+    const message = this._messageOf(record, 'failed', error);
+    this._byId.set(record.messageId, message);
+    if (previous) this._conversation._updated(message, previous);
+    else this._conversation._changed();
+  }
+
+  _messageOf({ messageId, text, ts, data = null, silent = false, replyTo = null, userId }, state, error) {
+    const senderId = this._client.userId ?? userId;
+    const key = `${senderId}/${messageId}`;
+    return { key, conversationId: this._conversation.id, seq: null, kind: 'message', messageId, senderId, text, data,
+      silent, replyTo, ts, sentAt: null, deleted: false, unavailable: false, editedAt: null, member: null,
+      mine: true, state, error };
+  }
+}

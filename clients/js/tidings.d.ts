@@ -1,1 +1,0 @@
-../../src/tidings/web/sdk/tidings.d.ts

@@ -1,0 +1,106 @@
+"""The Python client of Tidings: `Client` for one device of a user, `Server` for the backend of a team.
+
+It imports nothing of the server. Everything that a program passes or receives is named here; the refusals are in
+errors.py.
+"""
+
+from __future__ import annotations
+
+from tidings_client.account import Account
+from tidings_client.client import Client
+from tidings_client.clock import Clock
+from tidings_client.connection.tokens import TokenSource, sign_token
+from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
+from tidings_client.reading.streams import Stream
+from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
+from tidings_client.server import Server
+from tidings_client.values import (
+    Block,
+    Blocked,
+    Budget,
+    Connected,
+    Conversation,
+    ConversationAdded,
+    ConversationRemoved,
+    ConversationUpdated,
+    DeviceRemoved,
+    Draining,
+    Event,
+    Hello,
+    HistoryPage,
+    InboxPage,
+    InboxRow,
+    Interrupted,
+    Member,
+    MemberChange,
+    Message,
+    MessageNew,
+    Person,
+    Preferences,
+    Presence,
+    Profile,
+    RateLimits,
+    ReadState,
+    ReadSynced,
+    Receipt,
+    Receipts,
+    ReceiptSummary,
+    Resumed,
+    Revoked,
+    Sent,
+    Totals,
+    Typing,
+)
+
+__version__ = "0.1.0"
+__all__ = [
+    "Account",
+    "Block",
+    "Blocked",
+    "Budget",
+    "Client",
+    "Clock",
+    "Connected",
+    "Conversation",
+    "ConversationAdded",
+    "ConversationRemoved",
+    "ConversationUpdated",
+    "DeviceRemoved",
+    "Disconnected",
+    "Draft",
+    "Drafts",
+    "Draining",
+    "Event",
+    "FileDrafts",
+    "Hello",
+    "HistoryPage",
+    "InboxPage",
+    "InboxRow",
+    "Interrupted",
+    "Lagging",
+    "Member",
+    "MemberChange",
+    "Message",
+    "MessageNew",
+    "Person",
+    "Preferences",
+    "Presence",
+    "Problem",
+    "Profile",
+    "RateLimits",
+    "ReadState",
+    "ReadSynced",
+    "Receipt",
+    "ReceiptSummary",
+    "Receipts",
+    "Resumed",
+    "Revoked",
+    "Sent",
+    "Server",
+    "Stopped",
+    "Stream",
+    "TokenSource",
+    "Totals",
+    "Typing",
+    "sign_token",
+]

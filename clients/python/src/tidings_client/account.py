@@ -1,0 +1,283 @@
+"""Requests of one user over REST: conversations, members, messages, marks.
+
+`Client` is an Account that also has a connection. A backend gets the account of any user from `Server.account`. Every
+method is one request, with the names of the protocol. A request that is not of the documented form is refused before it
+is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tidings_client.bounds import PAGE_DEFAULT, PAGE_MAX
+from tidings_client.clock import Clock
+from tidings_client.forms import (
+    INTEGER_MAX,
+    Anchor,
+    ConversationKind,
+    ConversationPatch,
+    FlagsBody,
+    HistoryQuery,
+    HistoryRule,
+    InboxQuery,
+    MessageDelete,
+    MessagePatch,
+    NewConversation,
+    NewMembers,
+    NewMessage,
+    ProfilePut,
+    ReadMark,
+    Role,
+    RolePatch,
+    UnreadMark,
+    check_one_mark,
+    check_one_place,
+    checked_id,
+    checked_ids,
+    path_of,
+    query_of,
+)
+from tidings_client.rest import Rest
+from tidings_client.values import (
+    Block,
+    Blocks,
+    Conversation,
+    HistoryPage,
+    InboxPage,
+    InboxRow,
+    Message,
+    Person,
+    Preferences,
+    PresencePage,
+    Profile,
+    Profiles,
+    RateLimits,
+    ReadState,
+    Receipts,
+    Sent,
+    Totals,
+)
+
+T = TypeVar("T")
+
+
+class Account:
+    def __init__(self, rest: Rest, clock: Clock) -> None:
+        self._rest = rest
+        self._clock = clock
+
+    # --- conversations ---
+
+    async def create(
+        self,
+        kind: ConversationKind,
+        members: Sequence[str],
+        *,
+        name: str | None = None,
+        avatar_url: str | None = None,
+        history: HistoryRule | None = None,
+        client_id: str | None = None,
+    ) -> Conversation:
+        """Create a conversation. A direct pair has one, however often it is created. So has a client_id of the user:
+        a create that is repeated makes one conversation. Without one, a group or channel is new each time."""
+        body = NewConversation(kind, checked_ids(members, "members"), name, avatar_url, history, client_id)
+        is_repeatable = kind == "direct" or client_id is not None
+        return await self._rest.send("POST", path_of("conversations"), Conversation, body, is_repeatable=is_repeatable)
+
+    async def direct(self, user_id: str) -> str:
+        """Return the id of the direct conversation with this user."""
+        return (await self.create("direct", [user_id])).conversation_id
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        return await self._rest.get(_one(conversation_id), Conversation)
+
+    async def rename(self, conversation_id: str, name: str | None) -> Conversation:
+        return await self._repeat("PATCH", _one(conversation_id), Conversation, ConversationPatch(name))
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """Delete it for everyone. Only its owner may."""
+        await self._rest.send("DELETE", _one(conversation_id), object)
+
+    async def add(self, conversation_id: str, user_ids: Sequence[str]) -> Conversation:
+        body = NewMembers(checked_ids(user_ids, "user_ids"))
+        return await self._repeat("POST", _one(conversation_id, "members"), Conversation, body)
+
+    async def remove(self, conversation_id: str, user_id: str) -> None:
+        """Remove a member. A user who names oneself leaves."""
+        await self._rest.send("DELETE", _one(conversation_id, "members", user_id), object)
+
+    async def set_role(self, conversation_id: str, user_id: str, role: Role) -> Conversation:
+        path = _one(conversation_id, "members", user_id)
+        return await self._repeat("PATCH", path, Conversation, RolePatch(role))
+
+    # --- messages ---
+
+    async def send(
+        self,
+        conversation_id: str,
+        text: str = "",
+        *,
+        data: dict[str, Any] | None = None,
+        reply_to: int | None = None,
+        is_silent: bool = False,
+        message_id: str | None = None,
+        ts: int | None = None,
+    ) -> Sent:
+        """Return when the message is stored. After an error pass the same message_id again: it is stored once."""
+        message_id = self._clock.random_id() if message_id is None else message_id
+        body = NewMessage(message_id, text, ts, data, is_silent, reply_to)
+        return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
+
+    async def edit(
+        self,
+        conversation_id: str,
+        seq: int,
+        text: str | UnsetType = UNSET,
+        *,
+        data: dict[str, Any] | UnsetType | None = UNSET,
+    ) -> Sent:
+        """Change the text, the data or both of an own message. A field that is left out stays; data None removes it."""
+        body = MessagePatch(text, data, self._clock.random_id())
+        return await self._repeat("PATCH", _one(conversation_id, "messages", seq), Sent, body)
+
+    async def delete(self, conversation_id: str, seq: int) -> Sent:
+        body = MessageDelete(self._clock.random_id())
+        return await self._repeat("DELETE", _one(conversation_id, "messages", seq), Sent, body)
+
+    async def receipts(self, conversation_id: str, seq: int) -> Receipts:
+        """List the members that have read the message, those that have it, and the rest."""
+        return await self._rest.get(_one(conversation_id, "messages", seq, "receipts"), Receipts)
+
+    async def page(
+        self,
+        conversation_id: str,
+        *,
+        before_seq: int | None = None,
+        after_seq: int | None = None,
+        around_seq: int | None = None,
+        is_first_unread: bool = False,
+        limit: int = PAGE_DEFAULT,
+    ) -> HistoryPage:
+        """Read one page of the log, newest first. Without a place it is the newest page."""
+        anchor: Anchor | None = "first_unread" if is_first_unread else None
+        check_one_place(before_seq, after_seq, around_seq, anchor)
+        return await self._page(conversation_id, HistoryQuery(before_seq, after_seq, around_seq, anchor, limit))
+
+    async def _page(self, conversation_id: str, asked: HistoryQuery) -> HistoryPage:
+        return await self._rest.get(_one(conversation_id, "messages"), HistoryPage, **query_of(asked))
+
+    async def history(self, conversation_id: str, *, before_seq: int | None = None) -> AsyncIterator[Message]:
+        """Iterate over every entry from there back to the first, newest first. Pages are read as they are needed."""
+        while True:
+            page = await self.page(conversation_id, before_seq=before_seq, limit=PAGE_MAX)
+            for message in page.messages:
+                yield message
+            if page.next_before_seq is None:
+                return
+            before_seq = page.next_before_seq
+
+    # --- the inbox ---
+
+    async def inbox(self, *, limit: int = PAGE_DEFAULT, cursor: str | None = None) -> InboxPage:
+        """Read one page of the inbox, latest first."""
+        return await self._inbox(InboxQuery(limit, cursor))
+
+    async def _inbox(self, asked: InboxQuery) -> InboxPage:
+        return await self._rest.get(path_of("inbox"), InboxPage, **query_of(asked))
+
+    async def conversations(self) -> AsyncIterator[InboxRow]:
+        """Iterate over the whole inbox, latest first."""
+        cursor: str | None = None
+        while True:
+            page = await self.inbox(limit=PAGE_MAX, cursor=cursor)
+            for row in page.conversations:
+                yield row
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
+    async def flag(
+        self,
+        conversation_id: str,
+        *,
+        muted: bool | None = None,
+        pinned: bool | None = None,
+        archived: bool | None = None,
+    ) -> InboxRow:
+        flags = FlagsBody(muted, pinned, archived)
+        return await self._repeat("PATCH", path_of("inbox", conversation_id), InboxRow, flags)
+
+    async def unread(self) -> Totals:
+        return await self._rest.get(path_of("unread"), Totals)
+
+    async def mark_read(
+        self, conversation_id: str, up_to_seq: int | None = None, *, seqs: Sequence[int] | None = None
+    ) -> ReadState:
+        """Mark as read up to a seq, or only these seqs. Without either, mark everything."""
+        if seqs is not None:
+            check_one_mark(up_to_seq, seqs)
+            mark = ReadMark(seqs=list(seqs))
+        else:
+            mark = ReadMark(up_to_seq=INTEGER_MAX if up_to_seq is None else up_to_seq)  # above the head means the head
+        return await self._repeat("POST", _one(conversation_id, "read"), ReadState, mark)
+
+    async def mark_unread(self, conversation_id: str, from_seq: int) -> ReadState:
+        return await self._repeat("POST", _one(conversation_id, "unread"), ReadState, UnreadMark(from_seq))
+
+    # --- people ---
+
+    async def presence(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Person]:
+        """Read the presence of members: all other members unless some are named."""
+        query = {"conversation_id": checked_id(conversation_id), "user_ids": _listed(user_ids)}
+        return (await self._rest.get(path_of("presence"), PresencePage, **query)).presence
+
+    async def profiles(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Profile]:
+        """Read profiles of members, 100 at a time: of all unless some are named. TooLarge where all are over 100."""
+        path = _one(conversation_id, "profiles")
+        return (await self._rest.get(path, Profiles, user_ids=_listed(user_ids))).profiles
+
+    async def profile(self, user_id: str) -> Profile:
+        return await self._rest.get(path_of("users", user_id), Profile)
+
+    async def set_profile(self, user_id: str, *, name: str | None = None, avatar_url: str | None = None) -> Profile:
+        return await self._repeat("PUT", path_of("users", user_id), Profile, ProfilePut(name, avatar_url))
+
+    async def block(self, user_id: str) -> None:
+        """Block a person: no direct messages, and nothing of theirs is counted or notified."""
+        await self._rest.send("PUT", path_of("blocks", user_id), object, is_repeatable=True)
+
+    async def unblock(self, user_id: str) -> None:
+        await self._rest.send("DELETE", path_of("blocks", user_id), object, is_repeatable=True)
+
+    async def blocks(self) -> list[Block]:
+        """Read the people whom the user has blocked."""
+        return (await self._rest.get(path_of("blocks"), Blocks)).blocks
+
+    async def preferences(self) -> Preferences:
+        return await self._rest.get(path_of("preferences"), Preferences)
+
+    async def set_preferences(self, preferences: Preferences) -> Preferences:
+        """Set who may write to the user and who may add them: `anybody`, `shared` or `nobody`."""
+        return await self._repeat("PUT", path_of("preferences"), Preferences, preferences)
+
+    async def accept(self, conversation_id: str) -> Conversation:
+        """Accept an invitation, or the request of a stranger."""
+        return await self._rest.send("PUT", _one(conversation_id, "accept"), Conversation, is_repeatable=True)
+
+    async def rate_limits(self) -> RateLimits:
+        return await self._rest.get(path_of("rate_limits"), RateLimits)
+
+    async def _repeat(self, method: str, path: str, kind: type[T], body: msgspec.Struct) -> T:
+        return await self._rest.send(method, path, kind, body, is_repeatable=True)
+
+
+def _one(conversation_id: str, *parts: str | int) -> str:
+    return path_of("conversations", conversation_id, *parts)
+
+
+def _listed(user_ids: Sequence[str]) -> str | None:
+    return ",".join(map(checked_id, checked_ids(user_ids, "user_ids"))) or None

@@ -1,0 +1,1 @@
+"""The connection: one socket that reconnects by itself, and its tokens."""

@@ -1,0 +1,1 @@
+"""Reading: entries in order, receipts, and streams of events to the program."""

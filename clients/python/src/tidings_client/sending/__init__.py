@@ -1,0 +1,1 @@
+"""Sending: an outbox that keeps the order of sends over reconnects."""

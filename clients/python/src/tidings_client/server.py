@@ -1,0 +1,55 @@
+"""The client of a backend: a server API key, and with it the account of any user.
+
+`tidings key create` makes the key. The key can do everything that a user can, so it stays on the server. The team makes
+the tokens of its users itself; `sign_token` makes them where the node uses an HS256 secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from tidings_client.account import Account
+from tidings_client.clock import Clock
+from tidings_client.forms import ProfilePut, checked_credential, checked_id, path_of
+from tidings_client.rest import Pool, Rest
+from tidings_client.values import Profile, Revoked
+
+
+class Server:
+    """`async with Server(url, api_key) as server: await server.account("alice").send(...)`"""
+
+    def __init__(self, url: str, api_key: str, *, clock: Clock | None = None) -> None:
+        checked_credential(api_key, "api_key")
+
+        async def headers() -> Mapping[str, str]:
+            return {"X-Api-Key": api_key}
+
+        self._clock = clock or Clock()
+        self._rest = Rest(Pool(url), headers, self._clock)
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._rest.close()
+
+    def account(self, user_id: str) -> Account:
+        """Act for this user. It makes no request: users need not be created first."""
+        return Account(self._rest.acting(checked_id(user_id)), self._clock)
+
+    async def user(self, user_id: str) -> Profile:
+        return await self._rest.get(path_of("users", user_id), Profile)
+
+    async def put_user(self, user_id: str, *, name: str | None = None, avatar_url: str | None = None) -> Profile:
+        body = ProfilePut(name, avatar_url)
+        return await self._rest.send("PUT", path_of("users", user_id), Profile, body, is_repeatable=True)
+
+    async def revoke(self, user_id: str) -> Revoked:
+        """Revoke every token of this user that was made before now, and close the open connections."""
+        return await self._rest.send("POST", path_of("users", user_id, "revoke"), Revoked, is_repeatable=True)

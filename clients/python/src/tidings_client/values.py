@@ -1,0 +1,384 @@
+"""Answers and events of the server as structs, and how the client decodes them.
+
+The client ignores unknown fields and unknown events, and a word of an unknown kind stays a plain string: the server may
+be newer. The structs repeat those of the server; a test compares names and types of their fields.
+
+Every numbered entry arrives as `MessageNew`, each once, in the order of its conversation; the sends of this client take
+their place among them. `Resumed` says how a conversation stands after a reconnect: `reset` means that a program should
+forget its copy of the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tidings_client.errors import Refusal, problem_of
+
+T = TypeVar("T")
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+class MemberChange(msgspec.Struct, frozen=True, gc=False):
+    """A change of the member list, as an entry of kind `member` carries it."""
+
+    action: str  # added, removed, left, role, accepted
+    user_ids: tuple[str, ...]
+    role: str | None  # owner, admin, member
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One numbered entry of a conversation."""
+
+    seq: int
+    kind: str  # message, edit, delete, member, void
+    message_id: str | None
+    sender_id: str | None
+    text: str | None
+    ts: int | None
+    sent_at: int
+    deleted: bool
+    edited_at: int | None
+    target_seq: int | None
+    member: MemberChange | None
+    data: dict[str, Any] | None = None  # the application's own
+    silent: bool = False  # it counts for nobody
+    reply_to: int | None = None  # the seq of the message that it quotes
+    unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now
+    hidden: bool = False  # the user has blocked its sender
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """One page of a log, newest first. A cursor that is None means that nothing more lies in that direction."""
+
+    messages: list[Message]
+    next_before_seq: int | None
+    next_after_seq: int | None
+    first_unread_seq: int | None
+    head: int
+    delivered_all_seq: int
+    read_all_seq: int
+
+
+class InboxRow(msgspec.Struct, frozen=True):
+    """One conversation as the inbox of a user shows it."""
+
+    conversation_id: str
+    kind: str  # direct, group, channel
+    name: str | None
+    avatar_url: str | None
+    last_message_preview: str | None
+    last_message_ts: int
+    last_seq: int
+    unread_count: int | None
+    unread_capped: bool
+    read_seq: int
+    first_unread_seq: int | None
+    muted: bool
+    pinned: bool
+    archived: bool
+    requested: bool = False  # a stranger began it: accept, or answer
+    invited: bool = False  # the user is no member yet: accept, or remove oneself
+
+
+class InboxPage(msgspec.Struct, frozen=True):
+    conversations: list[InboxRow]
+    next_cursor: str | None
+    total_unread: int
+    unread_conversations: int
+    stale: bool
+
+
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    conversation_id: str
+    message_id: str | None
+    seq: int
+    sent_at: int
+    duplicate: bool
+
+
+class ReadState(msgspec.Struct, frozen=True, gc=False):
+    conversation_id: str
+    read_seq: int
+    unread_count: int | None
+    unread_capped: bool
+    first_unread_seq: int | None
+    total_unread: int | None
+
+
+class Member(msgspec.Struct, frozen=True):
+    user_id: str
+    role: str  # owner, admin, member
+    joined_seq: int
+    joined_at: int
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    conversation_id: str
+    kind: str  # direct, group, channel
+    name: str | None
+    avatar_url: str | None
+    history: str  # joined, all
+    head: int
+    created_at: int
+    members: list[Member]
+
+
+class Receipts(msgspec.Struct, frozen=True):
+    """The members except the sender, each once, at the furthest state."""
+
+    read: list[str]
+    delivered: list[str]
+    pending: list[str]
+
+
+class Totals(msgspec.Struct, frozen=True):
+    total_unread: int
+    unread_conversations: int
+
+
+class Budget(msgspec.Struct, frozen=True):
+    limit: int
+    remaining: int
+    reset_ms: int
+
+
+class RateLimits(msgspec.Struct, frozen=True):
+    """Budgets by class name. A class that is off is absent."""
+
+    rate_limits: dict[str, Budget]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    user_id: str
+    name: str | None
+    avatar_url: str | None
+
+
+class Profiles(msgspec.Struct, frozen=True):
+    profiles: list[Profile]
+
+
+class Block(msgspec.Struct, frozen=True):
+    user_id: str
+    since: int  # ms
+
+
+class Blocks(msgspec.Struct, frozen=True):
+    blocks: list[Block]
+
+
+class Preferences(msgspec.Struct, frozen=True):
+    """The people who may write to a user, and add them: anybody, shared (people of a shared group) or nobody."""
+
+    who_may_write: str = "anybody"
+    who_may_add: str = "anybody"
+
+
+class Person(msgspec.Struct, frozen=True):
+    """The presence of one user. `last_seen` is None for a user who is online or was never seen."""
+
+    user_id: str
+    online: bool
+    last_seen: int | None
+
+
+class PresencePage(msgspec.Struct, frozen=True):
+    presence: list[Person]
+
+
+class Revoked(msgspec.Struct, frozen=True):
+    user_id: str
+    tokens_valid_after: int
+
+
+class Nothing(msgspec.Struct):
+    """An answer whose fields the client does not need."""
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    pass
+
+
+class Hello(_Event, frozen=True, tag="hello"):
+    """The first answer of a connection."""
+
+    id: int | None
+    protocol: int
+    user_id: str
+    connection_id: str
+    server_time: int
+    server_version: str
+    store_epoch: str
+    ping_interval_ms: int
+    total_unread: int | None  # None while the server rebuilds the inbox; a ReadSynced follows
+    unread_conversations: int | None
+
+
+class MessageNew(_Event, frozen=True, tag="message.new"):
+    conversation_id: str
+    message: Message
+    unread_count: int | None = None
+    unread_capped: bool = False
+    total_unread: int | None = None
+
+
+class ReadSynced(_Event, frozen=True, kw_only=True, tag="read.synced"):
+    """The counts of one conversation. Without a conversation: the totals that a hello left out."""
+
+    conversation_id: str | None = None
+    read_seq: int | None = None
+    unread_count: int | None = None
+    total_unread: int | None
+    unread_capped: bool = False
+    unread_conversations: int | None = None
+
+
+class Resumed(_Event, frozen=True, tag="resumed"):
+    conversation_id: str
+    from_seq: int
+    to_seq: int
+    complete: bool
+    reset: bool
+    read_seq: int
+    unread_count: int | None
+    delivered_all_seq: int
+    read_all_seq: int
+
+
+class Receipt(_Event, frozen=True, tag="receipt"):
+    conversation_id: str
+    user_id: str
+    delivered_seq: int
+    read_seq: int
+
+
+class ReceiptSummary(_Event, frozen=True, tag="receipts"):
+    """The receipts of a large conversation: how many others have my newest message `seq`, and the lowest marks."""
+
+    conversation_id: str
+    seq: int
+    delivered_count: int
+    read_count: int
+    delivered_all_seq: int
+    read_all_seq: int
+
+
+class Typing(_Event, frozen=True, tag="typing"):
+    conversation_id: str
+    user_id: str
+    typing: bool
+
+
+class Presence(_Event, frozen=True, tag="presence"):
+    user_id: str
+    online: bool
+    last_seen: int | None
+
+
+class Blocked(_Event, frozen=True, tag="block"):
+    """Another device of the user blocked a person, or ended the block."""
+
+    user_id: str
+    blocked: bool
+
+
+class ConversationAdded(InboxRow, frozen=True, tag_field="type", tag="conversation.added"):
+    pass
+
+
+class ConversationUpdated(InboxRow, frozen=True, tag_field="type", tag="conversation.updated"):
+    pass
+
+
+class ConversationRemoved(_Event, frozen=True, tag="conversation.removed"):
+    conversation_id: str
+
+
+class DeviceRemoved(_Event, frozen=True, tag="device.removed"):
+    """Another user registered the push token of this device: it is notified of nothing more."""
+
+    device: str
+
+
+class Draining(_Event, frozen=True, tag="draining"):
+    """The node is about to close its connections; the client reconnects after `reconnect_in_ms`."""
+
+    reconnect_in_ms: int
+
+
+class Connected(msgspec.Struct, frozen=True):
+    """The client connected. `is_new_store`: the tables were restored from an older copy; forget everything."""
+
+    hello: Hello
+    is_new_store: bool = False
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """The connection is lost; the client tries again after `retry_in_s`. `code` is None when the network failed."""
+
+    code: int | None
+    retry_in_s: float
+
+
+ServerEvent = (
+    MessageNew
+    | ReadSynced
+    | Resumed
+    | Receipt
+    | ReceiptSummary
+    | Typing
+    | Presence
+    | Blocked
+    | ConversationAdded
+    | ConversationUpdated
+    | ConversationRemoved
+    | DeviceRemoved
+    | Draining
+)
+Event = ServerEvent | Connected | Interrupted
+
+
+# --- decoding -------------------------------------------------------------------------------------
+
+
+class Peek(msgspec.Struct, gc=False):
+    """The fields of a frame that say where it belongs."""
+
+    type: str
+    id: int | None = None
+
+
+_peek = msgspec.json.Decoder(Peek).decode
+_event: Callable[[bytes], ServerEvent] = msgspec.json.Decoder(ServerEvent).decode
+
+
+def peek(raw: bytes) -> Peek | None:
+    try:
+        return _peek(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def event_of(raw: bytes) -> ServerEvent | None:
+    """Decode an event; None for a kind of event that this client does not know."""
+    try:
+        return _event(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def answer_of(raw: bytes, kind: type[T]) -> T:
+    """Decode an answer as `kind`, or raise the Problem that the answer is."""
+    found = peek(raw)
+    if found is not None and found.type == "error":
+        raise problem_of(msgspec.json.decode(raw, type=Refusal))
+    return msgspec.json.decode(raw, type=kind)

@@ -1,0 +1,1 @@
+"""Benchmarks with targets: one file for each claim."""

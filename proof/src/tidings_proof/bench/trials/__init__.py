@@ -1,0 +1,1 @@
+"""Trials: what `tidings bench NAME` runs."""

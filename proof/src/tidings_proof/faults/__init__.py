@@ -1,0 +1,1 @@
+"""Faults: what goes wrong during a run, and when."""

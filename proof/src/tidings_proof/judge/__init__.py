@@ -1,0 +1,1 @@
+"""The judge: compares what devices saw with what the stores hold."""

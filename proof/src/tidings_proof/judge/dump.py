@@ -1,0 +1,225 @@
+"""The last look: what the stores hold and what every user is shown, once everything has healed and come to rest.
+
+Logs, members, statuses and rows are read from the tables past the nodes; inboxes and histories through the nodes, as
+any client would; what is left over in the keyspace from its servers. The checker holds the history against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidings.clock import Clock
+from tidings.messaging.unread.verify import Wrong
+from tidings.model import Content, Entry, Head, Member, MemberChange, Row, Status
+from tidings.node.graph import Core, build
+from tidings.node.stores import Stores, open_stores
+from tidings.stores.tables.values import Waiting
+from tidings_proof.judge.history import Seen, seen
+from tidings_proof.people.wire import rest
+from tidings_proof.people.workload import Conversation, Workload
+from tidings_proof.world.valkey import Speaker
+from tidings_proof.world.world import World
+
+T = TypeVar("T")
+_PAGE = 100
+_TRIES = 50  # of a request, a tenth of a second apart
+_POLL_S = 0.25
+
+
+class Log(msgspec.Struct, frozen=True):
+    """One conversation, past the nodes."""
+
+    head: Head
+    entries: list[Entry]
+    members: dict[str, Member]
+    statuses: dict[str, Status]
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """Shown: what one user sees, through the nodes."""
+
+    inbox: list[dict[str, Any]]
+    total_unread: int
+    unread_conversations: int
+    histories: dict[str, list[Seen]]  # oldest first
+
+
+class Dump(msgspec.Struct, frozen=True):
+    logs: dict[str, Log] = {}
+    rows: dict[str, list[Row]] = {}  # of each user
+    shown: dict[str, Shown] = {}
+    pending: list[Waiting] = []
+    wrong: list[Wrong] = []  # the verdict of `tidings unread verify`
+    left: list[str] = []  # work under way that nobody finishes
+    unseen: list[str] = []  # what could not be looked at, and why
+    is_raw: bool = True  # False: the stores were not ours to read
+
+
+async def take_dump(world: World, people: Workload, within_s: float) -> Dump:
+    """`within_s`: until everything under way is finished, dead nodes' work and notes of lost answers included."""
+    users = [*people.users, *people.idle]
+    unseen: list[str] = []
+    if not world.is_ours:
+        shown = {user_id: await _shown(world, user_id, unseen) for user_id in users}
+        logs = {c.id: _log_shown(c, shown[c.members[0]].histories.get(c.id, [])) for c in people.conversations.values()}
+        return Dump(logs, shown=shown, unseen=unseen, is_raw=False)
+    async with open_stores(world.settings, Clock(), is_guest=True) as stores:
+        core = build(stores)
+        left = await _at_rest(core, within_s, lambda: _leftovers(world, core, people))
+        wrong = await _at_rest(core, within_s, lambda: _wrong(core))
+        shown = {user_id: await _shown(world, user_id, unseen) for user_id in users}
+        logs = {id_: log for id_ in people.conversations if (log := await _log(stores, id_)) is not None}
+        rows = {user_id: await _rows(stores, user_id) for user_id in users}
+        pending = [one for user_id in users for one in await stores.tables.pending.of_user(user_id)]
+        return Dump(logs, rows, shown, pending, wrong, left, unseen)
+
+
+async def _at_rest(core: Core, within_s: float, look: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    """Check again and again until nothing is wrong or the time is over; return what is still wrong."""
+    deadline_s = core.clock.monotonic_s() + within_s
+    while (found := await look()) and core.clock.monotonic_s() < deadline_s:
+        await asyncio.sleep(_POLL_S)
+    return found
+
+
+async def _wrong(core: Core) -> list[Wrong]:
+    return (await core.verify.run(None, repair=False)).wrong
+
+
+# --- past the nodes ---------------------------------------------------------------------------------
+
+
+async def _log(stores: Stores, id_: str) -> Log | None:
+    tables = stores.tables
+    entries: list[Entry] = []
+    after = 0
+    while page := await tables.log.page(id_, after=after, before=1 << 53, limit=500, newest_first=False):
+        entries += page
+        after = page[-1].seq_no
+    head = (await tables.conversations.heads([id_])).get(id_)
+    if head is None:
+        return None
+    members = {member.user_id: member for member in await tables.conversations.members(id_)}
+    statuses = {status.user_id: status for status in await tables.statuses.of_conversation(id_)}
+    return Log(head, entries, members, statuses)
+
+
+def _log_shown(conversation: Conversation, entries: list[Seen]) -> Log:
+    """Where the tables cannot be read, the log is what its leader, who never leaves, is shown."""
+    id_ = conversation.id
+    log = [
+        Entry(
+            conversation_id=id_,
+            seq_no=one.seq,
+            kind=one.kind,  # type: ignore[arg-type]
+            sent_ms=one.seq,
+            message_id=one.message_id,
+            sender_id=one.sender_id,
+            content=Content(one.text) if one.text is not None else None,
+            member=MemberChange(one.action, one.about) if one.action else None,  # type: ignore[arg-type]
+            target_seq=one.target_seq,
+            is_deleted=one.is_deleted,
+        )
+        for one in entries
+    ]
+    return Log(Head(conversation_id=id_, kind="group", created_ms=0, head=len(log)), log, {}, {})
+
+
+async def _rows(stores: Stores, user_id: str) -> list[Row]:
+    return await stores.tables.inboxes.scan(user_id, after_id="", limit=1_000)
+
+
+async def _leftovers(world: World, core: Core, people: Workload) -> list[str]:
+    """Marks of work under way, nodes that are not there, deliveries that devices have acknowledged long ago."""
+    speakers = world.keyspace.speakers()
+    prefix = world.keyspace.prefix
+    living = {f"{node.name}-{node.lives}" for node in world.nodes}
+    found: list[str] = []
+    for speaker in speakers:
+        found += await asyncio.to_thread(_marks, speaker, prefix, living)
+    for user_id in people.users:
+        waiting = await core.tables.pending.of_user(user_id)
+        statuses = await core.tables.statuses.get(user_id, [one.conversation_id for one in waiting])
+        for one in waiting:
+            # What was delivered, or waits for who has left, is swept away later: a node may die before it is cleared.
+            status = statuses.get(one.conversation_id)
+            members = {member.user_id for member in await core.tables.conversations.members(one.conversation_id)}
+            if user_id in members and (status is None or status.delivered_seq < one.last_seq):
+                found.append(f"pending: {user_id} {one.conversation_id} {one.first_seq}-{one.last_seq}")
+    return found
+
+
+def _marks(speaker: Speaker, prefix: str, living: set[str]) -> list[str]:
+    return list(_marked(speaker, prefix, living))
+
+
+def _marked(speaker: Speaker, prefix: str, living: set[str]) -> Iterator[str]:
+    for key in speaker.scan(f"{prefix}open:*"):
+        yield f"{key}: {speaker.ask('SMEMBERS', key)}"
+    for key in speaker.scan(f"{prefix}conv:*"):
+        fields = speaker.ask("HKEYS", key)
+        # Of a dead node it is only a name: what must be finished is listed in its open set, which may be lost.
+        yield from (f"{key}: {field}" for field in fields if field.removeprefix("open:") in living)
+    nodes = speaker.ask("ZRANGE", f"{prefix}nodes", 0, -1)
+    if isinstance(nodes, list):
+        yield from (f"nodes: {name} is listed and dead" for name in nodes if name not in living)
+
+
+# --- through the nodes ------------------------------------------------------------------------------
+
+
+async def _shown(world: World, user_id: str, unseen: list[str]) -> Shown:
+    """Read what the user sees. A view that cannot be read is noted in `unseen`, and is a finding of its own."""
+    try:
+        return await _look(world, user_id, unseen)
+    except RuntimeError as error:
+        unseen.append(str(error))
+        return Shown([], 0, 0, {})
+
+
+async def _look(world: World, user_id: str, unseen: list[str]) -> Shown:
+    rows: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = await _get(world, user_id, f"/v1/inbox?limit=50{f'&cursor={cursor}' if cursor else ''}")
+        rows += page["conversations"]
+        cursor = page["next_cursor"]
+        if not cursor:
+            break
+    ids = [row["conversation_id"] for row in rows]
+    histories = {id_: await _history(world, user_id, id_, unseen) for id_ in ids}
+    return Shown(rows, page["total_unread"], page["unread_conversations"], histories)
+
+
+async def _history(world: World, user_id: str, id_: str, unseen: list[str]) -> list[Seen]:
+    """All that the user may see, oldest first. A page that ends at a gap is asked for again."""
+    entries: list[Seen] = []
+    after, tries = 0, 0
+    while tries < _TRIES:
+        page = await _get(world, user_id, f"/v1/conversations/{id_}/messages?after_seq={after}&limit={_PAGE}")
+        entries += [seen(message) for message in reversed(page["messages"])]
+        if page["next_after_seq"] is None:
+            return entries
+        if not page["messages"]:
+            tries += 1
+            await asyncio.sleep(0.1)
+        after = entries[-1].seq if entries else after
+    unseen.append(f"the history of {id_} never ends: {user_id} is at {after}")
+    return entries
+
+
+async def _get(world: World, user_id: str, path: str) -> Any:
+    answer: Any = None
+    for n in range(_TRIES):
+        try:
+            status, answer = await rest(world.ports()[n % len(world.fronts)], world.token(user_id), "GET", path)
+            if status == 200 and not (isinstance(answer, dict) and answer.get("stale")):
+                return answer
+        except OSError as error:
+            answer = error
+        await asyncio.sleep(0.1)
+    raise RuntimeError(f"GET {path} as {user_id} was never answered: {answer}")

@@ -1,0 +1,1 @@
+"""People: devices that record what they see, and the work they do."""

@@ -1,0 +1,1 @@
+"""Planted bugs: each must be found by the judge."""

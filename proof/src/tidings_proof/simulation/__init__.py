@@ -1,0 +1,1 @@
+"""The simulator: whole nodes on a virtual clock, with a seed for every choice."""

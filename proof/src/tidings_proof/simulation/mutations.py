@@ -1,0 +1,276 @@
+"""Mistakes that somebody might make in the real code. Each is switched on in a process of its own, and must be found.
+
+A mutation of a script is a change of its text; of Python, a method put in the place of the real one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tidings.errors import Throttled, Unavailable
+from tidings.messaging.deliver.sequencer import Sequencer
+from tidings.messaging.log import Log
+from tidings.messaging.send import members
+from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.counters import Counters
+from tidings.messaging.send.held import Holds
+from tidings.messaging.send.open_work import OpenWork
+from tidings.messaging.send.store import Store, to_entry
+from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.model import Entry
+from tidings.stores.keyspace.scripts.messaging import SOURCES, Scripts
+from tidings.stores.tables.sqlite import log as sqlite_log
+from tidings.stores.tables.values import Known, Places
+from tidings_proof.simulation import memory_valkey
+from tidings_proof.simulation.lua import compiled
+
+
+def change_script(name: str, old: str, new: str) -> None:
+    source = SOURCES[name]
+    assert old in source, f"{name} has no {old!r} any more"
+    sha = hashlib.sha1(source.encode()).hexdigest().encode()
+    memory_valkey.SCRIPTS[sha] = compiled(source.replace(old, new))
+
+
+def inbox_moves_back() -> None:
+    """ZADD without GT: whatever comes last sets the place of a conversation."""
+    change_script("inbox_index", "'ZADD', inbox, 'GT', score", "'ZADD', inbox, score")
+
+
+def redelivery_revives() -> None:
+    """Count an entry that was read once more when it is indexed again."""
+    change_script("inbox_index", "if not is_read(seq) then", "if seq > 0 then")
+
+
+def known_means_stored() -> None:
+    """An id with a number is acknowledged although nobody has seen its row."""
+
+    async def settle(self: Store, group: BatchGroup) -> None:
+        for draft in [draft for draft in group.drafts if draft.is_known]:
+            assert group.member_list is not None
+            group.found(draft, to_entry(draft, group.member_list))
+
+    Store._settle_known = settle  # type: ignore[method-assign]
+
+
+def stores_without_looking() -> None:
+    """An answer that was lost is taken for a yes."""
+    commit = Store.commit
+
+    async def hopeful(self: Store, batch: Batch) -> None:
+        messages = self._messages
+
+        class Hopeful:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(messages, name)
+
+            async def append(self, some: Any) -> Any:
+                try:
+                    return await messages.append(some)
+                except Unavailable as error:
+                    if not error.is_ambiguous:
+                        raise
+                    return [None] * len(some)
+
+        self._messages = Hopeful()
+        try:
+            await commit(self, batch)
+        finally:
+            self._messages = messages
+
+    Store.commit = hopeful  # type: ignore[method-assign]
+
+
+def any_epoch_is_ours() -> None:
+    """Take an index that a failover left behind for warm."""
+    change_script("inbox_index", "m[1] ~= epoch or", "")
+    for name in ("unread_state", "inbox_page"):
+        change_script(name, "m[1] ~= epoch or", "")
+    change_script("unread_chill", "m[1] ~= ARGV[1] or", "")
+    change_script("inbox_begin", "m[1] == ARGV[1] and", "")
+
+
+def holds_are_off() -> None:
+    """A refused send is overtaken by later ones."""
+    patched: Any = Holds
+    patched.is_held = lambda *args: False
+
+
+def reads_past_gaps() -> None:
+    async def after(self: Log, conversation_id: str, after: int, limit: int) -> Any:
+        return await self._rising(conversation_id, after, limit)
+
+    Log.after = after  # type: ignore[method-assign]
+
+
+def gaps_are_skipped() -> None:
+    """Whatever comes goes out at once."""
+
+    def pop_ready(self: Sequencer, *args: Any) -> Any:
+        ready = [self.held.pop(seq_no) for seq_no in sorted(self.held)]
+        if ready:
+            self.last = max(self.last or 0, ready[-1].entry.seq_no)
+        return ready
+
+    patched: Any = Sequencer
+    patched.pop_ready = pop_ready
+
+
+def the_dead_are_left() -> None:
+    """Nobody finishes what a dead node, or a failed batch, left undone."""
+
+    async def nothing(self: Takeover) -> int:
+        return 0
+
+    Takeover.finish_dead = nothing  # type: ignore[method-assign]
+    Takeover.finish_own = nothing  # type: ignore[method-assign,assignment]
+
+
+def counter_is_trusted() -> None:
+    """A counter of another epoch goes on where it stands, and a taken slot is simply numbered again from there."""
+    change_script("conversation_number", "if not c[1] or c[3] ~= epoch then", "if not c[1] then")
+
+    async def seed(self: Counters, conversation_id: str) -> None:
+        now_ms = self._clock.now_ms()
+        call = self._scripts.conversation_seed(
+            conversation_id, seq=0, at=0, members_seq=0, counter_id="the same", now_ms=now_ms
+        )
+        await self._keyspace.one(call)
+
+    Counters.seed = seed  # type: ignore[method-assign]
+
+
+def rebuild_ignores_changes() -> None:
+    """Ignore what changed while a user was rebuilt."""
+    change_script("inbox_install", "if string.sub(noted[i], 1, 1) == '+' then", "if 1 == 2 then")
+
+
+def ranges_are_forgotten() -> None:
+    """A rebuild counts what was read one by one."""
+    real = Rebuilds._unread
+
+    async def unread(self: Rebuilds, row: Any, status: Any, after: int, but: Any) -> Any:
+        return await real(self, row, msgspec.structs.replace(status, ranges=()), after, but)
+
+    Rebuilds._unread = unread  # type: ignore[method-assign]
+
+
+def voids_hide_entries() -> None:
+    """A group keeps the voids of a lost counter, and an entry whose number is also a void is taken for a closed one."""
+
+    def places_of(entries: Sequence[Entry], filled: Iterable[int], known: Mapping[int, Known]) -> Places:
+        voids, there = {entry.seq_no for entry in entries if entry.kind == "void"}, set(filled)
+        free = [at for at, entry in enumerate(entries) if entry.seq_no not in there]
+        own = {entry.seq_no for at, entry in enumerate(entries) if at in known and known[at].seq_no == entry.seq_no}
+        in_the_way = there - voids - own
+        taken = frozenset(at for at, entry in enumerate(entries) if entry.seq_no in in_the_way)
+        return Places(free, frozenset(), taken)
+
+    BatchGroup.take_counter = lambda self, counter_id: None  # type: ignore[method-assign]
+    sqlite_log.places_of = places_of  # type: ignore[attr-defined]
+
+
+def throttled_means_stored() -> None:
+    """A write that the tables refused for the moment is taken for done."""
+    commit = Store.commit
+
+    async def hopeful(self: Store, batch: Batch) -> None:
+        messages = self._messages
+
+        class Hopeful:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(messages, name)
+
+            async def append(self, some: Any) -> Any:
+                try:
+                    return await messages.append(some)
+                except Throttled:
+                    return [None] * len(some)
+
+        self._messages = Hopeful()
+        try:
+            await commit(self, batch)
+        finally:
+            self._messages = messages
+
+    Store.commit = hopeful  # type: ignore[method-assign]
+
+
+def everybody_may_send() -> None:
+    """A sender is not looked up among the members."""
+    members._check_senders = lambda group: []
+
+
+def settings_are_forgotten() -> None:
+    """A mark does not say under which cap and policy it was made."""
+    real = Scripts.__init__
+
+    def init(self: Scripts, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        self.epoch_tag = ""
+
+    Scripts.__init__ = init  # type: ignore[method-assign]
+
+
+def the_clock_is_trusted() -> None:
+    """The time of an entry is the server's, although that may go back."""
+    now = "time[1] * 1000 + math.floor(time[2] / 1000)"
+    change_script("conversation_number", f"math.max({now}, at)", now)
+
+
+def a_lost_inbox_is_warm() -> None:
+    """Nobody counts whether the inbox is as long as its mark says."""
+    for name in ("inbox_page", "unread_state"):
+        change_script(name, "redis.call('ZCARD', inbox) == size and", "")
+
+
+def the_last_minute_is_forgotten() -> None:
+    """Nobody counts again what was counted on a primary that is gone."""
+
+    def epoch_changed(self: OpenWork, old: str, new: str) -> None:
+        self._epoch_changes += 1
+
+    OpenWork.epoch_changed = epoch_changed  # type: ignore[method-assign]
+    UnknownOutcomes.epoch_changed = lambda self, old, new: None  # type: ignore[method-assign]
+
+
+# Mistakes that only show under an oddity: its kind, and the mistake.
+ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
+    mutation.__name__: (kind, mutation)
+    for kind, mutation in (
+        ("throttle", throttled_means_stored),
+        ("strangers", everybody_may_send),
+        ("settings", settings_are_forgotten),
+        ("clock_back", the_clock_is_trusted),
+        ("evict", a_lost_inbox_is_warm),
+        ("two_primaries", the_last_minute_is_forgotten),
+    )
+}
+# Mistakes that only show where counters are lost.
+LOSING_MUTATIONS: dict[str, Callable[[], None]] = {
+    "voids_hide_entries": voids_hide_entries,
+    "counter_is_trusted": counter_is_trusted,
+}
+
+MUTATIONS: dict[str, Callable[[], None]] = {
+    mutation.__name__: mutation
+    for mutation in (
+        inbox_moves_back,
+        redelivery_revives,
+        known_means_stored,
+        stores_without_looking,
+        any_epoch_is_ours,
+        holds_are_off,
+        reads_past_gaps,
+        gaps_are_skipped,
+        the_dead_are_left,
+        rebuild_ignores_changes,
+        ranges_are_forgotten,
+    )
+}

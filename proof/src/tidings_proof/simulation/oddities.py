@@ -1,0 +1,143 @@
+"""Oddities: conditions outside of a node's own work, under which every promise must hold as well.
+
+Two servers take themselves for the primary for a while. Clocks go back at a failover. The cap and the policy of unread
+counts change by a restart. Tables refuse writes of hot keys. Strangers send and acknowledge what is not theirs. A
+server evicts keys. Each is played during the whole time of trouble, from the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tidings.errors import Problem
+from tidings.messaging.send.draft import Draft
+from tidings.model import Content, Sent
+
+if TYPE_CHECKING:
+    from tidings_proof.simulation.world import World
+
+KINDS = ("two_primaries", "clock_back", "settings", "throttle", "strangers", "evict")
+STRANGER = "mallory"
+CAPS = (2, 3, 5, 10_000)
+POLICIES = ("until_read", "when_offline")
+
+
+class Oddities:
+    """Oddities: play what the plan names, until the trouble ends."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._dice = world.dice
+        self._evict_in = 0.0
+        self._strange = 0  # messages of strangers
+
+    async def play(self) -> None:
+        for kind in self._world.plan.oddities:
+            await getattr(self, f"_play_{kind}")()
+
+    def end(self) -> None:
+        """Peace: one primary, no refusals, and every node with the settings of now."""
+        world = self._world
+        world.weather.throttle = 0.0
+        world.server.join()
+        for node in world.live_nodes():
+            if node.unread != world.unread:
+                world.loop.bury(node.party)
+                world.start_node(node.node_id)
+
+    async def _pause(self, share: float = 1.0) -> None:
+        whole_s = self._world.plan.pause_s * self._world.plan.deeds
+        await asyncio.sleep(self._dice.random() * whole_s * share)
+
+    async def _play_two_primaries(self) -> None:
+        """A replica is promoted while some nodes still reach the old primary."""
+        world = self._world
+        await self._pause()
+        nodes = world.live_nodes()
+        staying = self._dice.sample(nodes, self._dice.randint(1, len(nodes)))
+        world.tell(f"two primaries: {[node.node_id for node in staying]} stay with the old one")
+        world.server.split({node.party for node in staying})
+        await self._pause()
+        world.tell("one primary again")
+        world.server.join()
+
+    async def _play_clock_back(self) -> None:
+        """The server that takes over has another time, and so may a node."""
+        world = self._world
+        for _ in range(self._dice.choice((1, 2))):
+            await self._pause()
+            snapshot = world.server.valkey.snapshot() if self._dice.random() < 0.5 else None
+            await self._pause(0.2)
+            world.server.ahead_ms = self._dice.choice((-3_600_000, -6_000, -50, 0, 6_000))
+            node = world.some_node()
+            if node is not None and self._dice.random() < 0.5:
+                node.clock.set_back(self._dice.choice((50, 6_000)))
+            world.tell(f"a failover: the time is {world.server.ahead_ms} ms off")
+            if snapshot is not None:
+                world.server.valkey.restore(snapshot)
+            world.server.begin_anew()
+
+    async def _play_settings(self) -> None:
+        """Nodes are started anew one after the other, with another cap or policy; the keyspace stays."""
+        world = self._world
+        for _ in range(self._dice.choice((1, 2))):
+            await self._pause()
+            world.unread = (self._dice.choice(CAPS), self._dice.choice(POLICIES))
+            world.tell(f"unread settings: {world.unread}")
+            for node in world.live_nodes():
+                await self._pause(0.2)
+                if not node.is_dead:
+                    world.loop.bury(node.party)
+                    world.start_node(node.node_id)
+
+    async def _play_throttle(self) -> None:
+        for _ in range(2):
+            await self._pause(0.5)
+            self._world.weather.throttle = self._dice.choice((0.1, 0.5, 0.9))
+            await self._pause(0.5)
+            self._world.weather.throttle = 0.0
+
+    async def _play_strangers(self) -> None:
+        """Somebody who is a member of nothing sends into every conversation, and into some that do not exist."""
+        world = self._world
+        for _ in range(self._dice.choice((5, 20))):
+            await self._pause(0.1)
+            node = world.some_node()
+            if node is None:
+                continue
+            targets = [*world.conversation_ids, "no-such-conversation", f"no-{self._strange}"]
+            for conversation_id in self._dice.choices(targets, k=self._dice.choice((1, 8))):
+                self._strange += 1
+                node.submit(
+                    Draft(
+                        sender_id=STRANGER,
+                        conversation_id=conversation_id,
+                        message_id=f"strange{self._strange}",
+                        content=Content("let me in"),
+                        origin="a stranger",
+                        reply=self._answered,
+                    )
+                )
+            acks = {conversation_id: self._dice.randint(1, 99) for conversation_id in targets}
+            world.loop.call_soon(node.core.receipts.delivered, STRANGER, acks, "", context=node.party.context.copy())
+
+    def _answered(self, result: Sent | Problem) -> None:
+        if isinstance(result, Sent):
+            self._world.note(f"a stranger was told that {result.entry.message_id} is stored")
+
+    async def _play_evict(self) -> None:
+        """A server that is full drops keys at any moment, but for the list of nodes."""
+        world = self._world
+        gap = self._dice.choice((20, 60, 200))
+
+        def evict() -> None:
+            self._evict_in -= 1
+            if self._evict_in > 0:
+                return
+            self._evict_in = self._dice.expovariate(1 / gap)
+            keys = [key for key in world.server.valkey.names() if key != b"nodes"]
+            if keys:
+                world.server.valkey.execute((b"DEL", self._dice.choice(keys)))
+
+        world.loop.before_step = evict

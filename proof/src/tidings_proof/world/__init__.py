@@ -1,0 +1,1 @@
+"""The world of a run: nodes, stores and proxies as processes."""

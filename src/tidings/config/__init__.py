@@ -1,0 +1,1 @@
+"""Settings: every key with its default and its reason, and where their values come from."""

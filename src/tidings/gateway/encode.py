@@ -1,0 +1,248 @@
+"""Values of the model as bytes of the wire: answers, errors and events.
+
+`EventEncoder` is on the hot path: the MESSAGE of an entry is encoded once and spliced into the frame of every member,
+because only the counts differ. The structs are in protocol/; the tests decode each encoded frame with its struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from tidings import model
+from tidings.errors import Problem
+from tidings.messaging.limits.limiter import Budget
+from tidings.model import Content, Entry, Event, Head, HistoryPage, InboxItem, InboxPage, Member, MessageNew, Sent
+from tidings.protocol import server_frames as frames
+from tidings.protocol.bodies import (
+    BudgetBody,
+    ConversationBody,
+    HistoryBody,
+    InboxBody,
+    InboxRowBody,
+    MemberBody,
+    MemberEntryBody,
+    MessageBody,
+    RateLimitsBody,
+    SentBody,
+)
+
+ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older entries come no more
+
+_NOTHING = Content()  # of an entry without a content
+_encode = msgspec.json.Encoder().encode
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def encode_frame(frame: msgspec.Struct) -> bytes:
+    return _encode(frame)
+
+
+def encode_ok(frame_id: int, body: msgspec.Struct | None = None) -> bytes:
+    """`ok` with the fields of `body` beside the id."""
+    if body is None:
+        return b'{"id":%d,"type":"ok"}' % frame_id
+    return b'{"id":%d,"type":"ok",%b' % (frame_id, _encode(body)[1:])
+
+
+def encode_error(frame_id: int | None, problem: Problem) -> bytes:
+    return _encode(
+        frames.Error(
+            id=UNSET if frame_id is None else frame_id,
+            code=problem.code,
+            temporary=problem.is_temporary,
+            retry_after_ms=problem.retry_after_ms,
+            message=str(problem),
+        )
+    )
+
+
+def message_of(entry: Entry, *, is_hidden: bool = False) -> MessageBody:
+    ts = entry.timestamp
+    if ts is None and entry.bumps:
+        ts = entry.sent_ms
+    change = entry.member
+    content = entry.content or _NOTHING
+    return MessageBody(
+        seq=entry.seq_no,
+        kind=entry.kind,
+        message_id=entry.message_id,
+        sender_id=entry.sender_id,
+        text=content.text,
+        ts=ts,
+        sent_at=entry.sent_ms,
+        deleted=entry.is_deleted,
+        edited_at=entry.edited_ms,
+        target_seq=entry.target_seq,
+        member=MemberEntryBody(change.action, change.user_ids, change.role) if change is not None else None,
+        data=content.data if content.data is not None else UNSET,
+        silent=True if content.silent else UNSET,
+        reply_to=content.reply_to if content.reply_to is not None else UNSET,
+        unavailable=True if entry.is_unavailable else UNSET,
+        hidden=True if is_hidden else UNSET,
+    )
+
+
+def history_of(page: HistoryPage) -> HistoryBody:
+    return HistoryBody(
+        messages=[message_of(entry, is_hidden=entry.sender_id in page.blocked) for entry in page.entries],
+        next_before_seq=page.next_before_seq,
+        next_after_seq=page.next_after_seq,
+        first_unread_seq=page.first_unread_seq,
+        head=page.head,
+        delivered_all_seq=page.delivered_all_seq,
+        read_all_seq=page.read_all_seq,
+    )
+
+
+def inbox_row_of(item: InboxItem, kind: type[InboxRowBody] = InboxRowBody) -> InboxRowBody:
+    """The row as `kind`, which is the row itself or a frame with the same fields."""
+    row, state = item.row, item.state
+    return kind(
+        conversation_id=row.conversation_id,
+        kind=row.kind,
+        name=row.name,
+        avatar_url=row.avatar_url,
+        last_message_preview=row.last_message_preview,
+        last_message_ts=row.last_message_ts,
+        last_seq=row.last_seq,
+        unread_count=state.unread_count,
+        unread_capped=state.unread_capped,
+        read_seq=state.read_seq,
+        first_unread_seq=state.first_unread_seq,
+        muted=row.muted,
+        pinned=row.pinned,
+        archived=row.archived,
+        requested=True if row.is_requested else UNSET,
+        invited=True if row.is_invited else UNSET,
+    )
+
+
+def inbox_of(page: InboxPage) -> InboxBody:
+    return InboxBody(
+        conversations=[inbox_row_of(item) for item in page.items],
+        next_cursor=page.next_cursor,
+        total_unread=page.totals.total_unread,
+        unread_conversations=page.totals.unread_conversations,
+        stale=page.is_stale,
+    )
+
+
+def sent_of(sent: Sent) -> SentBody:
+    entry = sent.entry
+    return SentBody(
+        conversation_id=entry.conversation_id,
+        message_id=entry.message_id,
+        seq=entry.seq_no,
+        sent_at=entry.sent_ms,
+        duplicate=sent.is_duplicate,
+    )
+
+
+def conversation_of(head: Head, members: tuple[Member, ...]) -> ConversationBody:
+    return ConversationBody(
+        conversation_id=head.conversation_id,
+        kind=head.kind,
+        name=head.name,
+        avatar_url=head.avatar_url,
+        history=head.history,
+        head=head.head,
+        created_at=head.created_ms,
+        members=[
+            MemberBody(user_id=one.user_id, role=one.role, joined_seq=one.joined_seq, joined_at=one.joined_ms)
+            for one in members
+        ],
+    )
+
+
+def rate_limits_of(budgets: Mapping[str, Budget]) -> RateLimitsBody:
+    return RateLimitsBody({name: BudgetBody(one.limit, one.remaining, one.reset_ms) for name, one in budgets.items()})
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+class EventEncoder:
+    """Encodes the events of one node. It keeps the encoded MESSAGE of the last entries, and the last frame, because
+    one event goes to all devices of a user, one after another."""
+
+    def __init__(self) -> None:
+        # Keyed by identity: the entry is kept beside its bytes, so its address cannot be taken by another.
+        self._entries: dict[int, tuple[Entry, bytes]] = {}
+        self._last: tuple[Event | None, bytes] = (None, b"")
+
+    def encode(self, event: Event) -> bytes:
+        last, frame = self._last
+        if event is not last:
+            if isinstance(event, MessageNew):
+                frame = self._message_new(event)
+            else:
+                frame = _encode(_FRAME_OF[type(event)](event))
+            self._last = (event, frame)
+        return frame
+
+    def _message_new(self, event: MessageNew) -> bytes:
+        known = self._entries.get(id(event.entry))
+        start = known[1] if known is not None else self._start_of(event.entry)
+        if event.is_hidden:
+            start = start[:-1] + b',"hidden":true}'
+        unread, total = event.unread_count, event.total_unread
+        return b'%b,"unread_count":%b,"unread_capped":%b,"total_unread":%b}' % (
+            start,
+            b"null" if unread is None else b"%d" % unread,
+            b"true" if event.unread_capped else b"false",
+            b"null" if total is None else b"%d" % total,
+        )
+
+    def _start_of(self, entry: Entry) -> bytes:
+        start = b'{"type":"message.new","conversation_id":%b,"message":%b' % (
+            _encode(entry.conversation_id),
+            _encode(message_of(entry)),
+        )
+        if len(self._entries) >= ENTRIES_CACHED_MAX:
+            self._entries.clear()
+        self._entries[id(entry)] = (entry, start)
+        return start
+
+
+def _read_synced(event: model.ReadSynced) -> frames.ReadSyncedFrame:
+    state = event.state
+    return frames.ReadSyncedFrame(
+        conversation_id=state.conversation_id,
+        read_seq=state.read_seq,
+        unread_count=state.unread_count,
+        total_unread=state.total_unread,
+        unread_capped=state.unread_capped,
+    )
+
+
+def _totals_synced(event: model.TotalsSynced) -> frames.ReadSyncedFrame:
+    totals = event.totals
+    return frames.ReadSyncedFrame(total_unread=totals.total_unread, unread_conversations=totals.unread_conversations)
+
+
+def _as(frame: type[msgspec.Struct]) -> Callable[[Any], msgspec.Struct]:
+    """Encode an event that has the fields of the frame."""
+    names = frame.__struct_fields__
+    return lambda event: frame(**{name: getattr(event, name) for name in names})
+
+
+_FRAME_OF: dict[type, Callable[[Any], msgspec.Struct]] = {
+    model.ReadSynced: _read_synced,
+    model.TotalsSynced: _totals_synced,
+    model.Resumed: _as(frames.ResumedFrame),
+    model.Receipt: _as(frames.ReceiptFrame),
+    model.ReceiptSummary: _as(frames.ReceiptSummaryFrame),
+    model.Typing: _as(frames.TypingFrame),
+    model.Presence: _as(frames.PresenceFrame),
+    model.Blocked: _as(frames.BlockFrame),
+    model.ConversationAdded: lambda event: inbox_row_of(event.item, frames.ConversationAddedFrame),
+    model.ConversationUpdated: lambda event: inbox_row_of(event.item, frames.ConversationUpdatedFrame),
+    model.ConversationRemoved: _as(frames.ConversationRemovedFrame),
+    model.DeviceRemoved: _as(frames.DeviceRemovedFrame),
+}

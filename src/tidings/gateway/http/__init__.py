@@ -1,0 +1,1 @@
+"""REST and pages: each module holds the routes of one noun."""

@@ -1,0 +1,333 @@
+"""Routes under /v1/admin: the figures that the admin page shows, and the actions of an operator.
+
+Any API key may read; only an admin's key may act; a user's token gets nowhere. The answers hold counts, ids and
+reasons, never the text of a message. Every action is an entry of the audit stream with the key's name. Revoking is
+POST /v1/users/{user_id}/revoke (users.py), because every backend uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tidings.bounds import ADMIN_MINUTES_MAX
+from tidings.clock import Clock
+from tidings.config.settings import Auth
+from tidings.errors import Close, NotFound
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.tokens import mint_token
+from tidings.messaging.archive.schedule import ArchiveStatus
+from tidings.messaging.unread.verify import Report as UnreadReport
+from tidings.operators.audit.events import Audit
+from tidings.operators.audit.reader import AuditEntry
+from tidings.operators.inspection import ConversationView, Inspection, UserView
+from tidings.operators.node_samples import STEP_MS, Point, Sample, Samples, point_of, points
+from tidings.operators.status import Days, PushView, RejectsView, SystemStatus
+from tidings.protocol.bodies import TokenBody
+from tidings.routing.bus import Bus, Leave
+from tidings.routing.router import Router
+
+TOKEN_TTL_S = 3_600  # enough to see what a user sees; another token is a click away
+
+_USER = "/v1/admin/users/{user_id}"
+_ERRORS = ("forbidden",)
+
+
+# --- queries and answers --------------------------------------------------------------------------
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """Secrets are masked."""
+
+    path: str
+    value: str | int | bool | None
+    source: str
+    about: str
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One finding of doctor."""
+
+    name: str
+    level: str
+    says: str
+    fix: str = ""
+    where: str = ""
+
+
+class DoctorView(msgspec.Struct, frozen=True):
+    """`keyspace`: the families of keys on each server."""
+
+    at_ms: int
+    is_healthy: bool
+    findings: list[Check]
+    keyspace: list[dict[str, Any]]
+
+
+class SinceQuery(msgspec.Struct, frozen=True):
+    since: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class MinutesQuery(msgspec.Struct, frozen=True):
+    minutes: Annotated[int, Meta(ge=1, le=ADMIN_MINUTES_MAX)] = 60
+
+
+class CursorQuery(msgspec.Struct, frozen=True):
+    cursor: str | None = None
+
+
+class OperatorBody(msgspec.Struct, frozen=True):
+    """The operator who is signed in, and the node that answers."""
+
+    name: str
+    role: str
+    node_id: str
+    is_dev: bool
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with a live lease. `figures` is null while the node has published no samples."""
+
+    node_id: str
+    is_here: bool
+    version: str | None
+    started_at: int | None
+    seen_at: int | None
+    connections: int
+    users: int
+    is_draining: bool
+    memory_bytes: int
+    figures: Point | None
+
+
+class OverviewBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of all nodes together after `since`, one per `step_ms`, and counts since the nodes began."""
+
+    step_ms: int
+    points: list[Point]
+    nodes: list[NodeFacts]
+    messages: int
+    deliveries: int
+    rejects: dict[str, int]
+    pushes: dict[str, int]
+    archive: dict[str, int]
+    archive_last_at: int | None
+
+
+class AuditBody(msgspec.Struct, frozen=True):
+    entries: list[AuditEntry]
+
+
+class SettingsBody(msgspec.Struct, frozen=True):
+    node_id: str
+    settings: list[Setting]
+
+
+class DrainBody(msgspec.Struct, frozen=True):
+    node_id: str
+
+
+class KickBody(msgspec.Struct, frozen=True):
+    """How many connections were live at the request."""
+
+    user_id: str
+    connections: int
+
+
+# --- routes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminRoutes:
+    node_id: str
+    settings: Sequence[Setting]
+    doctor: Callable[[], Awaitable[DoctorView]]
+    samples: Samples
+    edges_s: Sequence[float]  # the upper edges of the buckets that samples hold
+    lookup: Inspection
+    condition: SystemStatus
+    bus: Bus
+    router: Router
+    audit: Audit
+    clock: Clock
+    dev_auth: Auth | None  # None unless the node runs with --dev
+
+    def routes(self) -> list[Route]:
+        return [*self._views(), *self._actions()]
+
+    def _views(self) -> list[Route]:
+        return [
+            _view("me", self.me, "Whose key this is", OperatorBody),
+            _view("overview", self.overview, "Nodes and their figures over the last minutes", OverviewBody, SinceQuery),
+            _view("activity", self.activity, "How many users each of the last days had", Days),
+            _view("users/{user_id}", self.user, "A user: devices, connections, unread", UserView, CursorQuery),
+            _view("users/{user_id}/verify", self.verify, "Recount a user's unread from the tables", UnreadReport),
+            _view(
+                "conversations/{conversation_id}",
+                self.conversation,
+                "A conversation: members, receipts, archive; no text",
+                ConversationView,
+                errors=("not_found",),
+            ),
+            _view("rejects", self.rejects, "Who was refused, by class and minute", RejectsView, MinutesQuery),
+            _view("audit", self.audit_entries, "The newest audit entries", AuditBody),
+            _view("push", self.push, "The push queue and what was given up", PushView),
+            _view("cold", self.cold, "The cold tier: lists all its objects", ArchiveStatus),
+            _view("settings", self.all_settings, "Every setting and where it came from", SettingsBody),
+            _view("doctor", self.examination, "Run all checks now: one run at a time", DoctorView),
+        ]
+
+    def _actions(self) -> list[Route]:
+        routes = [
+            Route(
+                "POST",
+                "/v1/admin/nodes/{node_id}/drain",
+                self.drain,
+                "The node drains and exits, as on SIGTERM",
+                "server",
+                answer=DrainBody,
+                statuses=(202,),
+                errors=("forbidden", "not_found"),
+            ),
+            Route(
+                "POST",
+                _USER + "/kick",
+                self.kick,
+                "Close every connection of a user; clients come back",
+                "server",
+                answer=KickBody,
+                errors=_ERRORS,
+            ),
+        ]
+        if self.dev_auth is not None:
+            about = "A token of this user for an hour: only with --dev"
+            routes.append(
+                Route("POST", _USER + "/token", self.token, about, "server", answer=TokenBody, errors=_ERRORS)
+            )
+        return routes
+
+    # --- views ---
+
+    async def me(self, request: Request) -> Reply:
+        caller = request.caller
+        return Reply(
+            200, OperatorBody(caller.key_name or "", caller.role or "", self.node_id, self.dev_auth is not None)
+        )
+
+    async def overview(self, request: Request) -> Reply:
+        asked: SinceQuery = request.query
+        found = await self.samples.read(asked.since)
+        newest = [samples[-1] for samples in found.values() if samples]
+        return Reply(
+            200,
+            OverviewBody(
+                step_ms=STEP_MS,
+                points=points(found, self.edges_s, asked.since),
+                nodes=[self._node(node_id, samples) for node_id, samples in found.items()],
+                messages=sum(sample.messages for sample in newest),
+                deliveries=sum(sample.deliveries for sample in newest),
+                rejects=_sums([sample.rejects for sample in newest]),
+                pushes=_sums([sample.pushes for sample in newest]),
+                archive=_sums([sample.archive for sample in newest]),
+                archive_last_at=max((sample.archive_last_ms for sample in newest), default=0) or None,
+            ),
+        )
+
+    def _node(self, node_id: str, samples: Sequence[Sample]) -> NodeFacts:
+        now = samples[-1] if samples else None
+        pairs = [(samples[-2], samples[-1])] if len(samples) > 1 else []
+        return NodeFacts(
+            node_id=node_id,
+            is_here=node_id == self.node_id,
+            version=now.version if now else None,
+            started_at=now.started_ms if now else None,
+            seen_at=now.at_ms if now else None,
+            connections=now.connections if now else 0,
+            users=now.users if now else 0,
+            is_draining=now.is_draining if now else False,
+            memory_bytes=now.memory_bytes if now else 0,
+            figures=point_of(pairs, self.edges_s, pairs[0][1].at_ms) if pairs else None,
+        )
+
+    async def activity(self, request: Request) -> Reply:
+        return Reply(200, await self.condition.days())
+
+    async def user(self, request: Request) -> Reply:
+        asked: CursorQuery = request.query
+        return Reply(200, await self.lookup.user(request.id(), asked.cursor))
+
+    async def verify(self, request: Request) -> Reply:
+        return Reply(200, await self.lookup.verify(request.id()))
+
+    async def conversation(self, request: Request) -> Reply:
+        return Reply(200, await self.lookup.conversation(request.id()))
+
+    async def rejects(self, request: Request) -> Reply:
+        asked: MinutesQuery = request.query
+        return Reply(200, await self.condition.rejects(asked.minutes))
+
+    async def audit_entries(self, request: Request) -> Reply:
+        return Reply(200, AuditBody(await self.condition.audit()))
+
+    async def push(self, request: Request) -> Reply:
+        return Reply(200, await self.condition.push())
+
+    async def cold(self, request: Request) -> Reply:
+        return Reply(200, await self.condition.cold())
+
+    async def all_settings(self, request: Request) -> Reply:
+        return Reply(200, SettingsBody(self.node_id, list(self.settings)))
+
+    async def examination(self, request: Request) -> Reply:
+        return Reply(200, await self.doctor())
+
+    # --- actions ---
+
+    async def drain(self, request: Request) -> Reply:
+        node_id = request.id()
+        if not await self.bus.publish_now(node_id, Leave()):
+            raise NotFound("no node of this id listens")
+        self._record(request, "node.drain", detail=node_id)
+        return Reply(202, DrainBody(node_id))
+
+    async def kick(self, request: Request) -> Reply:
+        user_id = request.id()
+        live = len(await self.lookup.connections(user_id))
+        self.router.close(user_id, Close.KICKED)
+        self._record(request, "user.kick", user_id, f"{live} connections")
+        return Reply(200, KickBody(user_id, live))
+
+    async def token(self, request: Request) -> Reply:
+        assert self.dev_auth is not None
+        user_id = request.id()
+        token = mint_token(self.dev_auth, user_id, ttl_s=TOKEN_TTL_S, now_ms=self.clock.now_ms())
+        self._record(request, "user.token", user_id)
+        return Reply(200, TokenBody(token))
+
+    def _record(self, request: Request, action: str, user_id: str = "-", detail: str = "") -> None:
+        self.audit.acted(action, request.caller.key_name or "", user_id=user_id, detail=detail)
+
+
+def _view(
+    path: str,
+    run: Any,
+    about: str,
+    answer: type[msgspec.Struct],
+    query: type[msgspec.Struct] | None = None,
+    errors: tuple[str, ...] = (),
+) -> Route:
+    return Route(
+        "GET", f"/v1/admin/{path}", run, about, "operator", query=query, answer=answer, errors=(*_ERRORS, *errors)
+    )
+
+
+def _sums(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums

@@ -1,0 +1,169 @@
+"""Routes of conversations and their members.
+
+Making a conversation, and changing members or names, writes rows of people who did not ask for it. So these routes have
+a budget of their own, class `create`, and are charged by the people they name. The team's own server pays none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidings.bounds import MEMBERS_CHANGED_PER_SLOT, MEMBERS_NAMED_PER_SLOT
+from tidings.gateway.encode import conversation_of
+from tidings.gateway.http.pictures import Pictures
+from tidings.gateway.http.routes import Reply, Request, Route, ids_of, pay_create
+from tidings.messaging.conversations.directory import Directory, View
+from tidings.messaging.limits.limiter import Limiter
+from tidings.protocol.bodies import (
+    ConversationBody,
+    ConversationPatch,
+    NewConversation,
+    NewMembers,
+    ProfileBody,
+    ProfilesBody,
+    ProfilesQuery,
+    RolePatch,
+)
+
+_ONE = "/v1/conversations/{conversation_id}"
+_MEMBER = _ONE + "/members/{user_id}"
+_REFUSED = ("not_found", "forbidden")
+
+
+class ConversationRoutes:
+    def __init__(self, directory: Directory, pictures: Pictures, limiter: Limiter) -> None:
+        self._directory = directory
+        self._limiter = limiter
+        self._pictures = pictures
+
+    def routes(self) -> list[Route]:
+        return [*self._whole(), *self._people()]
+
+    def _whole(self) -> list[Route]:
+        return [
+            Route(
+                "POST",
+                "/v1/conversations",
+                self.create,
+                "Create a conversation; the same direct pair twice is the same conversation",
+                body=NewConversation,
+                answer=ConversationBody,
+                statuses=(201, 200),
+                errors=("too_large",),
+            ),
+            Route("GET", _ONE, self.view, "A conversation and its members", answer=ConversationBody, errors=_REFUSED),
+            Route(
+                "PATCH",
+                _ONE,
+                self.rename,
+                "Change name or avatar",
+                body=ConversationPatch,
+                answer=ConversationBody,
+                errors=_REFUSED,
+            ),
+            Route("DELETE", _ONE, self.delete, "Delete a conversation for everyone", statuses=(204,), errors=_REFUSED),
+        ]
+
+    def _people(self) -> list[Route]:
+        return [
+            Route(
+                "POST",
+                _ONE + "/members",
+                self.add,
+                "Add members",
+                body=NewMembers,
+                answer=ConversationBody,
+                errors=(*_REFUSED, "too_large"),
+            ),
+            Route(
+                "PATCH",
+                _MEMBER,
+                self.set_role,
+                "Change a member's role",
+                body=RolePatch,
+                answer=ConversationBody,
+                errors=_REFUSED,
+            ),
+            Route(
+                "GET",
+                _ONE + "/profiles",
+                self.profiles,
+                "Names and pictures of members",
+                query=ProfilesQuery,
+                answer=ProfilesBody,
+                errors=("not_found", "too_large"),
+            ),
+            Route(
+                "PUT",
+                _ONE + "/accept",
+                self.accept,
+                "Accept an invitation, or the request of a stranger",
+                answer=ConversationBody,
+                errors=("not_found",),
+            ),
+            Route("DELETE", _MEMBER, self.remove, "Remove a member, or leave", statuses=(204,), errors=_REFUSED),
+        ]
+
+    async def create(self, request: Request) -> Reply:
+        asked: NewConversation = request.body
+        self._pictures.check(asked.avatar_url)
+        await pay_create(self._limiter, request, _slots(asked.members, MEMBERS_NAMED_PER_SLOT))
+        view, is_new = await self._directory.create(
+            request.user_id,
+            kind=asked.kind,
+            members=asked.members,
+            name=asked.name,
+            avatar_url=asked.avatar_url,
+            history=asked.history,
+            client_id=asked.client_id,
+            is_server=request.caller.role is not None,
+        )
+        return _reply(view, 201 if is_new else 200)
+
+    async def view(self, request: Request) -> Reply:
+        return _reply(await self._directory.view(request.user_id, request.id()))
+
+    async def rename(self, request: Request) -> Reply:
+        patch: ConversationPatch = request.body
+        self._pictures.check(patch.avatar_url)
+        await pay_create(self._limiter, request)
+        view = await self._directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
+        return _reply(view)
+
+    async def delete(self, request: Request) -> Reply:
+        await self._directory.delete(request.user_id, request.id())
+        return Reply(204)
+
+    async def add(self, request: Request) -> Reply:
+        asked: NewMembers = request.body
+        is_server = request.caller.role is not None
+        await pay_create(self._limiter, request, _slots(asked.user_ids, MEMBERS_CHANGED_PER_SLOT))
+        return _reply(await self._directory.add(request.user_id, request.id(), asked.user_ids, is_server=is_server))
+
+    async def accept(self, request: Request) -> Reply:
+        return _reply(await self._directory.accept(request.user_id, request.id()))
+
+    async def set_role(self, request: Request) -> Reply:
+        asked: RolePatch = request.body
+        await pay_create(self._limiter, request)
+        view = await self._directory.set_role(request.user_id, request.id(), request.id(1), asked.role)
+        return _reply(view)
+
+    async def remove(self, request: Request) -> Reply:
+        if request.id(1) != request.user_id:  # everybody may leave at any time
+            await pay_create(self._limiter, request)
+        await self._directory.remove(request.user_id, request.id(), request.id(1))
+        return Reply(204)
+
+    async def profiles(self, request: Request) -> Reply:
+        query: ProfilesQuery = request.query
+        found = await self._directory.profiles(request.user_id, request.id(), ids_of(query.user_ids))
+        return Reply(200, ProfilesBody([ProfileBody(one.user_id, one.name, one.avatar_url) for one in found]))
+
+
+def _slots(user_ids: Sequence[str], per_slot: int) -> int:
+    return max(1, -(-len(user_ids) // per_slot))
+
+
+def _reply(view: View, status: int = 200) -> Reply:
+    return Reply(status, conversation_of(view.head, view.members))

@@ -1,0 +1,1 @@
+"""The API as documents: OpenAPI, AsyncAPI and the page that shows them."""

@@ -1,0 +1,91 @@
+"""Routes without a caller: health, readiness, metrics, and the API's own description as documents and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from tidings.bounds import READY_KNOWN_S
+from tidings.clock import Clock
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.protocol.bodies import HealthBody
+from tidings.tasks import SingleFlight
+
+METRICS_PATH = "/metrics"
+
+Readiness = Callable[[], Awaitable[dict[str, str]]]
+MetricsPage = Callable[[], tuple[bytes, str]]
+
+
+class PageRoutes:
+    def __init__(
+        self, readiness: Readiness, is_draining: Callable[[], bool], metrics_page: MetricsPage, clock: Clock
+    ) -> None:
+        self._ask_stores = SingleFlight(readiness)
+        self._clock = clock
+        self._stores: dict[str, str] = {}
+        self._asked_s: float | None = None
+        self._is_draining = is_draining
+        self._metrics_page = metrics_page
+        self._documents: dict[str, bytes] = {}
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/healthz", self.healthz, "The process answers", "open", answer=HealthBody),
+            Route(
+                "GET",
+                "/readyz",
+                self.readyz,
+                "Each store by name; 503 when tables are down or the node drains",
+                "open",
+                statuses=(200, 503),
+            ),
+            self.metrics_route(),
+            Route("GET", "/openapi.json", self.document, "This description", "open"),
+            Route("GET", "/asyncapi.json", self.document_of_frames, "The WebSocket's description", "open"),
+            Route("GET", "/docs", self.docs, "This description as a page", "open"),
+        ]
+
+    def metrics_route(self) -> Route:
+        """The route of the metrics, which may also be alone on a port of its own."""
+        return Route("GET", METRICS_PATH, self.metrics, "Prometheus metrics", "open")
+
+    def publish(self, openapi: dict[str, Any], asyncapi: dict[str, Any], page: bytes) -> None:
+        """Take the documents. They describe all routes, also these, so they are made last."""
+        self._documents = {
+            "openapi": msgspec.json.encode(openapi),
+            "asyncapi": msgspec.json.encode(asyncapi),
+            "docs": page,
+        }
+
+    async def healthz(self, request: Request) -> Reply:
+        return Reply(200, HealthBody("ok"))
+
+    async def readyz(self, request: Request) -> Reply:
+        stores = await self._store_states()
+        is_ready = stores.get("tables") == "up" and not self._is_draining()
+        status = "ready" if is_ready else "draining" if self._is_draining() else "down"
+        return Reply(200 if is_ready else 503, msgspec.json.encode({"status": status, **stores}))
+
+    async def _store_states(self) -> dict[str, str]:
+        """The state of each store, at most READY_KNOWN_S old: anybody may ask, and each question costs the tables."""
+        now_s = self._clock.monotonic_s()
+        if self._asked_s is None or now_s - self._asked_s > READY_KNOWN_S:
+            self._stores = await self._ask_stores()
+            self._asked_s = now_s
+        return self._stores
+
+    async def metrics(self, request: Request) -> Reply:
+        page, content_type = self._metrics_page()
+        return Reply(200, page, content_type.encode())
+
+    async def document(self, request: Request) -> Reply:
+        return Reply(200, self._documents["openapi"])
+
+    async def document_of_frames(self, request: Request) -> Reply:
+        return Reply(200, self._documents["asyncapi"])
+
+    async def docs(self, request: Request) -> Reply:
+        return Reply(200, self._documents["docs"], b"text/html; charset=utf-8")

@@ -1,0 +1,61 @@
+"""Routes of what people may do to each other: blocks and preferences."""
+
+from __future__ import annotations
+
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.consent import Consent
+from tidings.protocol.bodies import BlockBody, BlocksBody, PreferencesBody
+from tidings.stores.tables.values import Preferences
+
+_BLOCK = "/v1/blocks/{user_id}"
+
+
+class PeopleRoutes:
+    def __init__(self, blocks: Blocks, consent: Consent) -> None:
+        self._blocks = blocks
+        self._consent = consent
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/v1/blocks", self.blocks, "The people whom the caller has blocked", answer=BlocksBody),
+            Route(
+                "PUT",
+                _BLOCK,
+                self.block,
+                "Block a person: no direct messages, and nothing of theirs is counted or notified",
+                statuses=(204,),
+                errors=("too_large",),
+            ),
+            Route("GET", "/v1/preferences", self.preferences, "The caller's preferences", answer=PreferencesBody),
+            Route(
+                "PUT",
+                "/v1/preferences",
+                self.put_preferences,
+                "Set the caller's preferences; what is left out gets its default",
+                body=PreferencesBody,
+                answer=PreferencesBody,
+            ),
+            Route("DELETE", _BLOCK, self.unblock, "End a block", statuses=(204,)),
+        ]
+
+    async def blocks(self, request: Request) -> Reply:
+        found = await self._blocks.all(request.user_id)
+        return Reply(200, BlocksBody([BlockBody(one.blocked_id, one.since_ms) for one in found]))
+
+    async def block(self, request: Request) -> Reply:
+        await self._blocks.block(request.user_id, request.id())
+        return Reply(204)
+
+    async def unblock(self, request: Request) -> Reply:
+        await self._blocks.unblock(request.user_id, request.id())
+        return Reply(204)
+
+    async def preferences(self, request: Request) -> Reply:
+        found = await self._consent.preferences(request.user_id)
+        return Reply(200, PreferencesBody(found.who_may_write, found.who_may_add))
+
+    async def put_preferences(self, request: Request) -> Reply:
+        asked: PreferencesBody = request.body
+        await self._consent.put_preferences(request.user_id, Preferences(asked.who_may_write, asked.who_may_add))
+        return Reply(200, asked)

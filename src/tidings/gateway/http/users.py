@@ -1,0 +1,161 @@
+"""Routes of users: profile, revocation, and the tokens that --dev gives to clients on this machine only."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Sequence
+
+from tidings.clock import Clock
+from tidings.config.settings import Auth
+from tidings.errors import Forbidden, NotFound
+from tidings.gateway.auth import Authenticator
+from tidings.gateway.http.pictures import Pictures
+from tidings.gateway.http.routes import Reply, Request, Route, pay_create
+from tidings.gateway.tokens import mint_token
+from tidings.gateway.upgrade import is_origin_allowed
+from tidings.messaging.conversations.directory import Directory
+from tidings.messaging.limits.limiter import Limiter
+from tidings.model import User
+from tidings.operators.audit.events import Audit
+from tidings.protocol.bodies import ProfileBody, ProfilePut, RevokedBody, TokenBody, TokenRequest
+from tidings.stores.tables.ports import Accounts
+
+DEV_TOKEN_TTL_S = 30 * 86_400  # a demo outlives a holiday
+
+_LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_FORWARDED = frozenset((b"forwarded", b"via", b"x-real-ip"))  # what proxies and tunnels add, beside X-Forwarded-*
+
+
+class AccountRoutes:
+    """`dev_auth` is None unless the node runs with --dev."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        directory: Directory,
+        auth: Authenticator,
+        clock: Clock,
+        revoke: Callable[[str], None],
+        audit: Audit,
+        dev_auth: Auth | None,
+        pictures: Pictures,
+        limiter: Limiter,
+    ) -> None:
+        self._pictures = pictures
+        self._limiter = limiter
+        self._audit = audit
+        self._accounts = accounts
+        self._directory = directory
+        self._auth = auth
+        self._clock = clock
+        self._revoke = revoke
+        self._dev_auth = dev_auth
+
+    def routes(self) -> list[Route]:
+        one = "/v1/users/{user_id}"
+        routes = [
+            Route(
+                "GET",
+                one,
+                self.profile,
+                "A profile: one's own, or any with a server key",
+                "profile",
+                answer=ProfileBody,
+                errors=("not_found",),
+            ),
+            Route(
+                "PUT",
+                one,
+                self.put_profile,
+                "Set a profile: one's own, or any with a server key",
+                "profile",
+                body=ProfilePut,
+                answer=ProfileBody,
+                errors=("not_found",),
+            ),
+            Route(
+                "POST",
+                one + "/revoke",
+                self.revoke,
+                "Refuse every token made before now",
+                "server",
+                answer=RevokedBody,
+                errors=("forbidden",),
+            ),
+        ]
+        if self._dev_auth is not None:
+            routes.append(
+                Route(
+                    "POST",
+                    "/v1/dev/token",
+                    self.dev_token,
+                    "A token for anyone: only with --dev, only from here",
+                    "open",
+                    body=TokenRequest,
+                    answer=TokenBody,
+                    errors=("forbidden",),
+                )
+            )
+        return routes
+
+    async def profile(self, request: Request) -> Reply:
+        user_id = self._whose(request)
+        user = await self._accounts.user(user_id) or User(user_id=user_id)
+        return Reply(200, ProfileBody(user_id, user.name, user.avatar_url))
+
+    async def put_profile(self, request: Request) -> Reply:
+        user_id = self._whose(request)
+        asked: ProfilePut = request.body
+        self._pictures.check(asked.avatar_url)
+        await pay_create(self._limiter, request)  # the rows of everybody with a direct conversation are written
+        await self._directory.introduce(User(user_id=user_id, name=asked.name, avatar_url=asked.avatar_url))
+        self._auth.forget_user(user_id)
+        return Reply(200, ProfileBody(user_id, asked.name, asked.avatar_url))
+
+    async def revoke(self, request: Request) -> Reply:
+        user_id = request.id()
+        user = await self._accounts.user(user_id) or User(user_id=user_id)
+        now_ms = self._clock.now_ms()
+        await self._accounts.put_user(
+            User(user_id=user_id, name=user.name, avatar_url=user.avatar_url, tokens_valid_after=now_ms)
+        )
+        self._revoke(user_id)
+        self._audit.revoked(user_id, request.caller.key_name or "")
+        return Reply(200, RevokedBody(user_id, now_ms))
+
+    async def dev_token(self, request: Request) -> Reply:
+        """A token for a client on this machine. Address and host must be loopback, and the page our own: no website can
+        get a token through the browser of a developer. A tunnel connects from loopback too, and may rewrite the host,
+        but it says for whom it forwards."""
+        assert self._dev_auth is not None
+        is_local = _is_loopback(request.peer) and _is_local_page(request.headers)
+        if not is_local or _is_forwarded(request.headers):
+            raise Forbidden("only a client on this machine gets a token: use `localhost`")
+        asked: TokenRequest = request.body
+        token = mint_token(self._dev_auth, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms())
+        return Reply(200, TokenBody(token))
+
+    def _whose(self, request: Request) -> str:
+        """The user whose profile is meant. A user reaches only the own profile: others do not exist."""
+        user_id = request.id()
+        if request.caller.role is None and request.caller.user_id != user_id:
+            raise NotFound()
+        return user_id
+
+
+def _is_loopback(peer: str | None) -> bool:
+    try:
+        return peer is not None and ipaddress.ip_address(peer).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_forwarded(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    return any(name in _FORWARDED or name.startswith(b"x-forwarded-") for name, _ in headers)
+
+
+def _is_local_page(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    named = dict(headers)
+    host = named.get(b"host", b"").decode("latin-1")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return name in _LOOPBACK_NAMES and is_origin_allowed(named.get(b"origin"), host.encode("latin-1"), frozenset())

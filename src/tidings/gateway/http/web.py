@@ -1,0 +1,129 @@
+"""Routes of the pages and the JavaScript client: the files of web/ and its folders, kept in memory.
+
+All files are read once, at the start. A path names an entry of that table and never a file, so no path leads out of
+web/. A browser keeps its copy and asks with the ETag whether it is current, so an upgrade shows at once. Scripts and
+styles come from this server alone. web/sdk/ is the source of clients/js: a link in the repository, a folder in the
+wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import msgspec
+
+from tidings.errors import NotFound
+from tidings.gateway.http.pictures import Pictures
+from tidings.gateway.http.routes import Reply, Request, Route
+
+CONTENT_TYPES = {
+    "html": b"text/html; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "ts": b"text/plain; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "svg": b"image/svg+xml",
+    "png": b"image/png",
+    "ico": b"image/x-icon",
+    "webmanifest": b"application/manifest+json",
+}
+# Pictures of people come from hosts that the operator lists; everything else is ours. No page may embed this one.
+PAGE_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: {pictures}; connect-src 'self'"
+    "; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+_NO_CHANGES = (b"cache-control", b"no-cache")  # a browser keeps the file, but asks each time
+
+
+class WebFile(msgspec.Struct, frozen=True):
+    content: bytes
+    content_type: bytes
+    etag: bytes
+
+
+class WebRoutes:
+    def __init__(self, pictures: Pictures) -> None:
+        self._files = read_files()
+        self._csp = PAGE_CSP.format(pictures=pictures.sources).encode()
+
+    def routes(self) -> list[Route]:
+        missing = ("not_found",)
+        statuses = (200, 304)
+        return [
+            Route("GET", "/assets/{name}", self.asset, "A file of the pages", "open", errors=missing),
+            Route("GET", "/", self.index, "The page", "open", statuses=statuses),
+            Route("GET", "/admin", self.admin, "The page for operators", "open", statuses=statuses),
+            Route("GET", "/web/{name}", self.file, "A file of the page", "open", statuses=statuses, errors=missing),
+            Route(
+                "GET",
+                "/web/{folder}/{name}",
+                self.file,
+                "A file of the page, in a folder",
+                "open",
+                statuses=statuses,
+                errors=missing,
+            ),
+            Route("GET", "/sdk/{name}", self.sdk, "The JavaScript client", "open", statuses=statuses, errors=missing),
+        ]
+
+    async def asset(self, request: Request) -> Reply:
+        found = self._found(request.params[0])
+        return Reply(200, found.content, found.content_type)
+
+    async def index(self, request: Request) -> Reply:
+        return self._reply("index.html", request)
+
+    async def admin(self, request: Request) -> Reply:
+        return self._reply("admin/index.html", request)
+
+    async def file(self, request: Request) -> Reply:
+        return self._reply("/".join(request.params), request)
+
+    async def sdk(self, request: Request) -> Reply:
+        return self._reply(f"sdk/{request.params[0]}", request)
+
+    def _found(self, name: str) -> WebFile:
+        if name not in self._files:
+            raise NotFound("no file has this name")
+        return self._files[name]
+
+    def _reply(self, name: str, request: Request) -> Reply:
+        found = self._found(name)
+        headers = [(b"etag", found.etag), _NO_CHANGES]
+        if name.endswith(".html"):
+            headers.append((b"content-security-policy", self._csp))
+        if _is_known(request, found.etag):
+            return Reply(304, headers=tuple(headers))
+        return Reply(200, found.content, found.content_type, tuple(headers))
+
+
+def _is_known(request: Request, etag: bytes) -> bool:
+    """Whether the browser has this content. A proxy may have made the tag weak."""
+    known = b",".join(value for name, value in request.headers if name == b"if-none-match")
+    return etag in {one.strip().removeprefix(b"W/") for one in known.split(b",")}
+
+
+def read_files() -> dict[str, WebFile]:
+    """The files by their path below web/. Hidden files and those without a known type are not served."""
+    return {name: _web_file(name, entry.read_bytes()) for name, entry in _walk(files("tidings") / "web", "")}
+
+
+def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, f"{above}{entry.name}/")
+        elif _ending(entry.name) in CONTENT_TYPES:
+            yield above + entry.name, entry
+
+
+def _web_file(name: str, content: bytes) -> WebFile:
+    return WebFile(content, CONTENT_TYPES[_ending(name)], b'"%b"' % sha256(content).hexdigest()[:32].encode())
+
+
+def _ending(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,1 @@
+"""Conversations: making, renaming and deleting them, and changing their members."""

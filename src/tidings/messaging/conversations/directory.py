@@ -1,0 +1,398 @@
+"""Directory: creates, reads, renames and deletes conversations, and changes their members and roles.
+
+A conversation exists when its head row does. One commit makes the head, the members and their inbox rows. Member
+changes are numbered entries and go through the lane (send/lanes.py), so everybody agrees where in the log they are.
+A create or delete runs outside of a lane, so it puts a marker into the keyspace before its commit. Should the node die
+before the inboxes have followed, the marker makes the index of their users cold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tidings.bounds import MEMBER_CHANGE_USERS_MAX, PROFILES_MAX
+from tidings.clock import Clock
+from tidings.errors import (
+    BadRequest,
+    Forbidden,
+    IdConflict,
+    LastOwner,
+    Missing,
+    NotFound,
+    StoreError,
+    Throttled,
+    TooLarge,
+    Unavailable,
+)
+from tidings.messaging.access import Access, MemberList
+from tidings.messaging.conversations.announcements import Announcements
+from tidings.messaging.conversations.direct_ids import client_made_id, direct_id, unkeyed_direct_id
+from tidings.messaging.conversations.invitations import Invitations
+from tidings.messaging.conversations.rows import Rows, direct_row
+from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.sight import Sight
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.model import (
+    ConversationKind,
+    ConversationRemoved,
+    ConversationUpdated,
+    Head,
+    HistoryRule,
+    Member,
+    MemberChange,
+    Role,
+    Row,
+    User,
+    is_id,
+)
+from tidings.routing.router import Router
+from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.tables.ports import Accounts, Conversations, Inboxes
+
+_TOGETHER = 100  # rows of a user read in one go
+
+
+class View(msgspec.Struct, frozen=True):
+    head: Head
+    members: tuple[Member, ...]
+
+
+class Directory:
+    def __init__(
+        self,
+        *,
+        access: Access,
+        sight: Sight,
+        conversations: Conversations,
+        accounts: Accounts,
+        sends: Sends,
+        announcements: Announcements,
+        rows: Rows,
+        consent: Consent,
+        invitations: Invitations,
+        inboxes: Inboxes,
+        router: Router,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        unknown_outcomes: UnknownOutcomes,
+        clock: Clock,
+        members_max: int,
+    ) -> None:
+        self._access = access
+        self._sight = sight
+        self._conversations = conversations
+        self._accounts = accounts
+        self._sends = sends
+        self._announcements = announcements
+        self._rows = rows
+        self._consent = consent
+        self._invitations = invitations
+        self._inboxes = inboxes
+        self._router = router
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._unknown_outcomes = unknown_outcomes
+        self._clock = clock
+        self._members_max = members_max
+
+    async def create(
+        self,
+        user_id: str,
+        *,
+        kind: ConversationKind,
+        members: Sequence[str],
+        name: str | None = None,
+        avatar_url: str | None = None,
+        history: HistoryRule | None = None,
+        client_id: str | None = None,
+        is_server: bool = False,
+    ) -> tuple[View, bool]:
+        """Create a conversation. Returns it, and whether it is new: a direct pair always has the same one.
+
+        So has a `client_id` of the user: a create that is repeated makes one conversation. A server needs nobody's
+        consent.
+        """
+        others = list(dict.fromkeys(member for member in members if member != user_id))
+        self._check_members(kind, others)
+        invited: list[str] = []
+        if kind == "direct":
+            head, people, rows = await self._direct(user_id, others[0], is_server)
+        else:
+            if not is_server:
+                others, invited = await self._consent.split(user_id, others)
+            id_ = self._shared_id(user_id, client_id)
+            head, people, rows = self._shared(id_, user_id, others, kind, name, avatar_url, history)
+        shown = [row for row in rows if not row.is_hidden]
+        note = await self._rows.mark(row.user_id for row in shown)
+        try:
+            with self._unknown_outcomes.of((row.user_id, "") for row in shown):
+                is_new = await self._conversations.create(head, people, rows)
+        except (Throttled, Unavailable) as error:
+            if isinstance(error, Throttled) or not error.is_ambiguous:  # nothing was written, so nobody goes cold
+                with suppress(StoreError):
+                    await self._keyspace.run(note)
+            raise
+        if not is_new:
+            await self._keyspace.run(note)
+            return await self._existing(user_id, head), False
+        await self._rows.show(shown, note)
+        await self._invitations.invite(head, invited)
+        return View(head, tuple(people)), True
+
+    async def _existing(self, user_id: str, wanted: Head) -> View:
+        view = await self.view(user_id, wanted.conversation_id)
+        if view.head.kind != wanted.kind:
+            raise IdConflict(f"this client_id was used for a {view.head.kind}")
+        return view
+
+    async def view(self, user_id: str, conversation_id: str) -> View:
+        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        heads = await self._conversations.heads([conversation_id])
+        if conversation_id not in heads:
+            raise NotFound("no such conversation")
+        return View(heads[conversation_id], _people(member_list))
+
+    async def rename(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        name: str | UnsetType | None = UNSET,
+        avatar_url: str | UnsetType | None = UNSET,
+    ) -> View:
+        member_list = await self._access.authorize(user_id, conversation_id, "rename")
+        before = (await self.view(user_id, conversation_id)).head
+        try:
+            await self._conversations.rename(
+                conversation_id,
+                name=before.name if isinstance(name, UnsetType) else name,
+                avatar_url=before.avatar_url if isinstance(avatar_url, UnsetType) else avatar_url,
+            )
+        except Missing:
+            raise NotFound("no such conversation") from None
+        await self._access.load(conversation_id)
+        rows = [(member_id, conversation_id) for member_id in member_list.members]
+        self._announcements.announce(rows, ConversationUpdated)
+        return await self.view(user_id, conversation_id)
+
+    async def delete(self, user_id: str, conversation_id: str) -> None:
+        """Delete the conversation, with all its entries, for everybody."""
+        member_list = await self._access.authorize(user_id, conversation_id, "delete")
+        note = await self._rows.mark(member_list.members)
+        conv = self._scripts.keys.conv(conversation_id)
+        leaves = [self._scripts.inbox_leave(member_id, conversation_id) for member_id in member_list.members]
+        with self._unknown_outcomes.of(((user_id, "") for user_id in member_list.members), is_committed=True):
+            await self._conversations.delete(conversation_id)
+            self._access.forget([conversation_id])
+            await self._keyspace.run([plain(conv, b"UNLINK", conv), *leaves, *note])
+        for member_id in member_list.members:
+            self._router.push(member_id, ConversationRemoved(conversation_id))
+
+    async def add(
+        self, user_id: str, conversation_id: str, user_ids: Sequence[str], *, is_server: bool = False
+    ) -> View:
+        """Add users. One who is a member already is passed over; one who must agree first is invited."""
+        member_list = await self._access.authorize(user_id, conversation_id, "add")
+        fresh = [id_ for id_ in dict.fromkeys(user_ids) if id_ not in member_list.members]
+        self._check_members(member_list.head.kind, fresh)
+        if len(member_list.members) + len(fresh) > self._members_max:
+            raise TooLarge(f"a conversation has at most {self._members_max} members")
+        if not is_server:
+            fresh, invited = await self._consent.split(user_id, fresh)
+            left = await self._invitations.of_those_who_left(conversation_id, fresh)
+            fresh = [id_ for id_ in fresh if id_ not in left]
+            await self._invitations.invite(member_list.head, [*invited, *left])
+        for start in range(0, len(fresh), MEMBER_CHANGE_USERS_MAX):
+            chunk = tuple(fresh[start : start + MEMBER_CHANGE_USERS_MAX])
+            await self._change(user_id, conversation_id, MemberChange("added", chunk))
+        return await self.view(user_id, conversation_id)
+
+    async def remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
+        """Remove a member. A user who removes themself leaves."""
+        for is_last_try in (False, False, True):
+            try:
+                return await self._remove(user_id, conversation_id, other_id)
+            except LastOwner:  # the other owner left in the same moment: the next try finds an heir
+                if is_last_try:
+                    raise
+
+    async def _remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
+        is_leaving = user_id == other_id
+        if is_leaving and await self._invitations.decline(user_id, conversation_id):
+            return
+        member_list = await self._access.authorize(user_id, conversation_id, "read" if is_leaving else "remove")
+        if member_list.head.kind == "direct":
+            raise Forbidden("a direct conversation cannot be left")
+        other = member_list.members.get(other_id)
+        if other is None:
+            raise NotFound("no such member")
+        if not is_leaving and other.role == "owner":
+            raise Forbidden("the owner cannot be removed")
+        if (heir_id := _heir(member_list, other)) is not None:
+            await self._sends.change_members(user_id, conversation_id, MemberChange("role", (heir_id,), "owner"))
+        change = MemberChange("left" if is_leaving else "removed", (other_id,))
+        await self._sends.change_members(user_id, conversation_id, change)
+
+    async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: Role) -> View:
+        """Give a member a role. Only an owner may, and stays an owner when making another one."""
+        member_list = await self._access.authorize(user_id, conversation_id, "role")
+        other = member_list.members.get(other_id)
+        if other is None:
+            raise NotFound("no such member")
+        is_last_owner = other.role == "owner" and sum(m.role == "owner" for m in member_list.members.values()) == 1
+        if is_last_owner and role != "owner":
+            raise Forbidden("a conversation keeps an owner")
+        if other.role != role:
+            await self._sends.change_members(user_id, conversation_id, MemberChange("role", (other_id,), role))
+        return await self.view(user_id, conversation_id)
+
+    async def profiles(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[User]:
+        """Answer the profiles of members in the order asked; nobody named: of all of them.
+
+        A user who is not a member, or has left, is left out. Raises NotFound where the asker is not a member.
+        """
+        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        ids = (
+            [id_ for id_ in dict.fromkeys(user_ids) if id_ in member_list.members]
+            if user_ids
+            else sorted(member_list.members)
+        )
+        if max(len(ids), len(user_ids)) > PROFILES_MAX:
+            raise TooLarge(f"at most {PROFILES_MAX} people at a time")
+        hidden = await self._sight.hidden_from(user_id, member_list)
+        ids = [id_ for id_ in ids if id_ not in hidden]
+        found = await asyncio.gather(*(self._accounts.user(id_) for id_ in ids))
+        return [user or User(user_id=id_) for id_, user in zip(ids, found, strict=True)]
+
+    async def introduce(self, user: User) -> None:
+        """Put a profile. Everybody who has a direct conversation with the user sees it there.
+
+        The rows are written first. Should that be interrupted, the profile is still another one than asked for, and
+        putting it again finishes the work."""
+        before = await self._accounts.user(user.user_id) or User(user_id=user.user_id)
+        if (before.name, before.avatar_url) != (user.name, user.avatar_url):
+            await self._relabel(user)
+        await self._accounts.put_user(user)
+
+    async def _relabel(self, user: User) -> None:
+        after_id = ""
+        while page := await self._inboxes.scan(user.user_id, after_id=after_id, limit=_TOGETHER):
+            direct = [row.conversation_id for row in page if row.kind == "direct"]
+            member_lists = await asyncio.gather(*(self._access.load(id_) for id_ in direct))
+            rows = [
+                (other_id, id_)
+                for id_, member_list in zip(direct, member_lists, strict=True)
+                for other_id in (member_list.members if member_list is not None else ())
+                if member_list is not None and other_id != user.user_id and not member_list.is_unanswered(other_id)
+            ]
+            await self._inboxes.label(rows, name=user.name or user.user_id, avatar_url=user.avatar_url)
+            self._announcements.announce(rows, ConversationUpdated)
+            after_id = page[-1].conversation_id
+
+    async def _change(self, user_id: str, conversation_id: str, change: MemberChange) -> None:
+        # The new rows are made from the head that this node has in memory: it must be today's.
+        await self._access.load(conversation_id)
+        try:
+            await self._sends.change_members(user_id, conversation_id, change)
+        except NotFound:
+            await self._access.authorize(user_id, conversation_id, "read")  # else: all of them came in meanwhile
+
+    def _check_members(self, kind: ConversationKind, others: Sequence[str]) -> None:
+        if kind == "direct" and len(others) != 1:
+            raise BadRequest("a direct conversation has one other member")
+        if bad := [id_ for id_ in others if not is_id(id_)]:
+            raise BadRequest(f"not a user id: {bad[0][:40]!r}")
+        if len(others) + 1 > self._members_max:
+            raise TooLarge(f"a conversation has at most {self._members_max} members")
+
+    async def accept(self, user_id: str, conversation_id: str) -> View:
+        """Accept an invitation, or the request of a stranger."""
+        await self._invitations.accept(user_id, conversation_id)
+        view = await self.view(user_id, conversation_id)
+        if view.head.kind == "direct":  # from now on the other side sees the name
+            me = await self._accounts.user(user_id) or User(user_id=user_id)
+            theirs = [(one.user_id, conversation_id) for one in view.members if one.user_id != user_id]
+            await self._inboxes.label(theirs, name=me.name or user_id, avatar_url=me.avatar_url)
+            self._announcements.announce(theirs, ConversationUpdated)
+        return view
+
+    async def _direct(self, user_id: str, other_id: str, is_server: bool) -> tuple[Head, list[Member], list[Row]]:
+        now_ms, id_ = self._clock.now_ms(), await self._direct_id(user_id, other_id)
+        me, other = await asyncio.gather(self._accounts.user(user_id), self._accounts.user(other_id))
+        head = Head(conversation_id=id_, kind="direct", created_ms=now_ms, history="all")
+        is_known = is_server or bool(await self._conversations.heads([id_]))
+        is_request = not is_known and await self._consent.is_request(user_id, other_id)
+        people = [
+            Member(conversation_id=id_, user_id=one, joined_ms=now_ms, is_requested=is_request and one == other_id)
+            for one in sorted((user_id, other_id))
+        ]
+        rows = [
+            direct_row(id_, user_id, other_id, None if is_request else other, now_ms, is_hidden=False),
+            direct_row(id_, other_id, user_id, me, now_ms, is_hidden=True, is_requested=is_request),
+        ]
+        return head, people, rows
+
+    async def _direct_id(self, user_id: str, other_id: str) -> str:
+        """A conversation that was made before ids were keyed keeps its id."""
+        older = unkeyed_direct_id(user_id, other_id)
+        if await self._conversations.heads([older]):
+            return older
+        return direct_id(user_id, other_id, self._accounts.secret)
+
+    def _shared_id(self, user_id: str, client_id: str | None) -> str:
+        if client_id is None:
+            return "c-" + self._clock.random_id()
+        return client_made_id(user_id, client_id, self._accounts.secret)
+
+    def _shared(
+        self,
+        id_: str,
+        user_id: str,
+        others: Sequence[str],
+        kind: ConversationKind,
+        name: str | None,
+        avatar_url: str | None,
+        history: HistoryRule | None,
+    ) -> tuple[Head, list[Member], list[Row]]:
+        now_ms = self._clock.now_ms()
+        head = Head(
+            conversation_id=id_,
+            kind=kind,
+            created_ms=now_ms,
+            name=name,
+            avatar_url=avatar_url,
+            history=history or ("joined" if kind == "group" else "all"),
+        )
+        people = [Member(conversation_id=id_, user_id=user_id, role="owner", joined_ms=now_ms)]
+        people += [Member(conversation_id=id_, user_id=other, joined_ms=now_ms) for other in others]
+        rows = [
+            Row(
+                user_id=one.user_id,
+                conversation_id=id_,
+                kind=kind,
+                name=name,
+                avatar_url=avatar_url,
+                joined_ms=now_ms,
+            )
+            for one in people
+        ]
+        return head, people, rows
+
+
+def _heir(member_list: MemberList, leaving: Member) -> str | None:
+    """The next owner when the only one leaves: the member who was admin, else member, for the longest time."""
+    others = [member for member in member_list.members.values() if member.user_id != leaving.user_id]
+    if leaving.role != "owner" or not others or any(member.role == "owner" for member in others):
+        return None
+    return min(others, key=lambda one: (one.role != "admin", one.joined_seq, one.joined_ms, one.user_id)).user_id
+
+
+def _people(member_list: MemberList) -> tuple[Member, ...]:
+    return tuple(sorted(member_list.members.values(), key=lambda member: member.user_id))

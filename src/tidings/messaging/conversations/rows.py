@@ -1,0 +1,75 @@
+"""Rows: a conversation enters the inboxes of people, and their connected devices learn of it.
+
+A commit outside of a lane puts a marker into the keyspace first. Should the node die before the inboxes have followed,
+the marker makes the index of these users cold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidings.clock import Clock
+from tidings.errors import StoreError
+from tidings.messaging.conversations.announcements import Announcements
+from tidings.messaging.unread.rebuild import HOLD_MS
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.model import ConversationAdded, Row, User
+from tidings.stores.keyspace.call import Call, Keyspace
+from tidings.stores.keyspace.scripts.messaging import Scripts
+
+
+class Rows:
+    def __init__(
+        self,
+        announcements: Announcements,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        unknown_outcomes: UnknownOutcomes,
+        clock: Clock,
+    ) -> None:
+        self._announcements = announcements
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._unknown_outcomes = unknown_outcomes
+        self._clock = clock
+
+    async def mark(self, user_ids: Iterable[str]) -> list[Call[Any]]:
+        """Put a marker into the keyspace. Returns the calls that remove it. Raises Unavailable: nothing has changed."""
+        token, put, users = self._clock.random_id(8), self._scripts.unread_put, list(user_ids)
+        await self._keyspace.run([put(user_id, token, hold_ms=HOLD_MS) for user_id in users])
+        return [put(user_id, token, hold_ms=0) for user_id in users]
+
+    async def show(self, rows: Sequence[Row], note: Sequence[Call[Any]]) -> None:
+        """Enter the inboxes, and push to the connected members. The maker may have other devices, too."""
+        join = self._scripts.inbox_join
+        joins = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
+        try:
+            with self._unknown_outcomes.of(((row.user_id, "") for row in rows), is_committed=True):
+                await self._keyspace.run([*joins, *note])
+        except StoreError:
+            return  # the rows are committed, and the marker stays
+        self._announcements.announce([(row.user_id, row.conversation_id) for row in rows], ConversationAdded)
+
+
+def direct_row(
+    id_: str,
+    user_id: str,
+    other_id: str,
+    other: User | None,
+    now_ms: int,
+    *,
+    is_hidden: bool,
+    is_requested: bool = False,
+) -> Row:
+    """The row of a direct conversation: it has the name of the other side."""
+    return Row(
+        user_id=user_id,
+        conversation_id=id_,
+        kind="direct",
+        name=(other.name if other else None) or other_id,
+        avatar_url=other.avatar_url if other and not is_requested else None,  # no picture of a stranger
+        is_requested=is_requested,
+        joined_ms=0 if is_hidden else now_ms,
+        is_hidden=is_hidden,
+    )

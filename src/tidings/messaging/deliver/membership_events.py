@@ -1,0 +1,82 @@
+"""Membership events: `conversation.added` and `conversation.removed` to the users whom a member entry concerns.
+
+`conversation.added` comes from the stream: a node pushes it to its own connections when the member entry goes out. It
+holds later entries of the conversation for that user back until the row was read, so no entry comes before it. The node
+whose lane removed a member pushes `conversation.removed` wherever that user is connected. A node that finds the change
+in the log pushes to the users connected to itself. So a removal may be pushed twice, and is not lost with a publish.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from tidings.errors import NotFound, Problem, StoreError, cause_of
+from tidings.messaging.access import MemberList
+from tidings.messaging.reading.inbox import Inbox
+from tidings.model import ConversationAdded, ConversationRemoved, Entry, Event
+from tidings.routing.hub import Connection, Hub
+from tidings.routing.router import Router
+
+log = logging.getLogger("tidings.deliver")
+
+Key = tuple[str, str]  # conversation_id, user_id
+
+
+class MembershipEvents:
+    def __init__(self, inbox: Inbox, hub: Hub, router: Router) -> None:
+        self._inbox = inbox
+        self._hub = hub
+        self._router = router
+        # The events that wait until the row of a user who joined was read. Nearly always nothing.
+        self.joining: dict[Key, list[tuple[Connection, Event]]] = {}
+
+    def push_removed(self, member_list: MemberList, entry: Entry) -> None:
+        """Push the removals of a change that our lane has just stored, to every node."""
+        for user_id in self._gone(member_list, entry):
+            self._router.push(user_id, ConversationRemoved(member_list.head.conversation_id))
+
+    def push_found(self, changes: Iterable[Entry], member_list: MemberList) -> None:
+        """Push the removals of changes that were found in the log, and that the member list knows, to this node."""
+        for entry in changes:
+            for user_id in filter(self._hub.of_user, self._gone(member_list, entry)):
+                self._hub.push(user_id, ConversationRemoved(member_list.head.conversation_id))
+
+    def hold_joins(self, member_list: MemberList, entries: Iterable[Entry]) -> list[Key]:
+        """Hold the later entries of users here who joined with one of these back. Returns the joins to finish."""
+        conversation_id, keys = member_list.head.conversation_id, []
+        for entry in entries:
+            assert entry.member is not None
+            for user_id in filter(self._hub.of_user, entry.member.user_ids):
+                member, key = member_list.members.get(user_id), (conversation_id, user_id)
+                if member is not None and member.joined_seq == entry.seq_no and key not in self.joining:
+                    self.joining[key] = []
+                    keys.append(key)
+        return keys
+
+    async def finish_join(self, key: Key) -> None:
+        """Read the row, push `conversation.added`, then the entries that waited."""
+        conversation_id, user_id = key
+        added: ConversationAdded | None = None
+        try:
+            added = ConversationAdded(await self._inbox.item(user_id, conversation_id))
+        except NotFound:
+            self.joining.pop(key, None)  # removed again
+        except (Problem, StoreError) as error:
+            log.info("conversation.added was not pushed", extra=cause_of(error, user_id=user_id))
+        finally:
+            waiting = self.joining.pop(key, None)
+        if waiting is None:
+            return
+        if added is not None:
+            self._hub.push(user_id, added)
+        for connection, event in waiting:
+            connection.push(event)
+
+    def _gone(self, member_list: MemberList, entry: Entry) -> list[str]:
+        """Return the users whom the change removed. Entries that wait for them are dropped."""
+        assert entry.member is not None
+        gone = [user_id for user_id in entry.member.user_ids if user_id not in member_list.members]
+        for user_id in gone:
+            self.joining.pop((member_list.head.conversation_id, user_id), None)
+        return gone

@@ -1,0 +1,386 @@
+"""Stage: route. Acknowledged entries go to the members' devices, on every node, in the order of the log.
+
+The nodes to publish to come with the index call (leases); each gets one publish per batch. For entries of other nodes
+and of our own lanes alike, a conversation has a `Sequencer`: entries go out in the order of their numbers. An entry
+that is not next waits GAP_WAIT_S, then the entries between are read from the log. So a lost publish, a race of two
+nodes or a gap never makes a device skip or repeat an entry. Local sockets come from the hub, never from leases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from tidings.bounds import (
+    CONVERSATIONS_CACHED_MAX,
+    GAP_AGAIN_S,
+    GAP_WAIT_S,
+    PAGE_MAX,
+    RESUME_ENTRIES_MAX,
+    SEAM_S,
+    STREAM_IDLE_S,
+)
+from tidings.clock import Clock
+from tidings.errors import Problem, StoreError, cause_of
+from tidings.messaging.access import Access, MemberList, mask
+from tidings.messaging.deliver.count_resync import CountResync
+from tidings.messaging.deliver.late_counts import LateCounts
+from tidings.messaging.deliver.membership_events import MembershipEvents
+from tidings.messaging.deliver.sequencer import Held, Sequencer
+from tidings.messaging.log import NEWEST, Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.reading.inbox import Inbox
+from tidings.messaging.unread.unread import Unread
+from tidings.model import Entry, MessageNew
+from tidings.routing.bus import Bus, Counts, Delivery
+from tidings.routing.hub import Hub
+from tidings.routing.registry import Registry
+from tidings.routing.router import Router
+from tidings.stores.keyspace.scripts.answers import Indexed
+
+log = logging.getLogger("tidings.deliver")
+Id = tuple[str, str | None, str | None]  # of a message: conversation, sender, message_id
+_YOUNG_S = 5.0  # when a conversation is new here, entries this young may still be on their way to us
+_UNKNOWN: Counts = (None, False, None)
+_NO_COUNTS: Mapping[str, Counts] = {}
+_TOGETHER = 50  # sequencers, or members, that are read at the same time
+
+
+def _counts(one: Indexed) -> Counts:
+    return one.unread_count, one.unread_capped, one.total_unread
+
+
+class Deliver:
+    def __init__(
+        self,
+        *,
+        hub: Hub,
+        access: Access,
+        blocks: Blocks,
+        log: Log,
+        inbox: Inbox,
+        unread: Unread,
+        router: Router,
+        registry: Registry,
+        membership_events: MembershipEvents,
+        bus: Bus,
+        count_resync: CountResync,
+        clock: Clock,
+        node_id: str,
+        count_deliveries: Callable[[int], None],
+    ) -> None:
+        self._hub = hub
+        self._access = access
+        self._blocks = blocks
+        self._log = log
+        self._inbox = inbox
+        self._registry = registry
+        self._membership_events = membership_events
+        self._bus = bus
+        self._count_resync = count_resync
+        self._clock = clock
+        self._node_id = node_id
+        self._is_behind = False  # nothing new goes out before the entries that passed this node by were read
+        self._count_deliveries = count_deliveries
+        self._sequencers: dict[str, Sequencer] = {}
+        self._tasks: dict[object, asyncio.Task[None]] = {}
+        self._late_counts = LateCounts(hub, access, unread, router, self._spawn)
+        self._expected: set[Id] = set()  # messages that the lanes have under way
+
+    # --- in -----------------------------------------------------------------------------------------
+
+    async def route(
+        self,
+        member_list: MemberList,
+        entries: Sequence[Entry],
+        indexed: Mapping[str, Indexed],
+        origins: Mapping[int, str | None],
+    ) -> None:
+        """Route a batch of our lane. `origins`: seq_no -> the connection that sent it and got its `ok` instead."""
+        self._publish(member_list, entries, indexed)
+        counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
+        self.accept(member_list, entries, counts, origins)
+        if self._registry.has_others:
+            self._counted(member_list.head.conversation_id, counts, "")
+        self._late_counts.warm_cold(member_list, indexed)
+        for entry in entries:
+            if entry.member is not None:
+                self._membership_events.push_removed(member_list, entry)
+
+    def expect(self, ids: Iterable[Id]) -> None:
+        """Record that a lane is about to store these messages and will route them. They are not taken from the log
+        meanwhile, because only the lane knows which connection gets its `ok` instead."""
+        if self._registry.has_others:  # otherwise entries come from our lanes alone, in order
+            self._expected.update(ids)
+
+    def settled(self, ids: Iterable[Id]) -> None:
+        """Record that the lane is done with these messages: routed, refused or given up."""
+        if self._expected:
+            self._expected.difference_update(ids)
+
+    def recheck_from(self, conversation_id: str, seq_no: int) -> None:
+        """Record that a batch failed half-way: from this number on the log may have entries that no lane routed."""
+        sequencer = self._sequencer(conversation_id)
+        sequencer.recheck_from = min(seq_no, sequencer.recheck_from or seq_no)
+
+    def take(self, delivery: Delivery, node_id: str) -> None:
+        """Take entries of another node. Our member list may be older than theirs."""
+        self._counted(delivery.conversation_id, delivery.counts, node_id)
+        member_list = self._access.cached(delivery.conversation_id)
+        is_known = self._blocks.is_known(entry.sender_id for entry in delivery.entries)
+        if is_known and member_list is not None and member_list.members_seq >= delivery.members_seq:
+            self.accept(member_list, delivery.entries, delivery.counts, {})
+            return
+        sequencer = self._sequencer(delivery.conversation_id)
+        sequencer.hold(delivery.entries, delivery.counts, {})
+        self._fill_later(sequencer, delivery.conversation_id, 0)
+
+    def _counted(self, conversation_id: str, counts: Iterable[str], node_id: str) -> None:
+        for user_id in counts:
+            self._count_resync.record(user_id, conversation_id, node_id)
+
+    def accept(
+        self,
+        member_list: MemberList,
+        entries: Iterable[Entry],
+        counts: Mapping[str, Counts],
+        origins: Mapping[int, str | None],
+    ) -> None:
+        """Push the entries that are next, and hold the others."""
+        conversation_id = member_list.head.conversation_id
+        sequencer = self._sequencer(conversation_id)
+        sequencer.hold(entries, counts, origins)
+        if self.must_wait():
+            return
+        if sequencer.held and sequencer.last is None and not self._registry.has_others:
+            # On a single node entries come in order from their one lane. Below them must be nothing, or the head.
+            # Otherwise some batch failed half-way, now or before a restart, and the log is read.
+            below = min(sequencer.held) - 1
+            if below == 0 or (below == member_list.head.head and sequencer.recheck_from is None):
+                sequencer.last = below
+        self._advance(sequencer, member_list)
+        self._fill_later(sequencer, conversation_id, GAP_WAIT_S)
+
+    def must_wait(self) -> bool:
+        """Whether new entries are held until `catch_up`: this node slept beyond its lease, and missed entries."""
+        self._is_behind = self._is_behind or self._registry.has_lapsed()
+        return self._is_behind
+
+    def catch_up(self) -> None:
+        """Let the held entries out: this node has read and pushed what it missed."""
+        if self._is_behind:
+            self._is_behind = False
+            for conversation_id, sequencer in self._sequencers.items():
+                self._fill_later(sequencer, conversation_id, 0)
+
+    async def refresh(self, user_id: str, since_ms: int) -> None:
+        """Read what changed since then: entries may have passed this user's sockets by."""
+        if self._hub.of_user(user_id):
+            for conversation_id in await self._inbox.changed(user_id, since_ms - int(SEAM_S * 1000)):
+                await self._read_on(conversation_id, since_ms)
+
+    async def reread(self, since_ms: int) -> None:
+        """Compare every sequencer with the log: publishes may have passed this node by since then."""
+        ids = list(self._sequencers)
+        for start in range(0, len(ids), _TOGETHER):
+            await asyncio.gather(*(self._read_on(id_, since_ms) for id_ in ids[start : start + _TOGETHER]))
+
+    async def close(self) -> None:
+        """End the work under way. Clients read the rest from the log."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._count_resync.close()
+
+    # --- in order -----------------------------------------------------------------------------------
+
+    def _sequencer(self, conversation_id: str) -> Sequencer:
+        sequencer = self._sequencers.pop(conversation_id, None)
+        if sequencer is None:
+            sequencer = Sequencer(self._clock.monotonic_s())
+            if len(self._sequencers) >= CONVERSATIONS_CACHED_MAX:
+                quiet = (id_ for id_, one in self._sequencers.items() if one.filling is None)
+                self._sequencers.pop(next(quiet, ""), None)  # the one that was quiet for longest
+        self._sequencers[conversation_id] = sequencer
+        return sequencer
+
+    def _advance(self, sequencer: Sequencer, member_list: MemberList) -> None:
+        if ready := sequencer.pop_ready(member_list.members_seq):
+            sequencer.moved_s = self._clock.monotonic_s()
+            self._push(member_list, ready)
+        if sequencer.is_miscounted and sequencer.counting is None:
+            sequencer.counting = self._late_counts.push_again(sequencer, member_list.head.conversation_id)
+
+    def _fill_later(self, sequencer: Sequencer, conversation_id: str, wait_s: float) -> None:
+        if sequencer.held and sequencer.filling is None:
+            sequencer.filling = self._spawn(object(), self._fill(sequencer, conversation_id, wait_s))
+
+    async def _fill(self, sequencer: Sequencer, conversation_id: str, wait_s: float) -> None:
+        """Close the gap below the held entries from the log, for as long as it takes."""
+        try:
+            await asyncio.sleep(wait_s)
+            while sequencer.held:
+                if not await self._fill_once(sequencer, conversation_id):
+                    await asyncio.sleep(GAP_AGAIN_S)
+        finally:
+            sequencer.filling = None
+
+    async def _fill_once(self, sequencer: Sequencer, conversation_id: str) -> bool:
+        """Read once what is missing. True: some entries went out."""
+        if self.must_wait():
+            return False
+        before = sequencer.last
+        try:
+            if sequencer.has_gap:
+                await self._read_gap(sequencer, conversation_id)
+            # The list is read after the entries: an earlier one may not know who has left.
+            member_list = await self._access.fresh(conversation_id)
+            if member_list is not None and not sequencer.is_known_to(member_list.members_seq):
+                member_list = await self._access.load(conversation_id)
+            if member_list is None:
+                sequencer.held.clear()
+                return True
+            await self._blocks.load(held.entry.sender_id for held in sequencer.held.values())
+        except (StoreError, Problem) as error:
+            log.info("gap stays open for the moment", extra=cause_of(error, conversation_id=conversation_id))
+            return False
+        self._membership_events.push_found(sequencer.found(member_list.members_seq), member_list)
+        self._advance(sequencer, member_list)
+        return sequencer.last != before
+
+    async def _read_gap(self, sequencer: Sequencer, conversation_id: str) -> None:
+        if sequencer.last is None or self._is_idle(sequencer):
+            await self._begin(sequencer, conversation_id)
+        else:
+            found = await self._log.after(conversation_id, sequencer.last, PAGE_MAX)
+            sequencer.hold((entry for entry in found if not self._is_expected(entry)), None, {})
+
+    async def _begin(self, sequencer: Sequencer, conversation_id: str) -> None:
+        """Begin a sequencer. Entries a little older than the entry that came may still be on their way to us."""
+        before, lowest = sequencer.last, min(sequencer.held)
+        since_ms = sequencer.held[lowest].entry.sent_ms - int(1000 * await self._reach_s(conversation_id))
+        unrouted = sequencer.recheck_from or lowest
+
+        def is_young(entry: Entry) -> bool:
+            """Whether the entry may not have been routed. The time of a void says nothing: its writer made it up."""
+            is_late = entry.is_void or entry.sent_ms > since_ms or entry.seq_no >= unrouted
+            return is_late and entry.seq_no > (before or 0)
+
+        young, is_end = await self._log.down(conversation_id, lowest, is_young, RESUME_ENTRIES_MAX)
+        if is_end and lowest - len(young) - 1 > (before or 0):
+            return  # it ends above a gap that may yet be filled, so the entries above it wait too
+        if sequencer.last == before and sequencer.held:  # otherwise another task has begun it
+            sequencer.recheck_from = None
+            sequencer.last = min([*sequencer.held, *(entry.seq_no for entry in young)]) - 1
+            sequencer.hold((entry for entry in young if not self._is_expected(entry)), None, {})
+
+    async def _reach_s(self, conversation_id: str) -> float:
+        """Return how far back entries may have passed this node by. While members are connected here, their leases may
+        have been lost. Entries from before the longest connection here are read by the clients."""
+        member_list = await self._access.fresh(conversation_id)
+        here = self._hub.present(member_list.members) if member_list is not None else ()
+        now_s = self._clock.monotonic_s()
+        opened_s = min((one.opened_s for user_id in here for one in self._hub.of_user(user_id)), default=now_s)
+        return _YOUNG_S + min(now_s - opened_s, STREAM_IDLE_S)
+
+    def _is_expected(self, entry: Entry) -> bool:
+        return (entry.conversation_id, entry.sender_id, entry.message_id) in self._expected
+
+    def _is_idle(self, sequencer: Sequencer) -> bool:
+        """Whether the sequencer is too old to know: entries may have come while no member was connected here."""
+        return self._clock.monotonic_s() - sequencer.moved_s > STREAM_IDLE_S
+
+    async def _read_on(self, conversation_id: str, since_ms: int) -> None:
+        """Push the entries of the log that did not go out; from this time on if the sequencer is idle."""
+        member_list = await self._access.fresh(conversation_id)
+        if member_list is None or not self._hub.present(member_list.members):
+            return
+        sequencer = self._sequencer(conversation_id)
+        if sequencer.last is None or self._is_idle(sequencer):
+            from_ms = since_ms - int(SEAM_S * 1000)
+            missed, is_gap = await self._since(conversation_id, sequencer.last or 0, from_ms)
+            if not missed and is_gap:  # the newest entries stand above a gap: held, they go out when it is closed
+                top = await self._log.top(conversation_id)
+                newest = await self._log.above(conversation_id, max(top - PAGE_MAX, sequencer.last or 0), PAGE_MAX)
+                young = takewhile(lambda entry: entry.is_void or entry.sent_ms >= from_ms, reversed(newest))
+                await self._accept_found(sequencer, member_list, young)
+            if not missed:
+                return
+            sequencer.last = max(sequencer.last or 0, missed[0].seq_no - 1)
+            await self._accept_found(sequencer, member_list, missed)
+        # Entries above a gap are held, or they would be forgotten again until the next entry.
+        while page := await self._log.above(conversation_id, sequencer.last, PAGE_MAX):
+            before = sequencer.last
+            await self._accept_found(sequencer, member_list, page)
+            if sequencer.last == before or self._sequencers.get(conversation_id) is not sequencer:
+                return  # the next is on its way through a lane; or the sequencer was forgotten for newer ones
+
+    async def _accept_found(self, sequencer: Sequencer, member_list: MemberList, entries: Iterable[Entry]) -> None:
+        sequencer.hold((entry for entry in entries if not self._is_expected(entry)), None, {})
+        await self._blocks.load(held.entry.sender_id for held in sequencer.held.values())
+        self._membership_events.push_found(sequencer.found(member_list.members_seq), member_list)
+        self._advance(sequencer, member_list)
+        self._fill_later(sequencer, member_list.head.conversation_id, GAP_WAIT_S)
+
+    async def _since(self, conversation_id: str, after: int, since_ms: int) -> tuple[list[Entry], bool]:
+        """Return, ascending, the entries above `after` that are not older than this; and whether a gap ended them."""
+
+        def is_young(entry: Entry) -> bool:
+            return entry.seq_no > after and (entry.sent_ms >= since_ms or entry.is_void)
+
+        found, is_end = await self._log.down(conversation_id, NEWEST, is_young, RESUME_ENTRIES_MAX)
+        return found[::-1], is_end
+
+    # --- out ----------------------------------------------------------------------------------------
+
+    def _push(self, member_list: MemberList, ready: Sequence[Held]) -> None:
+        """Push entries to the members connected here; others cost nothing. Older entries are history to a newcomer."""
+        pushed = 0
+        conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
+        last_counts = ready[-1][1]
+        if changes := [entry for entry, _, _ in ready if entry.member is not None]:
+            for key in self._membership_events.hold_joins(member_list, changes):
+                self._spawn(object(), self._membership_events.finish_join(key))
+        joining = self._membership_events.joining
+        hidden_from = [self._blocks.blockers(entry.sender_id) for entry, _, _ in ready]
+        for user_id in self._hub.present(member_list.members):
+            connections = self._hub.of_user(user_id)
+            start = member_list.members[user_id].joined_seq - (not is_limited)
+            waiting = joining.get((conversation_id, user_id)) if joining else None
+            for (entry, counts, origin), blockers in zip(ready, hidden_from, strict=True):
+                if entry.seq_no <= start:
+                    continue
+                if is_limited and entry.target_seq is not None:
+                    entry = mask(entry, start)
+                event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), user_id in blockers)
+                for connection in connections:
+                    if connection.connection_id == origin:
+                        continue
+                    if waiting is None:
+                        connection.push(event)
+                    else:
+                        waiting.append((connection, event))
+                    pushed += 1
+            if last_counts is not None and user_id not in last_counts:  # connected after the index
+                self._late_counts.sync_soon(user_id, conversation_id)
+        self._count_deliveries(pushed)
+
+    def _publish(self, member_list: MemberList, entries: Sequence[Entry], indexed: Mapping[str, Indexed]) -> None:
+        nodes: dict[str, dict[str, Counts]] = {}
+        for user_id, one in indexed.items():
+            for lease in one.leases:
+                node_id = lease.partition(":")[0]
+                if node_id != self._node_id:
+                    nodes.setdefault(node_id, {})[user_id] = _counts(one)
+        conversation_id = member_list.head.conversation_id
+        for node_id, theirs in nodes.items():
+            self._bus.publish(node_id, Delivery(conversation_id, member_list.members_seq, tuple(entries), theirs))
+
+    def _spawn(self, key: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._tasks[key] = asyncio.get_running_loop().create_task(work, name="deliver")
+        task.add_done_callback(lambda _: self._tasks.pop(key, None))
+        return task

@@ -1,0 +1,1 @@
+"""Rate limits: an exact sliding window a user and class, and exceptions to it."""

@@ -1,0 +1,1 @@
+"""Presence and typing: what the members who watch a conversation see of each other."""

@@ -1,0 +1,96 @@
+"""The content of a notification, decided when it is sent: the recipient, the words and the badge.
+
+A job names only a user and an entry. When a worker takes the job, the user may have left, read or muted the
+conversation, and the sender may have deleted the message; the content says what is true then. It holds no text of a
+message unless the operator turned previews on. The badge is the total of the inbox.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidings.bounds import NAME_CHARS_MAX
+from tidings.messaging.access import Access, MemberList
+from tidings.messaging.push.job import Job
+from tidings.messaging.unread.ranges import effective, is_in
+from tidings.messaging.unread.unread import Unread
+from tidings.model import Entry, Head, Row, preview_of
+from tidings.stores.tables.ports import Messages, Tables
+
+BADGE_COLLAPSE_ID = "badge"  # of a notice without a conversation; every id that Tidings makes is longer
+
+
+class NoticeContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a notice that is the same for all devices of a user."""
+
+    badge: int
+    title: str | None = None
+    body: str | None = None
+    is_silent: bool = False
+
+
+class Notices:
+    def __init__(
+        self, access: Access, messages: Messages, tables: Tables, unread: Unread, *, has_preview: bool
+    ) -> None:
+        self._access = access
+        self._messages = messages
+        self._tables = tables
+        self._unread = unread
+        self._has_preview = has_preview
+
+    async def content(self, job: Job) -> NoticeContent | None:
+        """None: the user needs no notification any more."""
+        if not job.conversation_id:
+            return NoticeContent(badge=await self._badge(job.user_id), is_silent=True)
+        member_list = await self._access.fresh(job.conversation_id)
+        if member_list is None or job.user_id not in member_list.members:
+            return None
+        rows = await self._tables.inboxes.rows(job.user_id, [job.conversation_id])
+        row = rows.get(job.conversation_id)
+        if row is None or await self._is_read(job, row):
+            return None
+        entry = await self._entry(member_list, job)
+        if entry is None:
+            return None
+        badge = await self._badge(job.user_id)
+        if row.muted:
+            return NoticeContent(badge=badge, is_silent=True)
+        title, body = await self._words(entry)
+        return NoticeContent(badge=badge, title=title, body=body)
+
+    async def _badge(self, user_id: str) -> int:
+        return (await self._unread.totals(user_id)).total_unread
+
+    async def _is_read(self, job: Job, row: Row) -> bool:
+        statuses = await self._tables.statuses.get(job.user_id, [job.conversation_id])
+        status = effective(statuses.get(job.conversation_id), row)
+        return status.cursor_seq >= job.seq_no or is_in(status.ranges, job.seq_no)
+
+    async def _entry(self, member_list: MemberList, job: Job) -> Entry | None:
+        """The message, if this user may see it and did not write it."""
+        if job.seq_no <= member_list.visible_after(job.user_id):
+            return None
+        found = await self._messages.page(
+            job.conversation_id, after=job.seq_no - 1, before=job.seq_no + 1, limit=1, newest_first=False
+        )
+        if not found or not found[0].counts or found[0].sender_id == job.user_id:
+            return None
+        return found[0]
+
+    async def _words(self, entry: Entry) -> tuple[str, str]:
+        heads = await self._tables.conversations.heads([entry.conversation_id])
+        sender = await self._name(entry.sender_id or "")
+        title = _title(heads.get(entry.conversation_id), sender)
+        text = preview_of(entry.content) if self._has_preview else None
+        if title == sender:
+            return title, text or "New message"
+        return title, f"{sender}: {text}" if text else f"New message from {sender}"
+
+    async def _name(self, user_id: str) -> str:
+        user = await self._tables.accounts.user(user_id)
+        return ((user and user.name) or user_id)[:NAME_CHARS_MAX]
+
+
+def _title(head: Head | None, sender: str) -> str:
+    return sender if head is None or head.kind == "direct" or not head.name else head.name

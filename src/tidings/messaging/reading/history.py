@@ -1,0 +1,236 @@
+"""History: pages of a conversation's log, newest first, from any point, with cursors both ways.
+
+A page never steps over a gap (log.py) and never shows what lies before a member's own beginning. It has at most
+PAGE_MAX entries and PAGE_BYTES_MAX bytes, and its cursors go on where it was cut. Concurrent readers of one page share
+one read, but never a read that began before they asked. So a reader sees every entry that was acknowledged before the
+request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from tidings.bounds import PAGE_BYTES_MAX, PAGE_MAX
+from tidings.errors import BadCursor, BadRequest, NotFound
+from tidings.messaging.access import Access, Admitted, mask
+from tidings.messaging.log import Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.unread.unread import Unread
+from tidings.model import Entry, HistoryPage
+from tidings.stores.keyspace.call import Call
+from tidings.stores.tables.ports import Conversations
+
+_SEQ_MAX = 1 << 53  # the largest number that every client holds exactly
+
+_encode = msgspec.json.Encoder().encode
+
+Read = Callable[[], Awaitable[list[Entry]]]
+Place = tuple[str, str, int, int]  # which way, conversation, from where, how many
+
+
+class _Shelf:
+    """A read under way, and the one that begins after it."""
+
+    __slots__ = ("done", "later")
+
+    def __init__(self) -> None:
+        self.done: asyncio.Event | None = None  # made when somebody waits
+        self.later: asyncio.Task[list[Entry]] | None = None
+
+
+class History:
+    def __init__(
+        self,
+        access: Access,
+        blocks: Blocks,
+        conversations: Conversations,
+        log: Log,
+        unread: Unread,
+        receipts: Receipts,
+    ) -> None:
+        self._access = access
+        self._blocks = blocks
+        self._conversations = conversations
+        self._log = log
+        self._unread = unread
+        self._receipts = receipts
+        self._shelves: dict[Place, _Shelf] = {}
+
+    async def page(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        before_seq: int | None = None,
+        after_seq: int | None = None,
+        around_seq: int | None = None,
+        anchor: str | None = None,
+        limit: int = 20,
+    ) -> HistoryPage:
+        """Return the page at one of the four places. Without a place it is the newest page."""
+        _check_places(before_seq, after_seq, around_seq, anchor)
+        limit = min(max(limit, 1), PAGE_MAX)
+        admitted = await self._admit(user_id, conversation_id)
+        start = admitted.member_list.visible_after(user_id)
+        first_unread = await self._first_unread(user_id, conversation_id, admitted)
+        if anchor is not None:
+            around_seq = first_unread
+        edge = start  # where an empty page stands
+        if around_seq is not None:
+            entries = await self._around(conversation_id, around_seq, start, limit)
+            edge = max(around_seq - 1, start)
+        elif after_seq is not None:
+            edge = max(after_seq, start)
+            entries = (await self._after(conversation_id, edge, limit))[::-1]
+        else:
+            entries = await self._before(conversation_id, _SEQ_MAX if before_seq is None else before_seq, start, limit)
+            edge = start if before_seq is None else max(before_seq - 1, start)
+        _, entries = await self._access.visible(admitted.member_list, user_id, entries)
+        if before_seq is not None and not entries:
+            start = edge  # nothing is there
+        return await self._page(user_id, admitted, entries, start, edge, first_unread)
+
+    async def entry(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
+        """Return one entry that the member may see. Raises NotFound."""
+        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        if seq_no <= member_list.visible_after(user_id):
+            raise NotFound("no such message")
+        found = await self._after(conversation_id, seq_no - 1, 1)
+        if not found or found[0].seq_no != seq_no:
+            raise NotFound("no such message")
+        return mask(found[0], member_list.visible_after(user_id))
+
+    async def _admit(self, user_id: str, conversation_id: str) -> Admitted:
+        """Authorize, and read in the same round trip the first unread and the receipt marks."""
+        beside: list[Call[Any]] = [self._unread.first_unread_call(user_id, conversation_id)]
+        if (member_list := self._access.cached(conversation_id)) is not None:
+            beside.append(self._receipts.look(member_list, but=user_id))
+        return await self._access.authorize_beside(user_id, conversation_id, "read", *beside)
+
+    async def _first_unread(self, user_id: str, conversation_id: str, admitted: Admitted) -> int | None:
+        if admitted.beside is None:
+            return (await self._unread.from_tables(user_id, conversation_id)).first_unread_seq
+        return await self._unread.first_unread(user_id, conversation_id, admitted.beside[0])
+
+    async def _page(
+        self,
+        user_id: str,
+        admitted: Admitted,
+        entries: list[Entry],
+        start: int,
+        edge: int,
+        first_unread: int | None,
+    ) -> HistoryPage:
+        head = await self._head(admitted, entries)
+        delivered_all, read_all = await self._receipt_marks(user_id, admitted)
+        oldest = entries[-1].seq_no if entries else min(edge, head) + 1
+        newest = entries[0].seq_no if entries else edge
+        return HistoryPage(
+            entries=entries,
+            next_before_seq=oldest if oldest > start + 1 else None,
+            next_after_seq=newest if newest < head else None,
+            first_unread_seq=first_unread,
+            head=head,
+            delivered_all_seq=delivered_all,
+            read_all_seq=read_all,
+            blocked=await self._blocks.blocked_by(user_id),
+        )
+
+    async def _receipt_marks(self, user_id: str, admitted: Admitted) -> tuple[int, int]:
+        """Return the lowest marks. An answer for another member list than this one counts as cold."""
+        if admitted.member_list.is_unanswered(user_id):
+            return 0, 0
+        if admitted.beside is not None and len(admitted.beside) > 1 and admitted.beside[1] is not None:
+            lowest: tuple[int, int] = admitted.beside[1]
+            return lowest
+        return await self._receipts.lowest(admitted.member_list, but=user_id)
+
+    async def _head(self, admitted: Admitted, entries: list[Entry]) -> int:
+        """Return the highest known number. Where there may be a higher one, the head row decides."""
+        row, newest = admitted.member_list.head, entries[0].seq_no if entries else 0
+        if admitted.top > 0 and max(row.head, newest) >= admitted.top:
+            return max(row.head, newest)
+        if admitted.top == 0 and row.head >= newest:
+            return row.head
+        heads = await self._conversations.heads([row.conversation_id])
+        return heads[row.conversation_id].head if row.conversation_id in heads else 0
+
+    # --- reads --------------------------------------------------------------------------------------
+
+    async def _around(self, conversation_id: str, seq_no: int, start: int, limit: int) -> list[Entry]:
+        """Return half a page before the number and half a page from it on."""
+        most = PAGE_BYTES_MAX // 2
+        later = await self._after(conversation_id, max(seq_no - 1, start), limit - limit // 2, most)
+        earlier = await self._before(conversation_id, max(seq_no, start + 1), start, limit // 2, most)
+        return later[::-1] + earlier
+
+    async def _after(
+        self, conversation_id: str, after: int, limit: int, bytes_max: int = PAGE_BYTES_MAX
+    ) -> list[Entry]:
+        entries = await self._shared(
+            ("after", conversation_id, after, limit), lambda: self._log.after(conversation_id, after, limit)
+        )
+        return _within(entries, bytes_max)
+
+    async def _before(
+        self, conversation_id: str, before: int, start: int, limit: int, bytes_max: int = PAGE_BYTES_MAX
+    ) -> list[Entry]:
+        if limit < 1:
+            return []
+        entries = await self._shared(
+            ("before", conversation_id, before, limit), lambda: self._log.before(conversation_id, before, limit)
+        )
+        entries = _within(entries, bytes_max)
+        if entries and entries[-1].seq_no <= start:
+            return [entry for entry in entries if entry.seq_no > start]
+        return entries
+
+    async def _shared(self, place: Place, read: Read) -> list[Entry]:
+        """Share reads. Callers that come while a read is under way share the next one."""
+        shelf = self._shelves.get(place)
+        if shelf is None:
+            return await self._lead(place, read)
+        if shelf.later is None:
+            shelf.done = asyncio.Event()
+            later = self._read_later(shelf.done, place, read)
+            shelf.later = asyncio.get_running_loop().create_task(later, name="history")
+        return await asyncio.shield(shelf.later)
+
+    async def _lead(self, place: Place, read: Read) -> list[Entry]:
+        shelf = self._shelves[place] = _Shelf()
+        try:
+            return await read()
+        finally:
+            if self._shelves.get(place) is shelf:
+                del self._shelves[place]
+            if shelf.done is not None:
+                shelf.done.set()
+
+    async def _read_later(self, done: asyncio.Event, place: Place, read: Read) -> list[Entry]:
+        await done.wait()
+        return await self._lead(place, read)
+
+
+def _within(entries: list[Entry], bytes_max: int) -> list[Entry]:
+    """The first entries that fit into the bytes, at least one. A reader goes on from the last with its cursor."""
+    left = bytes_max
+    for position, entry in enumerate(entries):
+        left -= len(_encode(entry))
+        if left < 0:
+            return entries[: position or 1]
+    return entries
+
+
+def _check_places(before_seq: int | None, after_seq: int | None, around_seq: int | None, anchor: str | None) -> None:
+    if (before_seq, after_seq, around_seq, anchor).count(None) < 3:
+        raise BadRequest("give one of before_seq, after_seq, around_seq and anchor")
+    if anchor not in (None, "first_unread"):
+        raise BadRequest("anchor is first_unread")
+    for place in (before_seq, after_seq, around_seq):
+        if place is not None and not 0 <= place <= _SEQ_MAX:
+            raise BadCursor("a seq is a number from 0 on")

@@ -1,0 +1,234 @@
+"""Inbox: a user's conversations, newest first. A page costs one sorted-set read and exactly the rows of the page.
+
+Rows are written a little late (inbox_rows.py), so a row that is behind its place in the order is repaired from the
+conversation's head as it is read. While the keyspace is down the tables answer alone, and the page says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Callable
+
+import msgspec
+
+from tidings.bounds import PAGE_MAX
+from tidings.errors import BadCursor, Missing, NotFound, Unavailable
+from tidings.messaging.access import Access
+from tidings.messaging.reading.inbox_rows import write_rows
+from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
+from tidings.messaging.unread.unread import Unread
+from tidings.model import Head, InboxItem, InboxPage, Row, Totals, is_id
+from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.scripts.answers import Page
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.values import Touch
+from tidings.tasks import SingleFlight
+
+_TRIES_MAX = 20  # a page that meets something cold is read again after the rebuild
+_SEAL_BYTES = 6  # enough to notice a mistake; there is nothing to gain by forging a place in one's own inbox
+_SCORE_MAX = 1 << 53  # ms; the largest number that a sorted set holds exactly
+
+
+def encode_cursor(user_id: str, score_ms: int, conversation_id: str) -> str:
+    """Return where a page ended, sealed for the user: the cursor of another user is refused."""
+    place = f"{score_ms}:{conversation_id}".encode()
+    return base64.urlsafe_b64encode(_seal(user_id, place) + place).decode().rstrip("=")
+
+
+def decode_cursor(user_id: str, cursor: str) -> tuple[int, str]:
+    """Return the place in a cursor. Raises BadCursor for a text that encode_cursor never makes for this user."""
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        score, _, conversation_id = raw[_SEAL_BYTES:].decode().partition(":")
+        score_ms = int(score)
+    except ValueError:
+        raise BadCursor() from None
+    is_possible = 0 <= score_ms <= _SCORE_MAX and is_id(conversation_id)
+    if not is_possible or encode_cursor(user_id, score_ms, conversation_id) != cursor:
+        raise BadCursor()
+    return score_ms, conversation_id
+
+
+def _seal(user_id: str, place: bytes) -> bytes:
+    return hashlib.blake2b(place, digest_size=_SEAL_BYTES, key=hashlib.sha256(user_id.encode()).digest()).digest()
+
+
+class Inbox:
+    """Reads pages of an inbox, and sets the user's own flags on a row."""
+
+    def __init__(
+        self,
+        access: Access,
+        tables: Tables,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        rebuilds: Rebuilds,
+        unread: Unread,
+        count_repair: Callable[[str, int], None],
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._rebuilds = rebuilds
+        self._unread = unread
+        self._count_repair = count_repair
+        # Every client reads its inbox again when the keyspace goes, and each such page costs many reads.
+        self._page_from_tables = SingleFlight(self._read_tables)
+
+    async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage:
+        limit = min(max(limit, 1), PAGE_MAX)
+        after = decode_cursor(user_id, cursor) if cursor else None
+        try:
+            return await self._page(user_id, limit, after)
+        except Unavailable:
+            return await self._page_from_tables(user_id, limit, after)
+
+    async def flag(
+        self, user_id: str, conversation_id: str, *, muted: bool | None, pinned: bool | None, archived: bool | None
+    ) -> InboxItem:
+        await self._access.authorize(user_id, conversation_id, "read")
+        try:
+            row = await self._tables.inboxes.flag(
+                user_id, conversation_id, muted=muted, pinned=pinned, archived=archived
+            )
+        except Missing:
+            raise NotFound("no such conversation") from None
+        repaired = await self._repair({conversation_id: row}, [conversation_id])
+        return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
+
+    async def item(self, user_id: str, conversation_id: str) -> InboxItem:
+        """Return one line of the inbox, repaired. The caller has authorized."""
+        rows = await self._tables.inboxes.rows(user_id, [conversation_id])
+        if conversation_id not in rows:
+            raise NotFound("no such conversation")
+        repaired = await self._repair(rows, [conversation_id])
+        return InboxItem(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id))
+
+    async def changed(self, user_id: str, since_ms: int, limit: int = -1) -> list[str]:
+        """Return conversations with a message or a join since then, newest first; limit -1 means all of them. The inbox
+        index is the offline queue."""
+        await self._unread.totals(user_id)  # warm, so that the order is complete
+        key = self._scripts.keys.inbox(user_id)
+        call = plain(key, b"ZRANGE", key, b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit)
+        return [id_.decode() for id_ in await self._keyspace.one(call)]
+
+    async def _page(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
+        for _ in range(_TRIES_MAX):
+            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after))
+            if page is None:
+                await self._rebuilds.user(user_id)
+                continue
+            if page.cold > 0:
+                await self._rebuilds.cold_conversations(user_id)
+                continue
+            rows = await self._tables.inboxes.rows(user_id, [one.conversation_id for one in page.listed])
+            if len(rows) == len(page.listed):
+                return await self._complete(user_id, page, rows)
+            await self._drop_left(user_id, page, rows)
+        raise Unavailable("the inbox is being rebuilt")
+
+    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row]) -> InboxPage:
+        behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
+        if behind:
+            rows = await self._repair(rows, behind)
+        describe, total = self._unread.describe, page.total_unread
+        items = []
+        for one in page.listed:
+            assert one.mark is not None  # page.cold is 0
+            state = await describe(user_id, one.conversation_id, one.mark, total)
+            items.append(InboxItem(rows[one.conversation_id], state))
+        last = page.listed[-1] if page.left > 0 else None
+        return InboxPage(
+            items,
+            encode_cursor(user_id, last.score_ms, last.conversation_id) if last else None,
+            Totals(total, page.unread_conversations),
+        )
+
+    async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
+        """Bring rows up to their conversation's head, for this answer and in the table."""
+        heads = await self._tables.conversations.heads(ids)
+        repaired: dict[str, Row] = {}
+        while behind := {id_: head for id_, head in heads.items() if _is_older(rows[id_], head)}:
+            repaired |= {id_: _up_to_date(rows[id_], head) for id_, head in behind.items()}
+            heads = await write_rows(self._tables, behind, [_touch(repaired[id_]) for id_ in behind])
+        if repaired:
+            self._count_repair("row", len(repaired))
+        return rows | repaired
+
+    async def _drop_left(self, user_id: str, page: Page, rows: dict[str, Row]) -> None:
+        """Drop listed conversations that have no row: the user has left them, and the keyspace missed it."""
+        gone = [one.conversation_id for one in page.listed if one.conversation_id not in rows]
+        for conversation_id in gone:
+            try:
+                await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+            except NotFound:
+                self._count_repair("inbox", 1)
+
+    async def _read_tables(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
+        rows = await self._tables.inboxes.latest(user_id, before=after, limit=limit + 1)
+        last = rows[limit - 1] if len(rows) > limit else None
+        items = await self._items_from_tables(user_id, rows[:limit])
+        return InboxPage(
+            items,
+            encode_cursor(user_id, *_place(last)) if last else None,
+            await self._totals_from_tables(user_id, rows[:limit], items),
+            is_stale=True,
+        )
+
+    async def _totals_from_tables(self, user_id: str, rows: list[Row], items: list[InboxItem]) -> Totals:
+        """The counts that the rows know are all there is; what is on the page is counted."""
+        total, conversations = await self._tables.inboxes.unread(user_id)
+        known = [row.unread_count or 0 for row in rows]
+        counted = [item.state.unread_count or 0 for item in items]
+        total += sum(counted) - sum(known)
+        conversations += sum(count > 0 for count in counted) - sum(count > 0 for count in known)
+        return Totals(max(total, 0), max(conversations, 0))
+
+    async def _items_from_tables(self, user_id: str, rows: list[Row]) -> list[InboxItem]:
+        ids = [row.conversation_id for row in rows]
+        repaired = await self._repair({row.conversation_id: row for row in rows}, ids)
+        states = await asyncio.gather(*(self._unread.from_tables(user_id, id_) for id_ in ids), return_exceptions=True)
+        items = []
+        for id_, state in zip(ids, states, strict=True):
+            if isinstance(state, BaseException):
+                if not isinstance(state, NotFound):  # left since the rows were read
+                    raise state
+            else:
+                items.append(InboxItem(repaired[id_], state))
+        return items
+
+
+def _is_older(row: Row, head: Head) -> bool:
+    """Whether the row shows an older message than the head, and the member may see the newer one."""
+    if row.is_invited:
+        return False  # the user is no member, and sees no message
+    is_seen = head.history != "joined" or head.last_seq > row.joined_seq
+    return head.last_seq > row.last_seq and is_seen
+
+
+def _up_to_date(row: Row, head: Head) -> Row:
+    return msgspec.structs.replace(
+        row, last_message_preview=head.preview, last_message_ts=head.last_ms, last_seq=head.last_seq
+    )
+
+
+def _touch(row: Row) -> Touch:
+    return Touch(
+        user_id=row.user_id,
+        conversation_id=row.conversation_id,
+        last_seq=row.last_seq,
+        last_ms=row.last_message_ts,
+        preview=row.last_message_preview,
+    )
+
+
+def _is_behind(row: Row, score_ms: int) -> bool:
+    return score_ms > row.last_message_ts and score_ms > row.joined_ms and score_ms > 1
+
+
+def _place(row: Row) -> tuple[int, str]:
+    return max(row.last_message_ts, row.joined_ms, 1), row.conversation_id

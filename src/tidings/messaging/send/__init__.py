@@ -1,0 +1,1 @@
+"""The way of a message: one file a stage, over one batch."""

@@ -1,0 +1,185 @@
+"""Stage: admit. The limiter is asked once per sender and batch, and holds keep refused sends in their order.
+
+A sender with plenty of budget is admitted in the round trip that numbers: the limiter decides as exactly as ever, only
+later (docs/decisions/0005). Should it refuse, because of sends that other nodes admitted, the number is given up like
+any other, and the id is forgotten. A sender near the limit is asked about first.
+
+A sender pays before the members are checked, so a flood of sends into conversations of others is refused like any other
+flood. A send that fails for now gives its slot back.
+
+A resend is free. Before an id is refused it is looked up among those admitted or numbered lately, and an admitted id
+that turns out to be a duplicate gives its slot back. While a user is refused from memory the lookup is in memory too,
+so a flood costs the keyspace nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from tidings.bounds import SENT_GENERATION_S
+from tidings.clock import Clock
+from tidings.errors import Held, RateLimited, StoreError, StoreUnavailable
+from tidings.messaging.limits.limiter import Admission, Limiter
+from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.held import Holds
+from tidings.stores.keyspace.call import Call, Keyspace, plain
+from tidings.stores.keyspace.scripts.answers import Admitted
+from tidings.stores.keyspace.scripts.messaging import Scripts
+
+log = logging.getLogger("tidings.send")
+_CLASS = "send"
+_LATELY_MAX = 50_000  # ids admitted by this node that it remembers, in each of two generations; 4 MB a generation
+OfSender = Sequence[tuple[BatchGroup, Draft]]
+
+
+class Lately:
+    """The ids that were admitted last, as hashes. An id with the hash of another one passes free, and that is all."""
+
+    def __init__(self, size_max: int = _LATELY_MAX) -> None:
+        self._size_max = size_max
+        self._now: set[int] = set()
+        self._before: set[int] = set()
+
+    def add(self, drafts: Iterable[Draft]) -> None:
+        if len(self._now) >= self._size_max:
+            self._now, self._before = set(), self._now
+        self._now.update([hash(draft.id_) for draft in drafts])
+
+    def discard(self, draft: Draft) -> None:
+        key = hash(draft.id_)
+        self._now.discard(key)
+        self._before.discard(key)
+
+    def __contains__(self, draft: Draft) -> bool:
+        key = hash(draft.id_)
+        return key in self._now or key in self._before
+
+
+class Admit:
+    def __init__(self, limiter: Limiter, holds: Holds, keyspace: Keyspace, scripts: Scripts, clock: Clock) -> None:
+        self._limiter = limiter
+        self._holds = holds
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._clock = clock
+        self._lately = Lately()
+
+    async def check(self, batch: Batch) -> None:
+        """Refuse held sends, and ask the limiter where a refusal is likely: before numbers are handed out.
+
+        Raises Unavailable.
+        """
+        for group in batch.groups:
+            for draft in list(group.drafts):
+                if draft.change is None and self._may_pass(group, draft):
+                    batch.by_sender.setdefault(draft.sender_id, []).append((group, draft))
+        wanted = [(user_id, len(drafts)) for user_id, drafts in batch.by_sender.items()]
+        batch.limit_check = check = self._limiter.prepare(_CLASS, wanted)
+        if check.is_refusal_likely:
+            calls = self.reserve(batch)  # no other batch may count on the same budget
+            try:
+                replies = await self._keyspace.run(calls) if calls else ()
+            finally:
+                self.release(batch)
+            await self.decide(batch, replies)
+        batch.lap("admit")
+
+    def reserve(self, batch: Batch) -> list[Call[Admitted]]:
+        """The calls that ask the limiter, none if it has decided. Until `release` the batch counts as admitted."""
+        if batch.limit_check is None:
+            return []
+        self._limiter.reserve(batch.limit_check)
+        return batch.limit_check.calls
+
+    def release(self, batch: Batch) -> None:
+        if batch.limit_check is not None:
+            self._limiter.release(batch.limit_check)
+
+    async def decide(self, batch: Batch, replies: Sequence[Admitted]) -> None:
+        """Refuse the drafts that the limiter did not admit, whether they have numbers or not. Raises Unavailable."""
+        if batch.limit_check is None:
+            return
+        over: list[tuple[OfSender, Admission]] = []
+        answers = self._limiter.decide(batch.limit_check, replies)
+        batch.limit_check = None
+        for drafts, answer in zip(batch.by_sender.values(), answers, strict=True):
+            if answer.token:
+                admitted = [draft for _, draft in drafts[: answer.admitted]]
+                for position, draft in enumerate(admitted):
+                    draft.slot = (answer.token, position)
+                self._lately.add(admitted)
+            if len(drafts) > answer.admitted:
+                over.append((drafts[answer.admitted :], answer))
+        if over:
+            await self._refuse(over)
+
+    async def give_back(self, batch: Batch) -> None:
+        """Give back the slots of duplicates, and of sends that failed for now: the client sends those again."""
+        free: dict[str, list[str]] = {}
+        for group in batch.groups:
+            back = [draft for draft in group.done if draft.is_duplicate]
+            for draft in group.refused:
+                self._lately.discard(draft)  # the next try of this id is not free: it has to be admitted itself
+                if draft.problem is not None and draft.problem.is_temporary:
+                    back.append(draft)
+            for draft in back:
+                if draft.slot is not None:
+                    token, position = draft.slot
+                    free.setdefault(draft.sender_id, []).append(f"{token}:{position + 1}")
+        if free:
+            try:
+                await self._limiter.give_back(_CLASS, free)
+            except StoreError as error:  # they stay used until the window has passed
+                log.info("slots not given back", extra={"users": len(free), "cause": str(error)})
+
+    def _may_pass(self, group: BatchGroup, draft: Draft) -> bool:
+        if draft.is_abandoned:  # the sends that were refused before it are forgotten, and it must not overtake them
+            group.refuse(draft, StoreUnavailable("given up, or its connection is gone"))
+            return False
+        if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):
+            group.refuse(draft, Held())
+            return False
+        first_place = self._holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
+        draft.place = first_place or draft.place
+        return True
+
+    async def _refuse(self, over: Sequence[tuple[OfSender, Admission]]) -> None:
+        """Refuse drafts over the limit, unless an earlier try of the same id was within it."""
+        asked = [draft for drafts, answer in over if not answer.is_local for _, draft in drafts]
+        free = await self._numbered_before(asked)
+        self._lately.add(free)
+        refused_in: set[tuple[str, str]] = set()
+        numbers: dict[str, list[tuple[str, int, None]]] = {}
+        for drafts, answer in over:
+            for group, draft in drafts:
+                if draft.problem is not None or draft in free or draft in self._lately:
+                    continue
+                if draft.seq_no and not draft.is_known:
+                    numbers.setdefault(draft.conversation_id, []).append((draft.dedupe_field, draft.seq_no, None))
+                if draft.origin is not None and (draft.origin, draft.conversation_id) in refused_in:
+                    group.refuse(draft, Held())
+                    continue
+                if draft.origin is not None:
+                    refused_in.add((draft.origin, draft.conversation_id))
+                retry_after_ms = -(-answer.retry_after_us // 1000)
+                limit = self._limiter.count_max(_CLASS, draft.sender_id)
+                group.refuse(draft, RateLimited(retry_after_ms=retry_after_ms, limit=limit, class_name=_CLASS))
+        if numbers:  # an id with a number would pass free
+            forget, now_ms = self._scripts.sent_forget, self._clock.now_ms()
+            await self._keyspace.run([forget(id_, those, now_ms=now_ms) for id_, those in numbers.items()])
+
+    async def _numbered_before(self, drafts: Sequence[Draft]) -> set[Draft]:
+        """The drafts whose ids have had a number. A draft that has a number now learned it with that number."""
+        known = {draft for draft in drafts if draft.is_known}
+        drafts = [draft for draft in drafts if not draft.seq_no]
+        if not drafts:
+            return known
+        generation = self._clock.now_ms() // (SENT_GENERATION_S * 1000)
+        sent = self._scripts.keys.sent
+        fields = [
+            (sent(draft.conversation_id, generation - back), draft.dedupe_field) for draft in drafts for back in (0, 1)
+        ]
+        found = await self._keyspace.run([plain(key, b"HEXISTS", key, field) for key, field in fields])
+        return known | {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}

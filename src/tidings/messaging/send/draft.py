@@ -1,0 +1,102 @@
+"""A draft: one send, edit, delete or member change on its way through the stages.
+
+It ends in one of three ways: stored (it has an entry), duplicate (its entry was stored before), or refused (it has a
+problem). Its sender gets exactly one answer, whatever happens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import msgspec
+
+from tidings.errors import IdConflict, Problem
+from tidings.model import Content, ContentPatch, Entry, EntryKind, MemberChange, Sent, digest_of
+
+Answer = Sent | Problem
+
+
+def _unheard(answer: Answer) -> None:
+    """Nobody waits for the answer."""
+
+
+class Draft(msgspec.Struct, kw_only=True, eq=False):
+    """One send, edit, delete or member change. `reply` is called exactly once, on the event loop."""
+
+    sender_id: str
+    conversation_id: str
+    message_id: str
+    reply: Callable[[Answer], None] = _unheard
+    content: Content | None = None
+    timestamp: int | None = None
+    origin: str | None = None  # the connection it came from; None: REST
+    kind: EntryKind = "message"
+    target: Entry | None = None  # of an edit or delete, as last read
+    patch: ContentPatch | None = None  # of an edit: its content is made from this and the target's
+    change: MemberChange | None = None
+    plain_digest: bytes = b""  # of an edit or delete: of what its author asked for
+    digest: bytes = b""
+    is_invited: bool = False  # of a member change: its sender joins by an invitation
+    # The stages fill in the rest.
+    has_accepted: bool = False  # it waited until its sender had accepted the request that it answers
+    arrived_s: float = 0.0
+    is_abandoned: bool = False  # its connection is gone, or gave it up: no later send is held behind it
+    place: int = 0  # in the order of arrival, among all drafts of the node
+    seq_no: int = 0
+    sent_ms: int = 0
+    is_known: bool = False  # the keyspace gave a number to its id before
+    entry: Entry | None = None
+    is_duplicate: bool = False
+    problem: Problem | None = None
+    slot: tuple[str, int] | None = None  # the limiter's slot that it used: token, position
+    followers: list[Draft] | None = None  # drafts with the same id in the same batch: they get the same answer
+
+    @property
+    def is_overtaken(self) -> bool:
+        """It rewrites a message that an entry with a higher number has rewritten already."""
+        return self.target is not None and (self.target.edit_seq or 0) > self.seq_no
+
+    @property
+    def id_(self) -> tuple[str, str, str]:
+        return self.conversation_id, self.sender_id, self.message_id
+
+    @property
+    def dedupe_field(self) -> str:
+        """The field under which the keyspace keeps the number of this id."""
+        return f"{self.sender_id}:{self.message_id}"
+
+    def is_in(self, row: Entry) -> bool:
+        """Say whether the row holds this draft, no matter which try stored it."""
+        return (row.sender_id, row.message_id) == (self.sender_id, self.message_id)
+
+    def says(self, row: Entry) -> bool:
+        """Say whether the row was stored with this content. The digest of a row goes when its content goes."""
+        if not row.digest:
+            return True
+        plain = self.whole_digest()  # rows of earlier versions have it, and its length tells them apart
+        return row.digest == (plain if len(row.digest) == len(plain) else self.digest)
+
+    def whole_digest(self) -> bytes:
+        """The plain digest of all that the draft says. It is never stored."""
+        return self.plain_digest or digest_of(self.content)
+
+    def answer(self) -> Answer:
+        if self.problem is not None:
+            return self.problem
+        assert self.entry is not None
+        return Sent(self.entry, self.is_duplicate)
+
+    def answer_follower(self, follower: Draft) -> Answer:
+        if self.problem is None and follower.digest != self.digest:
+            return IdConflict()
+        answer = self.answer()
+        return Sent(answer.entry, True) if isinstance(answer, Sent) else answer
+
+
+def keyed_digest(secret: bytes, id_: tuple[str, str, str], plain: bytes) -> bytes:
+    """The digest that a row keeps: of (conversation_id, sender_id, message_id) and of the content's own digest.
+
+    The key keeps short texts from being found by trying all of them, and the ids make equal texts differ.
+    """
+    return hashlib.blake2b("\0".join(id_).encode() + b"\0" + plain, key=secret[:64], digest_size=16).digest()

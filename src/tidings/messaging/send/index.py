@@ -1,0 +1,260 @@
+"""Stage: index. Every member's inbox and unread counts show a batch before its senders are answered.
+
+One call serves one member, conversation and batch. It is idempotent, so a duplicate, a repeated batch or the work of a
+dead node is simply indexed again. A call that meets a cold index counts nothing and raises `:gen`: the next reader
+rebuilds the index from tables that already hold the entries (unread/rebuild.py). The index of a member who left while
+the batch was on its way is made cold, so that it shows them nothing of it. A message that was deleted meanwhile is
+taken out again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from typing import Any
+
+from tidings.errors import Unavailable
+from tidings.messaging.access import MemberList
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.reading.inbox_rows import InboxRows
+from tidings.messaging.send.batch import Batch
+from tidings.messaging.send.counters import Counters
+from tidings.messaging.send.open_work import OpenWork
+from tidings.model import KINDS, Entry, MemberChange
+from tidings.stores.keyspace.call import Arg, Call, Keyspace, plain
+from tidings.stores.keyspace.scripts.answers import Indexed
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.tables.ports import Tables
+
+_TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
+
+
+Work = tuple[MemberList, Sequence[Entry]]  # the members of a conversation, and entries of its log
+
+
+class Index:
+    def __init__(
+        self,
+        *,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        tables: Tables,
+        rows: InboxRows,
+        open_work: OpenWork,
+        counters: Counters,
+        blocks: Blocks,
+        lease_time_ms: Callable[[], int],
+        due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
+        is_ordered: bool = True,
+    ) -> None:
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._tables = tables
+        self._rows = rows
+        self._open_work = open_work
+        self._counters = counters
+        self._blocks = blocks
+        self._lease_time_ms = lease_time_ms  # 0: no leases are wanted
+        self._due_calls = due_calls  # they record that a notification may become due (push/due.py)
+        self._is_ordered = is_ordered  # False: the keyspace is several servers
+
+    async def update(self, batch: Batch) -> None:
+        """Index the stored entries of a batch. Raises Unavailable."""
+        done = batch.done
+        if not done:
+            return
+        works = [(group.member_list, group.entries()) for group in done if group.member_list is not None]
+        counts = await self.index(works, since=batch.epoch_changes)
+        for group, of_members in zip(done, counts, strict=True):
+            group.counts = of_members
+        batch.lap("index")
+
+    async def index(self, works: Sequence[Work], *, since: int) -> list[dict[str, Indexed]]:
+        """Index entries, and answer the counts of each member. `since` is epoch_changes() when the work began.
+
+        A failover meanwhile may have lost what was counted before it, so the work is indexed again.
+        """
+        for _ in range(_TRIES_MAX):
+            answers = await self._index_once(works)
+            if self._open_work.epoch_changes() == since:
+                await self._show_rewritten(works)
+                return answers
+            since = self._open_work.epoch_changes()
+        raise Unavailable("the keyspace begins one epoch after another")
+
+    async def _show_rewritten(self, works: Sequence[Work]) -> None:
+        """Write the inbox rows whose last message was rewritten: they must not keep the old content."""
+        for member_list, entries in works:
+            rewritten = {entry.target_seq for entry in entries if entry.target_seq}
+            if not rewritten:
+                continue
+            heads = await self._tables.conversations.heads([member_list.head.conversation_id])
+            head = heads.get(member_list.head.conversation_id)
+            if head is not None and head.last_seq in rewritten:
+                await self._rows.write_now(member_list, head)
+
+    async def _index_once(self, works: Sequence[Work]) -> list[dict[str, Indexed]]:
+        senders = {entry.sender_id for _, entries in works for entry in entries}
+        if not self._blocks.is_known(senders):
+            await self._blocks.load(senders)
+        calls: list[Call[Any]] = []
+        users: list[list[str]] = []
+        for member_list, entries in works:
+            for entry in entries:
+                if entry.member is not None:
+                    await self._apply_members(member_list, entry.member, entry)
+            mine = self._calls(member_list, entries)
+            users.append([user_id for user_id, _ in mine])
+            calls += [call for _, call in mine]
+        # These are asked after the index calls. The change itself takes a member who leaves later out of the inbox, and
+        # the delete itself takes a message that is deleted later out of the counts. In a direct conversation nobody
+        # leaves, and while this node is alone its deletes come through the same lane.
+        changing = [work for work in works if work[0].head.kind != "direct" or self._lease_time_ms()]
+        keys = [self._scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
+        asked = [plain(key, b"HMGET", key, b"members_seq", b"deleted_seq", b"seq") for key in keys]
+        due = self._due_calls(_last_messages(works))
+        replies = await self._run_in_order([*due, *calls], asked)
+        indexed = iter(replies[len(due) :])
+        answers = [{user_id: next(indexed) for user_id in group} for group in users]
+        for (member_list, entries), (members_seq, deleted_seq, seq) in zip(changing, indexed, strict=True):
+            is_lost = members_seq is None or seq is None  # the counter, with all that it said of members and deletes
+            if not is_lost and _is_behind(int(seq), int(members_seq), member_list, entries):
+                await self._counters.seed(member_list.head.conversation_id)
+            if is_lost or int(members_seq) > member_list.members_seq:
+                await self._hide_from_left(member_list)
+            if entries and (is_lost or int(deleted_seq or 0) > entries[0].seq_no):
+                await self._take_out_deleted(member_list, entries)
+        return answers
+
+    async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
+        """One server runs calls in their order; the shards of a cluster do not wait for each other."""
+        if self._is_ordered or not then:
+            return await self._keyspace.run([*first, *then])
+        return [*await self._keyspace.run(first), *await self._keyspace.run(then)]
+
+    async def _hide_from_left(self, member_list: MemberList) -> None:
+        """The member list changed while the batch was on its way: the inboxes of those who left may show it again."""
+        members = await self._tables.conversations.members(member_list.head.conversation_id)
+        present = {member.user_id for member in members}
+        calls: list[Call[Any]] = []
+        for user_id in member_list.members.keys() - present:
+            mark = self._scripts.keys.mark(user_id)
+            calls += [
+                plain(mark, b"HDEL", mark, b"*"),
+                plain(mark, b"HINCRBY", mark, b":gen", 1),
+                plain(mark, b"EXPIRE", mark, self._scripts.ttl_s),
+            ]
+        if calls:
+            await self._keyspace.run(calls)
+
+    async def _take_out_deleted(self, member_list: MemberList, entries: Sequence[Entry]) -> None:
+        """Another node deleted something while the batch was on its way: its own index may have come before ours."""
+        rows: list[Entry] = []
+        for first, last in _runs([entry.seq_no for entry in entries]):  # a resend may be far below the others
+            rows += await self._tables.log.page(
+                member_list.head.conversation_id,
+                after=first - 1,
+                before=last + 1,
+                limit=last - first + 1,
+                newest_first=False,
+            )
+        indexed = {entry.seq_no for entry in entries if not entry.is_deleted}
+        gone = [row.seq_no for row in rows if row.is_deleted and row.seq_no in indexed]
+        if gone:
+            shared = self._scripts.inbox_index_args(
+                member_list.head.conversation_id, score_ms=0, added=(), removed=gone, now_ms=0
+            )
+            index = self._scripts.inbox_index_with
+            await self._keyspace.run(
+                [index(id_, member_list.head.conversation_id, shared) for id_ in member_list.members]
+            )
+
+    def _calls(self, member_list: MemberList, entries: Sequence[Entry]) -> list[tuple[str, Call[Indexed]]]:
+        conversation_id = member_list.head.conversation_id
+        counted = [entry for entry in entries if entry.counts]
+        score_ms = max((entry.sent_ms for entry in entries if entry.bumps), default=0)
+        removed = [entry.target_seq or 0 for entry in entries if KINDS[entry.kind].uncounts]
+        # The node that counted a message before it was deleted may have died before it took that back.
+        removed += [entry.seq_no for entry in entries if entry.is_deleted]
+        apart = self._left_out(member_list, {entry.sender_id for entry in counted})
+        now_ms = self._lease_time_ms()
+
+        def args(but: Collection[str | None]) -> tuple[Arg, ...]:
+            return self._scripts.inbox_index_args(
+                conversation_id, score_ms=score_ms, added=_numbers(counted, but), removed=removed, now_ms=now_ms
+            )
+
+        shared, index = args(but=()), self._scripts.inbox_index_with
+        return [
+            (user_id, index(user_id, conversation_id, shared if user_id not in apart else args(but=apart[user_id])))
+            for user_id in member_list.members
+        ]
+
+    def _left_out(self, member_list: MemberList, senders: Set[str | None]) -> dict[str | None, Set[str | None]]:
+        """Member -> the senders that do not count for them: themselves, those they blocked, and in a request all."""
+        apart: dict[str | None, Set[str | None]] = {sender_id: {sender_id} for sender_id in senders}
+        for sender_id in senders:
+            for user_id in self._blocks.blockers(sender_id) & member_list.members.keys():
+                apart[user_id] = apart.get(user_id, set()) | {sender_id}
+        if member_list.head.kind == "direct":
+            apart |= {user_id: senders for user_id, member in member_list.members.items() if member.is_requested}
+        return apart
+
+    async def _apply_members(self, member_list: MemberList, change: MemberChange, entry: Entry) -> None:
+        """A conversation enters or leaves inboxes, as the member list says now."""
+        conversation_id, members = member_list.head.conversation_id, member_list.members
+        left = [user_id for user_id in change.user_ids if user_id not in members]
+        calls = [self._scripts.inbox_leave(user_id, conversation_id) for user_id in left]
+        if change.action == "added":
+            present = [user_id for user_id in change.user_ids if user_id in members]
+            joined = [user_id for user_id in present if members[user_id].joined_seq == entry.seq_no]
+            calls += await asyncio.gather(*(self._join(conversation_id, user_id, entry) for user_id in joined))
+        if change.action == "accepted":  # what was written before counts from now on
+            put, token = self._scripts.unread_put, f"accepted-{entry.seq_no}"
+            cold = [put(id_, token, hold_ms=-1, conversation_id=conversation_id) for id_ in change.user_ids]
+            await self._keyspace.run(cold)
+        if calls:
+            await self._keyspace.run(calls)
+
+    async def _join(self, conversation_id: str, user_id: str, entry: Entry) -> Call[bool]:
+        status = (await self._tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
+        return self._scripts.inbox_join(
+            user_id,
+            conversation_id,
+            score_ms=entry.sent_ms,
+            version=status.version if status else 0,
+            cursor=entry.seq_no,
+        )
+
+
+def _last_messages(works: Sequence[Work]) -> Iterator[tuple[str, int]]:
+    """(conversation_id, sent_ms) of the last message of each group that has one."""
+    for member_list, entries in works:
+        last_ms = max((entry.sent_ms for entry in entries if entry.bumps), default=0)
+        if last_ms:
+            yield member_list.head.conversation_id, last_ms
+
+
+def _is_behind(seq: int, members_seq: int, member_list: MemberList, entries: Sequence[Entry]) -> bool:
+    """Say whether the counter was lost while these entries, or a change of their members, were on their way.
+
+    A message that is sent after these are acknowledged must stand above them, on any node, and a node with an older
+    member list must hear of the change.
+    """
+    return members_seq < member_list.members_seq or (bool(entries) and seq < entries[-1].seq_no)
+
+
+def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as stretches without a gap."""
+    runs: list[tuple[int, int]] = []
+    for seq_no in seqs:
+        if runs and seq_no <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], seq_no)
+        else:
+            runs.append((seq_no, seq_no))
+    return runs
+
+
+def _numbers(entries: Sequence[Entry], but: Collection[str | None]) -> tuple[Arg, ...]:
+    """Return the numbers that count for a member: those of the senders named do not."""
+    return tuple(entry.seq_no for entry in entries if entry.sender_id not in but)

@@ -1,0 +1,127 @@
+"""The pipeline: the stages of a batch, in their order.
+
+    frame -> lane -> [admit -> members -> number -> store -> index -> acknowledge -> route] -> devices
+
+Each stage is a module of its name. It handles the whole batch with one keyspace round trip or one durable commit: a
+message alone waits for no other, and under load the batch shares the costs. An acknowledged message is durable,
+numbered and counted.
+
+Order: the number. All entries of a conversation pass one lane of a node, one batch at a time (lanes.py).
+Idempotency and durability: the commit. Every stage after it may run again: by a resend, by another node that takes
+over the open work (takeover.py), or by a rebuild of the counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from tidings.bounds import SEAM_S, STREAM_IDLE_S
+from tidings.clock import Clock
+from tidings.errors import Internal, Problem, StoreError, StoreUnavailable, cause_of
+from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.reading.inbox_rows import InboxRows
+from tidings.messaging.send.acknowledge import Acknowledge
+from tidings.messaging.send.admit import Admit
+from tidings.messaging.send.batch import Batch
+from tidings.messaging.send.index import Index
+from tidings.messaging.send.members import Members
+from tidings.messaging.send.number import Number
+from tidings.messaging.send.open_work import OpenWork
+from tidings.messaging.send.store import Store
+from tidings.model import KINDS
+
+log = logging.getLogger("tidings.send")
+
+
+class Pipeline:
+    def __init__(
+        self,
+        *,
+        members: Members,
+        admit: Admit,
+        number: Number,
+        store: Store,
+        index: Index,
+        acknowledge: Acknowledge,
+        deliver: Deliver,
+        rows: InboxRows,
+        open_work: OpenWork,
+        clock: Clock,
+    ) -> None:
+        self._members = members
+        self._admit = admit
+        self._number = number
+        self._store = store
+        self._index = index
+        self._acknowledge = acknowledge
+        self._deliver = deliver
+        self._rows = rows
+        self._open_work = open_work
+        self._clock = clock
+
+    async def run(self, batch: Batch) -> None:
+        """Take a batch through the stages. Whatever happens, each draft is answered once."""
+        self._deliver.expect(batch.ids)
+        await self._guarded(batch, self._stages)
+
+    async def finish(self, batch: Batch) -> None:
+        """Take a group that was put aside through the rest of the stages."""
+        await self._guarded(batch, self._wait_and_finish)
+
+    async def _guarded(self, batch: Batch, stages: Callable[[Batch], Awaitable[None]]) -> None:
+        try:
+            await stages(batch)
+        except StoreError as error:
+            log.warning("batch refused", extra=cause_of(error, drafts=len(batch.ids)))
+            await self._give_up(batch, StoreUnavailable())
+        except Exception:
+            log.exception("batch failed", extra={"drafts": len(batch.ids)})
+            await self._give_up(batch, Internal())
+        finally:
+            self._deliver.settled(batch.ids)
+
+    async def _stages(self, batch: Batch) -> None:
+        self._open_work.begin(batch)  # a failover from here on is noticed
+        await self._admit.check(batch)  # only senders near their limit cost a round trip of their own
+        await self._members.load(batch)  # a sender who is not a member is refused here, and has paid for it
+        await self._number.assign(batch)  # one round trip: the budget of the others, the open work, the numbers
+        batch.put_aside()  # a group above a member change that is under way holds up nobody else
+        await self._store.commit(batch)  # one durable commit: the log decides, and duplicates are recognised
+        batch.put_aside()  # the same for groups that were numbered again
+        await self._finish(batch)
+
+    async def _wait_and_finish(self, batch: Batch) -> None:
+        while any(group.awaited is not None for group in batch.live):
+            await self._members.wait(batch)
+            await self._store.commit(batch)
+        await self._finish(batch)
+
+    async def _finish(self, batch: Batch) -> None:
+        await self._members.reload(batch)  # a stored member change takes effect here
+        await self._index.update(batch)  # one round trip: inboxes, unread counts, leases, notifications that are due
+        self._acknowledge.reply(batch)  # from here on the batch is durable, numbered and counted
+        await self._route(batch)  # to the devices of the members, on every node
+        self._open_work.close(batch)  # nothing is left for another node to finish
+        await self._admit.give_back(batch)  # a resend is free, and so is a send that failed for now
+
+    async def _route(self, batch: Batch) -> None:
+        since_ms = self._clock.now_ms() - int((STREAM_IDLE_S + SEAM_S) * 1000)
+        done = batch.done
+        for group in done:
+            news = group.news(since_ms)
+            if not news or group.member_list is None:
+                continue
+            if any(entry.counts or KINDS[entry.kind].uncounts for entry in news):
+                self._rows.record(group.member_list, max(entry.seq_no for entry in news), group.counts)
+            await self._deliver.route(group.member_list, news, group.counts, group.origins())
+        if done:
+            batch.lap("route")
+
+    async def _give_up(self, batch: Batch, problem: Problem) -> None:
+        """The batch cannot go on: a sender without an answer is told to try again, and its numbers stay open work."""
+        for group in batch.groups:
+            group.leave_undecided()
+        self._acknowledge.refuse_rest(batch, problem)
+        self._open_work.close(batch)
+        await self._admit.give_back(batch)

@@ -1,0 +1,126 @@
+"""Takeover: a node finishes the work that a dead node left open, and its own once the stores answer again.
+
+Entries that were stored are indexed and routed again, which is idempotent. Numbers without an entry are closed by
+voids, so a node that was only slow loses its number and takes another one. open_work.py is the journal of this work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import islice
+
+from tidings.bounds import GAP_CLOSE_S, PAGE_MAX
+from tidings.clock import Clock
+from tidings.messaging.access import Access
+from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.log import Log
+from tidings.messaging.send.index import Index
+from tidings.messaging.send.open_work import OpenWork
+from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.keys import Keys
+from tidings.stores.tables.ports import Messages
+
+logger = logging.getLogger("tidings.takeover")
+_TOGETHER = 8  # conversations that are indexed again at the same time
+
+
+class Takeover:
+    def __init__(
+        self,
+        *,
+        keyspace: Keyspace,
+        keys: Keys,
+        access: Access,
+        log: Log,
+        messages: Messages,
+        index: Index,
+        deliver: Deliver,
+        open_work: OpenWork,
+        lease_now_ms: Callable[[], int],
+        clock: Clock,
+        node_id: str,
+        count_repair: Callable[[str, int], None],
+    ) -> None:
+        self._keyspace = keyspace
+        self._keys = keys
+        self._access = access
+        self._log = log
+        self._messages = messages
+        self._index = index
+        self._deliver = deliver
+        self._open_work = open_work
+        self._lease_now_ms = lease_now_ms
+        self._clock = clock
+        self._node_id = node_id
+        self._count_repair = count_repair
+
+    async def finish_dead(self) -> int:
+        """Finish the work of every node whose lease ran out. Returns how many conversations there were."""
+        key = self._keys.nodes
+        dead = await self._keyspace.one(plain(key, b"ZRANGEBYSCORE", key, b"-inf", self._lease_now_ms()))
+        done = 0
+        for node_id in (name.decode() for name in dead):
+            if node_id == self._node_id:
+                continue
+            opened = self._keys.open(node_id)
+            for conversation_id in await self._keyspace.one(plain(opened, b"SMEMBERS", opened)):
+                await self._finish(conversation_id.decode(), node_id)
+                done += 1
+            await self._keyspace.run([plain(opened, b"DEL", opened), plain(key, b"ZREM", key, node_id)])
+        return done
+
+    async def finish_own(self) -> None:
+        """Finish our own batches that failed half-way, and the work of an earlier life under the same name."""
+        await self._finish_left_over()
+        now_s = self._clock.monotonic_s()
+        for conversation_id, undecided in list(self._open_work.undecided.items()):
+            if now_s - undecided.since_s > GAP_CLOSE_S:
+                await self._log.close(conversation_id, undecided.first, undecided.last)
+            reached = await self._index_from(conversation_id, undecided.first)
+            if reached >= undecided.last or await self._access.load(conversation_id) is None:
+                self._open_work.decided(conversation_id, undecided)
+
+    async def index_again(self) -> None:
+        """Index and route again what another primary may lack, after the keyspace began another epoch."""
+        suspect = self._open_work.suspect
+        while together := list(islice(suspect.items(), _TOGETHER)):
+            await asyncio.gather(*(self._index_from(id_, first) for id_, first in together))
+            for id_, first in together:
+                if suspect.get(id_) == first:
+                    del suspect[id_]
+            logger.info("indexed again", extra={"conversations": len(together), "cause": "another epoch"})
+
+    async def _finish_left_over(self) -> None:
+        key = self._keys.open(self._node_id)
+        for conversation_id in await self._open_work.left_over():
+            await self._finish(conversation_id, self._node_id)
+            if not self._open_work.is_busy(conversation_id):
+                await self._keyspace.one(plain(key, b"SREM", key, conversation_id))
+
+    async def _finish(self, conversation_id: str, node_id: str) -> None:
+        key, field = self._keys.conv(conversation_id), f"open:{node_id}"
+        numbers = await self._keyspace.one(plain(key, b"HGET", key, field))
+        if numbers is not None:
+            first, last = map(int, numbers.split(b"-"))
+            await self._log.close(conversation_id, first, last)
+            await self._index_from(conversation_id, first)
+            await self._keyspace.one(plain(key, b"HDEL", key, field))
+        self._count_repair("open", 1)
+        logger.info("open work finished", extra={"of_node": node_id})
+
+    async def _index_from(self, conversation_id: str, seq_no: int) -> int:
+        """Index and route again the entries from seq_no on. Returns the number up to which everything is decided."""
+        after = seq_no - 1
+        while entries := await self._log.after(conversation_id, after, PAGE_MAX):
+            await self._messages.catch_up(conversation_id, entries)
+            member_list = await self._access.load(conversation_id)
+            if member_list is None:
+                break
+            (counts,) = await self._index.index([(member_list, entries)], since=self._open_work.epoch_changes())
+            await self._deliver.route(member_list, entries, counts, {})
+            after = entries[-1].seq_no
+            if len(entries) < PAGE_MAX:
+                break
+        return after

@@ -1,0 +1,1 @@
+"""Exact unread counts: cursors, ranges, the index in the keyspace and its rebuild."""

@@ -1,0 +1,75 @@
+"""Scrubber: count each connected user again from the tables, slowly, and rebuild an index that differs.
+
+Counts that are wrong for a reason that nobody thought of stay wrong for minutes, not for ever. The scrubber visits one
+user at a time and reads few rows a second. A difference counts only if it is the same one twice, with a pause between:
+a send on its way differs once. Every repair is logged and counted in `tidings_repairs_total`, because a repair is a
+defect that somebody should look for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from tidings.bounds import COUNT_RESYNC_CONVERSATIONS_MAX, REBUILD_CHUNK, SCRUB_AGAIN_S, SCRUB_EVERY_S, SCRUB_ROWS_PER_S
+from tidings.messaging.unread.unread import Unread
+from tidings.messaging.unread.verify import Verify, Wrong
+from tidings.model import ReadSynced
+from tidings.routing.router import Router
+from tidings.tasks import Loop
+
+log = logging.getLogger("tidings.unread")
+
+
+class Scrubber:
+    def __init__(
+        self,
+        verify: Verify,
+        unread: Unread,
+        router: Router,
+        connected: Callable[[], Iterable[str]],
+        count_repair: Callable[[str, int], None],
+    ) -> None:
+        self._verify = verify
+        self._unread = unread
+        self._router = router
+        self._connected = connected
+        self._count_repair = count_repair
+        self._waiting: deque[str] = deque()
+        self._pause_s = float(SCRUB_EVERY_S)
+        self.loop = Loop("scrub", lambda: self._pause_s, self.step)
+
+    async def step(self) -> None:
+        """Visit the next user. Between two rounds of all users, and after each user, the loop pauses."""
+        self._pause_s = float(SCRUB_EVERY_S)
+        if not self._waiting:
+            self._waiting.extend(self._connected())
+        if self._waiting:
+            count = await self.visit(self._waiting.popleft())
+            if self._waiting:
+                self._pause_s = max(1, count % REBUILD_CHUNK) / SCRUB_ROWS_PER_S
+
+    async def visit(self, user_id: str) -> int:
+        """Compare one user, and repair what differs. Returns how many conversations the user has."""
+        count, wrong = await self._verify.compare(user_id, _between_chunks)
+        if wrong:
+            await asyncio.sleep(SCRUB_AGAIN_S)
+            _, again = await self._verify.compare(user_id, _between_chunks)
+            if same := [one for one in again if one in wrong]:
+                await self._repair(user_id, same)
+        return count
+
+    async def _repair(self, user_id: str, wrong: list[Wrong]) -> None:
+        fields = {"user_id": user_id, "differences": len(wrong), "first": str(wrong[0])}
+        log.warning("unread counts differed from the tables and were rebuilt", extra=fields)
+        await self._verify.reset(user_id)
+        self._count_repair("unread", 1)
+        ids = list(dict.fromkeys(one.conversation_id for one in wrong if one.conversation_id))
+        for conversation_id in ids[:COUNT_RESYNC_CONVERSATIONS_MAX]:
+            self._router.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
+
+
+async def _between_chunks() -> None:
+    await asyncio.sleep(REBUILD_CHUNK / SCRUB_ROWS_PER_S)

@@ -1,0 +1,309 @@
+"""Unread: a member's cursor and read ranges, and the counts that follow from them.
+
+The tables decide. A change is a new version of the member's row, stored only on top of the version that it was made
+from. The index in the keyspace follows in the order of versions, or goes cold and is rebuilt. So redelivery, reordering
+and two devices at the same time leave the count exact. Receipts, which only go forward, are in reading/receipts.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from tidings.errors import BadRequest, Conflict, Problem, StoreError, Throttled, Unavailable
+from tidings.messaging.access import Access
+from tidings.messaging.unread.ranges import is_same, read_these, read_up_to, seen_up_to, unread_from
+from tidings.messaging.unread.rebuild import HOLD_MS, Rebuilds, load_member
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.model import ReadState, ReadSynced, Status, Totals
+from tidings.routing.router import Router
+from tidings.stores.keyspace.call import Call, Keyspace, plain
+from tidings.stores.keyspace.scripts.answers import UnreadState
+from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.tables.ports import Tables
+from tidings.tasks import Listeners
+
+_CAS_TRIES_MAX = 50  # devices of one user that change one row at the same moment
+_TOTALS_TRIES_MAX = 20  # conversations that go cold while the totals are read
+
+
+Pay = Callable[[int], Awaitable[object]]  # charges for so many rows; raises RateLimited
+
+
+class _Marker:
+    """An entry in `:put` of the user's mark hash: "a commit for this conversation of the user is under way"."""
+
+    __slots__ = ("conversation_id", "may_be_written", "token", "user_id")
+
+    def __init__(self, user_id: str, conversation_id: str, token: str) -> None:
+        self.user_id = user_id
+        self.conversation_id = conversation_id
+        self.token = token
+        self.may_be_written = False  # the tables hold the change, or a store did not answer
+
+
+class Unread:
+    """Marks messages read and unread, and shows the counts."""
+
+    def __init__(
+        self,
+        access: Access,
+        tables: Tables,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        rebuilds: Rebuilds,
+        router: Router,
+        unknown_outcomes: UnknownOutcomes,
+        read_up_to: Listeners[[str, str, int]],
+        unread_changed: Listeners[[str]],
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._rebuilds = rebuilds
+        self._router = router
+        self._unknown_outcomes = unknown_outcomes
+        self._read_up_to = read_up_to
+        self._unread_changed = unread_changed
+
+    async def mark_read(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        up_to_seq: int | None = None,
+        up_to_ts: int | None = None,
+        seqs: Sequence[int] | None = None,
+        origin: str | None = None,
+    ) -> ReadState:
+        """Mark as read: exactly one of up_to_seq, up_to_ts (inclusive, on the clock of sent_at) and seqs.
+
+        `origin` is the connection that asks; it gets the answer, and the user's other devices get the event.
+        """
+        if sum(given is not None for given in (up_to_seq, up_to_ts, seqs)) != 1:
+            raise BadRequest("give one of up_to_seq, up_to_ts and seqs")
+        async with self._marker(user_id, conversation_id) as marker:
+            if up_to_ts is not None:
+                up_to_seq = await self._tables.log.seq_at(conversation_id, up_to_ts)
+            for _ in range(_CAS_TRIES_MAX):
+                _, head, before = await load_member(self._tables, user_id, conversation_id)
+                up_to = min(up_to_seq, head.head) if up_to_seq is not None else 0
+                singles = [seq for seq in seqs or () if 0 < seq <= head.head]
+                after = read_up_to(before, up_to) if seqs is None else read_these(before, singles)
+                if is_same(before, after) and up_to <= before.read_seq:
+                    return await self._current_state(marker, before)
+                if (stored := await self._commit(marker, after, receipt=up_to)) is not None:
+                    if up_to > before.read_seq:
+                        self._read_up_to(user_id, conversation_id, up_to)
+                    with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
+                        return await self._update_index(marker, stored, singles, origin)
+        raise Unavailable("the read mark changes too fast")
+
+    async def mark_unread(
+        self, user_id: str, conversation_id: str, *, from_seq: int, origin: str | None = None, pay: Pay | None = None
+    ) -> ReadState:
+        """Mark everything from from_seq on as unread again. Receipts stay.
+
+        The index is rebuilt from the rows of the log; `pay` charges for them before anything changes, or refuses."""
+        if from_seq < 1:
+            raise BadRequest("from_seq begins at 1")
+        async with self._marker(user_id, conversation_id) as marker:
+            for _ in range(_CAS_TRIES_MAX):
+                _, head, before = await load_member(self._tables, user_id, conversation_id)
+                after = unread_from(before, from_seq)
+                if is_same(before, after):
+                    return await self._current_state(marker, before)
+                if pay is not None:
+                    await pay(max(0, head.head - from_seq))
+                    pay = None  # once, however often another device is first
+                if (stored := await self._commit(marker, after, receipt=0)) is not None:
+                    with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
+                        return await self._rebuild_index(marker, stored, origin)
+        raise Unavailable("the read mark changes too fast")
+
+    async def delivered(self, user_id: str, conversation_id: str, seq_no: int) -> None:
+        """Under unread.policy = when_offline, stop counting what was delivered. The receipt is stored already.
+
+        The device that acknowledges was told a count with the message in it, so the devices get the new count. Counts
+        that are cold are pushed by the rebuild.
+        """
+        if not self._scripts.is_delivered_seen:
+            return
+        read = self._scripts.unread_read(user_id, conversation_id, version=0, cursor=0, seen=seq_no, ranges=(), seqs=())
+        answer = await self._keyspace.one(read)
+        if not answer.is_cold:
+            state = ReadState(
+                conversation_id=conversation_id,
+                read_seq=answer.read_seq,
+                unread_count=answer.unread_count,
+                unread_capped=answer.unread_capped,
+                first_unread_seq=answer.first or None,
+                total_unread=answer.total_unread,
+            )
+            self._push_state(state, user_id, None)
+
+    # --- what is shown ------------------------------------------------------------------------------
+
+    def first_unread_call(self, user_id: str, conversation_id: str) -> Call[list[bytes | None]]:
+        """Return a call that runs beside others; `first_unread` reads its answer."""
+        key = self._scripts.keys.mark(user_id)
+        return plain(key, b"HMGET", key, b":epoch", b"*", b":put", conversation_id)
+
+    async def first_unread(self, user_id: str, conversation_id: str, answer: list[bytes | None]) -> int | None:
+        """Return first_unread_seq alone. A cold index is rebuilt first."""
+        epoch, size, markers, packed = answer
+        epoch_now = self._keyspace.epoch(self._scripts.keys.mark(user_id)) + self._scripts.epoch_tag
+        is_warm = size is not None and epoch == epoch_now.encode()
+        if packed is not None and is_warm and markers is None:
+            mark = unpack_mark(packed)
+        else:
+            found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+            mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
+        return await self._first(user_id, conversation_id, mark)
+
+    async def state(self, user_id: str, conversation_id: str) -> ReadState:
+        """Return the member's counts. A cold index is rebuilt first. The caller has authorized."""
+        found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+        return await self._state_of(user_id, conversation_id, found)
+
+    async def state_soon(self, user_id: str, conversation_id: str) -> ReadState:
+        """Return `state` without a rebuild: cold counts come from the tables, without the totals."""
+        found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+        if found is None or found.mark is None:
+            return await self.from_tables(user_id, conversation_id)
+        return await self.describe(user_id, conversation_id, found.mark, found.total_unread)
+
+    async def totals(self, user_id: str) -> Totals:
+        """Return the user's totals: the badge. A cold index is rebuilt first."""
+        for _ in range(_TOTALS_TRIES_MAX):
+            found = await self._keyspace.one(self._scripts.unread_state(user_id))
+            if found is None:
+                await self._rebuilds.user(user_id)
+            elif found.total_unread is None:
+                await self._rebuilds.cold_conversations(user_id)
+            else:
+                return Totals(found.total_unread, found.unread_conversations)
+        raise Unavailable("the totals are being rebuilt")
+
+    async def from_tables(self, user_id: str, conversation_id: str) -> ReadState:
+        """Return the same state without the keyspace, for when it is down. The totals are not known then."""
+        counted = await self._rebuilds.count(user_id, conversation_id)
+        return await self.describe(user_id, conversation_id, counted.mark, None)
+
+    async def describe(self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None) -> ReadState:
+        """Return a mark in the words of the wire."""
+        first = mark.first or (await self._first(user_id, conversation_id, mark) if mark.count else None)
+        return ReadState(
+            conversation_id=conversation_id,
+            read_seq=mark.cursor,
+            unread_count=mark.shown(self._scripts.cap),
+            unread_capped=mark.is_capped,
+            first_unread_seq=first,
+            total_unread=total_unread,
+        )
+
+    def _read_state(self, user_id: str, conversation_id: str) -> Call[UnreadState | None]:
+        return self._scripts.unread_state(user_id, conversation_id)
+
+    async def _first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
+        if mark.first or not mark.shown(self._scripts.cap):
+            return mark.first or None
+        return await self._rebuilds.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
+
+    async def _state_of(self, user_id: str, conversation_id: str, found: UnreadState | None) -> ReadState:
+        mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
+        total = found.total_unread if found is not None and found.mark is not None else None
+        if total is None:
+            total = (await self.totals(user_id)).total_unread
+        return await self.describe(user_id, conversation_id, mark, total)
+
+    # --- changes ------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _marker(self, user_id: str, conversation_id: str) -> AsyncIterator[_Marker]:
+        """Authorize, and leave a marker in the keyspace in the same round trip.
+
+        If this node dies between the commit and the update of the keyspace, the marker stays and makes the
+        conversation cold. A change that was refused, or throttled, has committed nothing: its marker is removed.
+        """
+        marker = _Marker(user_id, conversation_id, self._rebuilds.token())
+        call = self._scripts.unread_put(user_id, marker.token, hold_ms=HOLD_MS, conversation_id=conversation_id)
+        try:
+            if (await self._access.authorize_beside(user_id, conversation_id, "read", call)).beside is None:
+                raise Unavailable("the keyspace is down, so nothing was marked")
+            yield marker
+        except (Problem, StoreError):
+            if not marker.may_be_written:
+                with suppress(StoreError):
+                    await self._keyspace.one(self._remove(marker))
+            raise
+
+    def _remove(self, marker: _Marker) -> Call[int]:
+        return self._scripts.unread_put(marker.user_id, marker.token, hold_ms=0)
+
+    async def _commit(self, marker: _Marker, status: Status, *, receipt: int) -> Status | None:
+        """Store the next version of the status. None: another device was first."""
+        newer = msgspec.structs.replace(
+            status,
+            version=status.version + 1,
+            read_seq=max(status.read_seq, receipt),
+            delivered_seq=max(status.delivered_seq, receipt),
+        )
+        marker.may_be_written = True
+        try:
+            with self._unknown_outcomes.of([(status.user_id, status.conversation_id)]):
+                return await self._tables.statuses.put(newer)
+        except Conflict:
+            marker.may_be_written = False
+            return None
+        except (Throttled, Unavailable) as error:
+            marker.may_be_written = isinstance(error, Unavailable) and error.is_ambiguous
+            raise
+
+    async def _update_index(
+        self, marker: _Marker, status: Status, singles: Sequence[int], origin: str | None
+    ) -> ReadState:
+        """Make the keyspace follow a read that is in the tables."""
+        user_id, conversation_id = status.user_id, status.conversation_id
+        read = self._scripts.unread_read(
+            user_id,
+            conversation_id,
+            version=status.version,
+            cursor=status.cursor_seq,
+            seen=seen_up_to(status, is_delivered_seen=self._scripts.is_delivered_seen),
+            ranges=status.ranges,
+            seqs=singles,
+        )
+        calls: tuple[Call[Any], ...] = (read, self._remove(marker), self._read_state(user_id, conversation_id))
+        answer, _, found = await self._keyspace.run(calls)
+        if answer.is_cold:
+            return await self._rebuild_index(marker, status, origin)
+        return self._push_state(await self._state_of(user_id, conversation_id, found), user_id, origin)
+
+    async def _rebuild_index(self, marker: _Marker, status: Status, origin: str | None) -> ReadState:
+        """Rebuild the conversation from the tables, where the keyspace cannot follow the change."""
+        user_id, conversation_id = status.user_id, status.conversation_id
+        await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
+        return self._push_state(await self._current_state(marker, status), user_id, origin)
+
+    async def _current_state(self, marker: _Marker, status: Status) -> ReadState:
+        """Return what the keyspace shows, if it has this version; otherwise rebuild. So a client that repeats a change
+        mends one that failed between the tables and the keyspace."""
+        user_id, conversation_id = status.user_id, status.conversation_id
+        calls: tuple[Call[Any], ...] = (self._read_state(user_id, conversation_id), self._remove(marker))
+        found, _ = await self._keyspace.run(calls)
+        if found is not None and found.mark is not None and found.mark.version < status.version:
+            await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
+            found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+        return await self._state_of(user_id, conversation_id, found)
+
+    def _push_state(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:
+        """Push the counts to the user's other devices."""
+        self._router.push(user_id, ReadSynced(state), but=origin)
+        self._unread_changed(user_id)
+        return state

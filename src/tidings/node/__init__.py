@@ -1,0 +1,1 @@
+"""Composition: the object graph in build order, the node that listens, and its heartbeat."""

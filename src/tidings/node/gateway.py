@@ -1,0 +1,164 @@
+"""Gateway: builds the sockets and the HTTP routes of a node on its core, in build order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from tidings.bounds import READY_S
+from tidings.clock import Clock
+from tidings.config.settings import Settings
+from tidings.config.values import SettingsError
+from tidings.errors import StoreError
+from tidings.gateway.auth import Authenticator
+from tidings.gateway.connections import Connections
+from tidings.gateway.dispatch import UseCases
+from tidings.gateway.http.app import HttpApp
+from tidings.gateway.http.conversations import ConversationRoutes
+from tidings.gateway.http.devices import DeviceRoutes
+from tidings.gateway.http.docs.asyncapi import asyncapi_of
+from tidings.gateway.http.docs.openapi import openapi_of
+from tidings.gateway.http.docs.page import docs_page
+from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness
+from tidings.gateway.http.inbox import InboxRoutes
+from tidings.gateway.http.limits import LimitRoutes
+from tidings.gateway.http.messages import MessageRoutes
+from tidings.gateway.http.people import PeopleRoutes
+from tidings.gateway.http.pictures import ANY_HOST, Pictures
+from tidings.gateway.http.presence import PresenceRoutes
+from tidings.gateway.http.routes import Route
+from tidings.gateway.http.users import AccountRoutes
+from tidings.gateway.http.web import WebRoutes
+from tidings.gateway.server import GatewayServer
+from tidings.gateway.tokens import Tokens
+from tidings.node.admin import admin_routes, build_samples
+from tidings.node.graph import Core
+from tidings.operators.node_samples import Samples
+from tidings.stores.tables.ports import Accounts
+
+
+def build_gateway(core: Core, sources: Mapping[str, str] | None) -> tuple[GatewayServer, Samples]:
+    """Build the gateway and the samples that its admin page shows. Raises SettingsError.
+
+    `sources`: where each setting came from."""
+    settings, cases, accounts, clock = core.settings, _use_cases(core), core.tables.accounts, core.clock
+    try:
+        auth, connections = build_connections(settings, cases, accounts, clock, core.metrics.connections.set)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    samples = build_samples(core, lambda: connections.is_draining)
+    server = build_server(
+        settings,
+        cases,
+        accounts,
+        auth,
+        connections,
+        clock,
+        readiness=partial(_readiness, core),
+        metrics_page=lambda: (core.metrics.render(), CONTENT_TYPE_LATEST),
+        more_routes=[*_device_routes(core), *admin_routes(core, samples, sources)],
+    )
+    return server, samples
+
+
+def build_connections(
+    settings: Settings, cases: UseCases, accounts: Accounts, clock: Clock, count: Callable[[int], None]
+) -> tuple[Authenticator, Connections]:
+    """Raises ValueError, with one line for the operator, when the settings cannot be served."""
+    auth = Authenticator(Tokens(settings.auth, clock), accounts, clock)
+    return auth, Connections(auth, cases, accounts, clock, count)
+
+
+def build_server(
+    settings: Settings,
+    cases: UseCases,
+    accounts: Accounts,
+    auth: Authenticator,
+    connections: Connections,
+    clock: Clock,
+    *,
+    readiness: Readiness,
+    metrics_page: MetricsPage,
+    more_routes: Sequence[Route] = (),
+) -> GatewayServer:
+    dev_auth = settings.auth if settings.dev else None
+    has_own_port = settings.metrics.port is not None
+    pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page, clock)
+    pictures = Pictures(settings.picture_hosts or ((ANY_HOST,) if settings.dev else ()))
+    account_routes = AccountRoutes(
+        accounts, cases.directory, auth, clock, connections.revoke, cases.audit, dev_auth, pictures, cases.limiter
+    )
+    routes = [
+        *(route for route in pages.routes() if not (has_own_port and route.path == METRICS_PATH)),
+        *WebRoutes(pictures).routes(),
+        *account_routes.routes(),
+        *InboxRoutes(cases.inbox, cases.unread, cases.limiter).routes(),
+        *LimitRoutes(cases.overrides, cases.audit).routes(),
+        *ConversationRoutes(cases.directory, pictures, cases.limiter).routes(),
+        *MessageRoutes(
+            cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
+        ).routes(),
+        *PeopleRoutes(cases.blocks, cases.consent).routes(),
+        *PresenceRoutes(cases.live_status).routes(),
+        *more_routes,
+    ]
+    openapi, asyncapi = openapi_of(routes), asyncapi_of()
+    pages.publish(openapi, asyncapi, docs_page(openapi, asyncapi))
+    allowed = frozenset(settings.allowed_origins)
+    apps = [
+        HttpApp(table, auth, cases.limiter, clock, allowed, connections.refusals, cases.activity)
+        for table in (routes, [pages.metrics_route()])
+    ]
+    return GatewayServer(apps[0], connections, auth, allowed, clock, apps[1] if has_own_port else None)
+
+
+def _use_cases(core: Core) -> UseCases:
+    limiting = core.limiting
+    return UseCases(
+        hub=core.hub,
+        registry=core.registry,
+        router=core.router,
+        sends=core.sends,
+        rewrites=core.rewrites,
+        directory=core.directory,
+        blocks=core.blocks,
+        consent=core.consent,
+        unread=core.unread,
+        inbox=core.inbox,
+        history=core.history,
+        receipts=core.receipts,
+        resume=core.resume,
+        live_status=core.live_status,
+        notify=core.pushing.notify,
+        limiter=limiting.limiter,
+        overrides=limiting.overrides,
+        audit=limiting.audit,
+        activity=limiting.activity,
+    )
+
+
+def _device_routes(core: Core) -> list[Route]:
+    providers = core.pushing.providers
+    return DeviceRoutes(
+        core.tables.devices,
+        core.clock,
+        core.router.push,
+        providers=providers.keys(),
+        webpush_hosts=core.settings.push.webpush_hosts,
+        vapid_public_key=getattr(providers.get("webpush"), "public_key", None),
+    ).routes()
+
+
+async def _readiness(core: Core) -> dict[str, str]:
+    """The state of each store, by name."""
+    try:
+        async with asyncio.timeout(READY_S):
+            await core.tables.ping()
+        tables = "up"
+    except (StoreError, TimeoutError):
+        tables = "down"
+    core.metrics.store_up.labels("tables").set(float(tables == "up"))
+    return {"tables": tables, "keyspace": "up" if core.keyspace.is_up() else "down"}

@@ -1,0 +1,359 @@
+"""Graph: builds the parts of a node on its opened stores, in build order.
+
+Each function builds one room from the rooms before it and returns it as a frozen record, so no cycle can arise. A part
+that must reach another that is built later causes an event (events.py). `open_core` is a node without its sockets, for
+command-line verbs and tests; node.py puts the gateway on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tidings.clock import Clock
+from tidings.config.settings import Settings
+from tidings.messaging.access import Access
+from tidings.messaging.conversations.announcements import Announcements
+from tidings.messaging.conversations.directory import Directory
+from tidings.messaging.conversations.invitations import Invitations
+from tidings.messaging.conversations.rows import Rows
+from tidings.messaging.deliver.count_resync import CountResync
+from tidings.messaging.deliver.membership_events import MembershipEvents
+from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.log import Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.sight import Sight
+from tidings.messaging.presence.live_status import LiveStatus
+from tidings.messaging.reading.history import History
+from tidings.messaging.reading.inbox import Inbox
+from tidings.messaging.reading.inbox_rows import InboxRows
+from tidings.messaging.reading.receipt_marks import ReceiptMarks
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.reading.resume import Resume
+from tidings.messaging.send.acknowledge import Acknowledge
+from tidings.messaging.send.admit import Admit
+from tidings.messaging.send.batch import Measures
+from tidings.messaging.send.counters import Counters
+from tidings.messaging.send.edit import Rewrites
+from tidings.messaging.send.held import Holds
+from tidings.messaging.send.index import Index
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.send.members import Members
+from tidings.messaging.send.number import Number
+from tidings.messaging.send.open_work import OpenWork
+from tidings.messaging.send.pipeline import Pipeline
+from tidings.messaging.send.store import Store
+from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.scrubber import Scrubber
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.messaging.unread.unread import Unread
+from tidings.messaging.unread.verify import Verify
+from tidings.node.events import Events
+from tidings.node.heartbeat import Heartbeat
+from tidings.node.rooms import Delivery, MemberState, Reading, Routing, Sending, Work
+from tidings.node.stores import Stores, open_stores
+from tidings.node.tracing import Tracing, open_tracing
+from tidings.node.workers import (
+    ColdTier,
+    Limiting,
+    Pushing,
+    build_cold_tier,
+    build_limiting,
+    build_live_status,
+    build_pushing,
+)
+from tidings.routing.bus import Bus
+from tidings.routing.hub import Hub
+from tidings.routing.registry import Registry
+from tidings.routing.router import Router
+from tidings.stores.keyspace.cluster import ClusterKeyspace
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.receipts import ReceiptScripts
+
+__all__ = ["Core", "Stores", "build", "open_core"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending):
+    """A node without its sockets: its stores and every part, each under its own name."""
+
+    events: Events
+    cold: ColdTier
+    pushing: Pushing
+    limiting: Limiting
+    live_status: LiveStatus
+    heartbeat: Heartbeat
+
+    @property
+    def node_id(self) -> str:
+        return self.settings.node.id
+
+
+@asynccontextmanager
+async def open_core(settings: Settings, clock: Clock | None = None, *, is_guest: bool = False) -> AsyncIterator[Core]:
+    """Open the stores and build the parts on them. A guest may use the Valkey of a running node, and is not traced."""
+    async with open_stores(settings, clock or Clock(), is_guest=is_guest) as stores:
+        of_node = stores.settings.otel, stores.metrics, stores.clock, stores.settings.node.id
+        tracing = Tracing(stores.metrics) if is_guest else open_tracing(*of_node)
+        try:
+            yield build(stores, tracing.measures)
+        finally:
+            await tracing.close()
+
+
+def build(stores: Stores, measures: Measures | None = None) -> Core:
+    """Build every room, in order, and connect their events. `measures` observes the send path; else the metrics do."""
+    events = Events()
+    stores.keyspace.on_epoch(events.epoch_changed)
+    if stores.queues_apart is not None:
+        stores.queues_apart.on_epoch(events.queues_epoch_changed)
+    routing = _build_routing(stores, events)
+    cold = build_cold_tier(stores)
+    members = _build_members(stores, events, routing, cold)
+    reading = _build_reading(stores, events, routing, members)
+    pushing = build_pushing(stores, members.access, members.blocks, cold.messages, members.unread)
+    limiting = build_limiting(stores, members.scripts, routing.hub.users)
+    delivery = _build_delivery(stores, routing, members, reading)
+    work = _build_work(stores, routing, members, reading, delivery, pushing)
+    sends = _build_sends(stores, members, reading, delivery, work, limiting, measures or stores.metrics)
+    sending = _build_sending(stores, routing, members, reading, *sends)
+    live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
+    heartbeat = Heartbeat(
+        **vars(routing),
+        deliver=delivery.deliver,
+        unknown_outcomes=members.unknown_outcomes,
+        open_work=work.open_work,
+        takeover=work.takeover,
+        sends=sending.sends,
+        live_status=live_status,
+        events=events,
+    )
+    events.epoch_changed.add(members.blocks.epoch_changed)
+    events.epoch_changed.add(members.unknown_outcomes.epoch_changed)
+    _connect(events, reading, pushing, delivery, work)
+    rooms = (stores, routing, members, reading, delivery, work, sending)
+    return Core(
+        **{name: part for room in rooms for name, part in vars(room).items()},
+        events=events,
+        cold=cold,
+        pushing=pushing,
+        limiting=limiting,
+        live_status=live_status,
+        heartbeat=heartbeat,
+    )
+
+
+def _connect(events: Events, reading: Reading, pushing: Pushing, delivery: Delivery, work: Work) -> None:
+    """Add the listeners of every event inside the core. node.py adds those of the gateway."""
+    events.read_up_to.add(reading.receipts.read)
+    events.receipts_stored.add(pushing.due.received)
+    events.unread_changed.add(pushing.notify.badge)
+    events.counts_pushed.add(delivery.count_resync.record)
+    events.epoch_changed.add(work.open_work.epoch_changed)
+    events.epoch_changed.add(pushing.due.epoch_changed)
+    events.queues_epoch_changed.add(pushing.due.epoch_changed)
+
+
+def _build_routing(stores: Stores, events: Events) -> Routing:
+    keyspace, keys, node_id = stores.keyspace, stores.keys, stores.settings.node.id
+    hub, bus = Hub(), Bus(keyspace, keys, node_id)
+    registry = Registry(keyspace, keys, hub, bus, stores.clock, node_id)
+    router = Router(hub, registry, bus, events.counts_pushed, events.user_revoked)
+    return Routing(hub=hub, bus=bus, registry=registry, router=router)
+
+
+def _build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTier) -> MemberState:
+    keyspace, tables, clock, metrics = stores.keyspace, stores.tables, stores.clock, stores.metrics
+    settings = stores.settings.unread
+    scripts = Scripts(
+        stores.keys,
+        unread_cap=settings.cap,
+        unread_ttl_s=settings.ttl_days * 86_400,
+        unread_policy=settings.policy,
+    )
+    access = Access(tables.conversations, tables.log, keyspace, stores.keys)
+    blocks = Blocks(tables.people, keyspace, scripts, routing.router, clock, events.unread_changed)
+    unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
+    rebuilds = Rebuilds(keyspace, scripts, tables, clock, count_rebuild=lambda what: metrics.rebuilds[what].inc())
+    unread = Unread(
+        access,
+        tables,
+        keyspace,
+        scripts,
+        rebuilds,
+        routing.router,
+        unknown_outcomes,
+        events.read_up_to,
+        events.unread_changed,
+    )
+    verify = Verify(tables, keyspace, scripts, rebuilds)
+    return MemberState(
+        scripts=scripts,
+        access=access,
+        blocks=blocks,
+        sight=Sight(blocks, tables.conversations),
+        consent=Consent(tables.people, tables.inboxes, blocks),
+        log=Log(cold.messages, clock, metrics.count_repair),
+        rebuilds=rebuilds,
+        unknown_outcomes=unknown_outcomes,
+        unread=unread,
+        verify=verify,
+        scrubber=Scrubber(verify, unread, routing.router, routing.hub.users, metrics.count_repair),
+    )
+
+
+def _build_reading(stores: Stores, events: Events, routing: Routing, members: MemberState) -> Reading:
+    keyspace, tables = stores.keyspace, stores.tables
+    access, log, unread = members.access, members.log, members.unread
+    inbox = Inbox(access, tables, keyspace, members.scripts, members.rebuilds, unread, stores.metrics.count_repair)
+    receipts = Receipts(
+        access=access,
+        messages=tables.log,
+        statuses=tables.statuses,
+        conversations=tables.conversations,
+        unread=unread,
+        receipt_marks=ReceiptMarks(keyspace, ReceiptScripts(stores.keys), tables.statuses),
+        router=routing.router,
+        receipts_stored=events.receipts_stored,
+    )
+    return Reading(
+        inbox=inbox,
+        rows=InboxRows(tables, stores.clock, has_counts=stores.settings.unread.policy == "until_read"),
+        receipts=receipts,
+        history=History(access, members.blocks, tables.conversations, log, unread, receipts),
+        resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts),
+    )
+
+
+def _build_delivery(stores: Stores, routing: Routing, members: MemberState, reading: Reading) -> Delivery:
+    count_resync = CountResync(routing.hub, members.unread, stores.clock)
+    deliver = Deliver(
+        **vars(routing),
+        access=members.access,
+        blocks=members.blocks,
+        log=members.log,
+        inbox=reading.inbox,
+        unread=members.unread,
+        membership_events=MembershipEvents(reading.inbox, routing.hub, routing.router),
+        count_resync=count_resync,
+        clock=stores.clock,
+        node_id=stores.settings.node.id,
+        count_deliveries=stores.metrics.deliveries.inc,
+    )
+    return Delivery(count_resync=count_resync, deliver=deliver)
+
+
+def _build_work(
+    stores: Stores, routing: Routing, members: MemberState, reading: Reading, delivery: Delivery, pushing: Pushing
+) -> Work:
+    keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
+    open_work = OpenWork(keyspace, stores.keys, delivery.deliver, routing.registry.now_ms, clock, node_id)
+    counters = Counters(keyspace, members.scripts, tables.log, clock, node_id)
+    index = Index(
+        keyspace=keyspace,
+        scripts=members.scripts,
+        tables=tables,
+        rows=reading.rows,
+        open_work=open_work,
+        counters=counters,
+        blocks=members.blocks,
+        lease_time_ms=routing.registry.lease_time_ms,
+        due_calls=pushing.due.calls,
+        is_ordered=not isinstance(keyspace, ClusterKeyspace),
+    )
+    takeover = Takeover(
+        keyspace=keyspace,
+        keys=stores.keys,
+        access=members.access,
+        log=members.log,
+        messages=tables.log,
+        index=index,
+        deliver=delivery.deliver,
+        open_work=open_work,
+        lease_now_ms=routing.registry.now_ms,
+        clock=clock,
+        node_id=node_id,
+        count_repair=stores.metrics.count_repair,
+    )
+    return Work(open_work=open_work, counters=counters, index=index, takeover=takeover)
+
+
+def _build_sends(
+    stores: Stores,
+    members: MemberState,
+    reading: Reading,
+    delivery: Delivery,
+    work: Work,
+    limiting: Limiting,
+    measures: Measures,
+) -> tuple[Pipeline, Sends]:
+    keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
+    access, scripts, open_work, holds = members.access, members.scripts, work.open_work, Holds()
+    acknowledge = Acknowledge(holds, clock, measures)
+    admit = Admit(limiting.limiter, holds, keyspace, scripts, clock)
+    load = Members(access, members.blocks, members.log, open_work, clock, stores.settings.members_max)
+    number = Number(keyspace, scripts, work.counters, load, admit, open_work, clock, node_id)
+    pipeline = Pipeline(
+        members=load,
+        admit=admit,
+        number=number,
+        store=Store(tables.log, members.log, work.counters, number, clock),
+        index=work.index,
+        acknowledge=acknowledge,
+        deliver=delivery.deliver,
+        rows=reading.rows,
+        open_work=open_work,
+        clock=clock,
+    )
+    return pipeline, Sends(
+        pipeline=pipeline,
+        access=access,
+        holds=holds,
+        acknowledge=acknowledge,
+        rows=reading.rows,
+        open_work=open_work,
+        clock=clock,
+        measures=measures,
+        secret=tables.accounts.secret,
+    )
+
+
+def _build_sending(
+    stores: Stores, routing: Routing, members: MemberState, reading: Reading, pipeline: Pipeline, sends: Sends
+) -> Sending:
+    tables, clock, access = stores.tables, stores.clock, members.access
+    announcements = Announcements(reading.inbox, routing.registry, routing.router)
+    rows = Rows(announcements, stores.keyspace, members.scripts, members.unknown_outcomes, clock)
+    invitations = Invitations(
+        access=access,
+        tables=tables,
+        sends=sends,
+        rows=rows,
+        router=routing.router,
+        keyspace=stores.keyspace,
+        scripts=members.scripts,
+        clock=clock,
+    )
+    directory = Directory(
+        rows=rows,
+        consent=members.consent,
+        invitations=invitations,
+        sight=members.sight,
+        access=access,
+        conversations=tables.conversations,
+        accounts=tables.accounts,
+        sends=sends,
+        announcements=announcements,
+        inboxes=tables.inboxes,
+        router=routing.router,
+        keyspace=stores.keyspace,
+        scripts=members.scripts,
+        unknown_outcomes=members.unknown_outcomes,
+        clock=clock,
+        members_max=stores.settings.members_max,
+    )
+    rewrites = Rewrites(access, tables.log, members.log, sends, clock)
+    return Sending(pipeline=pipeline, sends=sends, rewrites=rewrites, directory=directory)

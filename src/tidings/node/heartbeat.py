@@ -1,0 +1,224 @@
+"""Heartbeat: the loops that renew the leases of a node, take over the work of dead nodes and repair what was missed.
+
+Two loops: one only renews leases, whatever else there is to do; the other does the rest, one thing after the other. The
+heartbeat also notices when the node itself was stopped for longer than its lease. Then the node first drops its queued
+sends, because other nodes may have taken over, and reads what was not published to it meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from itertools import islice
+
+from tidings.bounds import (
+    BUS_PROBE_S,
+    CLEAR_OPEN_S,
+    KEYSPACE_COMMAND_S,
+    LEASE_RENEW_S,
+    LEASE_S,
+    NODE_RENEW_S,
+    OPEN_KEPT_S,
+)
+from tidings.errors import Problem, StoreError
+from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.presence.live_status import LiveStatus
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.send.open_work import OpenWork
+from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.node.events import Events
+from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Known, Leave, Pushed, Signal
+from tidings.routing.hub import Hub
+from tidings.routing.registry import Registry
+from tidings.routing.router import Router
+from tidings.tasks import Loop
+
+log = logging.getLogger("tidings.node")
+_DEAF_MS = int((KEYSPACE_COMMAND_S + 2 * BUS_PROBE_S) * 1000)  # until a subscription that hears nothing is noticed
+_SETTLE_S = 2.0  # a node that leaves publishes what it still has for the others, if the keyspace answers
+_TOGETHER = 8  # users whose conversations are read at the same time
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        *,
+        hub: Hub,
+        bus: Bus,
+        registry: Registry,
+        router: Router,
+        deliver: Deliver,
+        unknown_outcomes: UnknownOutcomes,
+        open_work: OpenWork,
+        takeover: Takeover,
+        sends: Sends,
+        live_status: LiveStatus,
+        events: Events,
+    ) -> None:
+        self._hub = hub
+        self._bus = bus
+        self._registry = registry
+        self._router = router
+        self._deliver = deliver
+        self._unknown_outcomes = unknown_outcomes
+        self._open_work = open_work
+        self._takeover = takeover
+        self._sends = sends
+        self._live_status = live_status
+        self._events = events
+        self._missed: dict[str, int] = {}  # user -> entries since then may not have reached this node
+        self._suspect_ms: int | None = None  # the same for the conversations that this node delivers
+        self._rounds = 0
+        self._was_gone = False  # our lease was, and not everything that follows from it is done
+        self._is_behind = False  # this node was stopped, and does not know yet since when it must read
+        self._well_ms = registry.now_ms()  # the last moment when the others knew us and the subscription was up
+        self._renewing = Loop("heartbeat", lambda: NODE_RENEW_S, self._beat, is_eager=True)
+        self._working = Loop("repair", lambda: NODE_RENEW_S, self._work, is_eager=True)
+
+    async def start(self) -> None:
+        """Listen to the other nodes, announce this one, and begin. Before the first connection. Raises StoreError."""
+        await self._bus.open(self._take, self._resubscribed)
+        try:
+            await self._registry.join()
+        except StoreError:
+            await self._bus.close()
+            raise
+        # The open work of an earlier process of this name is finished before new numbers overwrite its record.
+        await self._takeover.finish_own()
+        self._renewing.start()
+        self._working.start()
+
+    async def stop(self) -> None:
+        """End the loops, after the last connection has closed."""
+        await self._renewing.stop()
+        await self._working.stop()
+        await self._deliver.close()
+        try:
+            async with asyncio.timeout(_SETTLE_S):
+                await self._router.settle()
+                await self._bus.settle()
+                await self._registry.leave()
+        except (StoreError, TimeoutError):
+            pass  # the leases run out by themselves, and the other nodes read what was not published
+        await self._bus.close()
+
+    def _take(self, item: Item, node_id: str) -> None:
+        if isinstance(item, Delivery):
+            self._deliver.take(item, node_id)
+        elif isinstance(item, Pushed | Closing):
+            self._router.take(item, node_id)
+        elif isinstance(item, Signal):
+            self._live_status.take(item)
+        elif isinstance(item, Leave):
+            self._events.leave_requested()
+        elif isinstance(item, Joined):
+            self._registry.node_joined(item.node_id)
+        else:
+            assert isinstance(item, Known)
+            self._registry.known_by(item.node_id)
+
+    # --- leases -------------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        await self._renew(has_connections=self._rounds % round(LEASE_RENEW_S / NODE_RENEW_S) == 0)
+        self._rounds += 1
+
+    async def _renew(self, *, has_connections: bool) -> None:
+        """Renew the lease of this node, and sometimes those of its connections."""
+        self._drop_if_stopped()
+        self._was_gone |= await self._registry.renew_node() or self._is_behind
+        self._is_behind = self._was_gone
+        if self._was_gone:
+            await self._registry.announce_node()
+            self._resubscribed()
+        if self._was_gone or has_connections:
+            await self._registry.renew(self._lease_lost)
+        self._was_gone = self._is_behind = False
+        if self._bus.is_up:
+            self._well_ms = self._registry.now_ms()
+
+    def _drop_if_stopped(self) -> None:
+        """Drop queued sends after this node was stopped (SIGSTOP, a long pause): others may know it as dead.
+
+        No new entry goes out before the entries that it did not hear of were read."""
+        if self._registry.has_lapsed() and not self._is_behind:
+            self._is_behind = True
+            self._deliver.must_wait()
+            if dropped := self._sends.drop_queued():
+                log.warning("queued sends dropped", extra={"sends": dropped, "cause": "the node was stopped too long"})
+
+    def _resubscribed(self) -> None:
+        """Suspect everything: publishes of the time without a subscription are gone."""
+        since_ms = self._well_ms - _DEAF_MS
+        self._suspect(since_ms)
+        for user_id in self._hub.users():
+            self._miss(user_id, since_ms)
+
+    def _lease_lost(self, user_id: str) -> None:
+        self._miss(user_id, self._registry.now_ms() - int(2 * LEASE_S * 1000))
+
+    def _suspect(self, since_ms: int) -> None:
+        self._suspect_ms = min(since_ms, self._suspect_ms or since_ms)
+
+    def _miss(self, user_id: str, since_ms: int) -> None:
+        self._missed[user_id] = min(since_ms, self._missed.get(user_id, since_ms))
+
+    # --- repair -------------------------------------------------------------------------------------
+
+    async def _work(self) -> bool:
+        """Do every step, though one fails. True when all are done: `_rest` was the pause."""
+        steps = {
+            "read missed": self._read_missed,
+            "take over": self._takeover.finish_dead,
+            "finish own": self._takeover.finish_own,
+            "index again": self._takeover.index_again,
+            "unknown outcomes": self._unknown_outcomes.settle,
+            "clear finished": self._rest,
+        }
+        return all([await self._is_done(*step) for step in steps.items()])
+
+    async def _is_done(self, name: str, step: Callable[[], Awaitable[object]]) -> bool:
+        try:
+            await step()
+        except (StoreError, Problem) as error:
+            log.info("repair waits for a store", extra={"step": name, "cause": str(error)})
+        except Exception:
+            log.exception("repair failed", extra={"step": name})
+        else:
+            return True
+        return False
+
+    async def _rest(self) -> None:
+        for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
+            await asyncio.sleep(CLEAR_OPEN_S)
+            await self._open_work.clear_closed(OPEN_KEPT_S)
+            await self._read_missed()
+
+    async def _read_missed(self) -> None:
+        """Read what may have been missed. A user or a conversation whose read fails stays on the list."""
+        if self._suspect_ms is not None:
+            since_ms, self._suspect_ms = self._suspect_ms, None
+            try:
+                await self._deliver.reread(since_ms)
+            except BaseException:
+                self._suspect(since_ms)
+                raise
+        while self._missed:
+            some = dict(islice(self._missed.items(), _TOGETHER))
+            for user_id in some:
+                del self._missed[user_id]
+            try:
+                await asyncio.gather(*(self._refresh(*pair) for pair in some.items()))
+            except BaseException:
+                for pair in some.items():
+                    self._miss(*pair)
+                raise
+        if self._suspect_ms is None and not self._is_behind and not self._registry.has_lapsed():
+            self._deliver.catch_up()
+
+    async def _refresh(self, user_id: str, since_ms: int) -> None:
+        """Check first whether the user may still be connected."""
+        await self._events.may_have_missed(user_id)
+        await self._deliver.refresh(user_id, since_ms)

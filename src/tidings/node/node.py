@@ -1,0 +1,156 @@
+"""Node: a node that listens, from its first byte to SIGTERM: the gateway on top of the core, and the background loops.
+
+`open_node` is an async context, so the command line, tests and benchmarks run the very same node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tidings.bounds import CLOCKS_APART_S, DRAIN_S
+from tidings.clock import Clock
+from tidings.config.settings import Settings
+from tidings.errors import StoreError, Unavailable
+from tidings.gateway.server import GatewayServer, loop_factory
+from tidings.node.gateway import build_gateway
+from tidings.node.graph import Core, open_core
+from tidings.operators.node_samples import Samples
+from tidings.tasks import Loop
+
+log = logging.getLogger("tidings.node")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that listens."""
+
+    core: Core
+    gateway: GatewayServer
+    port: int
+
+
+@asynccontextmanager
+async def open_node(
+    settings: Settings, clock: Clock | None = None, sources: Mapping[str, str] | None = None
+) -> AsyncIterator[Node]:
+    """Start a node and listen; at the end, drain it and stop. `sources`: where each setting came from."""
+    async with open_core(settings, clock) as core:
+        gateway, samples = build_gateway(core, sources)
+        core.events.user_revoked.add(gateway.forget_user)
+        core.events.may_have_missed.add(gateway.recheck)
+        await _bury_predecessor(core)
+        await core.heartbeat.start()
+        await _check_clock(core)
+        await core.limiting.overrides.start()
+        core.blocks.loop.start()
+        for loop in _loops(core, samples):
+            loop.start()
+        core.pushing.notify.start()
+        try:
+            port = await _listen(gateway.start, settings.host, settings.port, "--port")
+            if settings.metrics.port is not None:
+                await _listen(gateway.start_metrics, settings.host, settings.metrics.port, "--metrics-port")
+            yield Node(core, gateway, port)
+        finally:
+            await _leave(core, gateway, samples)
+
+
+def _loops(core: Core, samples: Samples) -> list[Loop]:
+    limiting = core.limiting
+    figures = (limiting.activity, limiting.lags, samples)
+    return [
+        part.loop
+        for part in (limiting.audit, limiting.fold, core.pushing.due, core.cold.archiving, core.scrubber, *figures)
+    ]
+
+
+async def _bury_predecessor(core: Core) -> None:
+    """End the lease of the process that owned the embedded Valkey before: it is dead, because we hold its folder."""
+    if core.settings.keyspace == "embedded":
+        note = core.settings.data / "node.id"
+        if note.exists():
+            await core.registry.bury(note.read_text("utf-8").strip())
+        note.touch(mode=0o600)
+        note.write_text(core.node_id, "utf-8")
+
+
+async def _check_clock(core: Core) -> None:
+    """Log a clock that is off: tokens would expire early or late here. Leases do not depend on it (lease_clock.py)."""
+    if core.settings.keyspace == "embedded":
+        return  # the clock is the same
+    off_s = (core.clock.now_ms() - core.registry.now_ms()) / 1000
+    if abs(off_s) > CLOCKS_APART_S:
+        fields = {"ahead_s": round(off_s, 1), "cause": "it differs from the keyspace's; set both by NTP"}
+        log.warning("this machine's clock is off", extra=fields)
+
+
+async def _listen(start: Callable[[str, int], Awaitable[int]], host: str, port: int, flag: str) -> int:
+    try:
+        return await start(host, port)
+    except OSError as error:
+        why = "the port is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        raise Unavailable(f"cannot listen on {host}:{port}: {why}; choose with --host and {flag}") from None
+
+
+async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
+    """Tell the clients, finish the sends under way, write what waits, and go: within DRAIN_S."""
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            await gateway.drain()
+            outcomes = await asyncio.gather(core.sends.drain(), core.receipts.flush(), return_exceptions=True)
+            for error in outcomes:
+                if isinstance(error, BaseException):
+                    raise error
+    except (TimeoutError, StoreError) as error:
+        log.warning("node left with work unfinished", extra={"cause": str(error) or "out of time"})
+    finally:
+        await gateway.stop()
+        await core.live_status.close()
+        await core.limiting.overrides.loop.stop()
+        await core.blocks.loop.stop()
+        for loop in reversed(_loops(core, samples)):
+            await loop.stop()
+        await core.pushing.notify.stop()
+        await core.heartbeat.stop()
+        await core.rebuilds.close()
+
+
+def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[str, str] | None = None) -> int:
+    """Run a node until SIGTERM, Ctrl-C or an operator's request. Returns the exit code."""
+
+    async def run() -> int:
+        stopped = asyncio.Event()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(name, stopped.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _keep_settings)
+        async with open_node(settings, sources=sources) as node:
+            node.core.events.leave_requested.add(stopped.set)
+            _spare_the_collector()
+            on_ready(node.port)
+            await stopped.wait()
+            log.info("draining")
+        return 0
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run())
+
+
+def _keep_settings() -> None:
+    """Survive SIGHUP, which a closed terminal and many a reload command send: its default action is death."""
+    log.warning("SIGHUP ignored", extra={"cause": "settings are read at the start only; restart the node for new ones"})
+
+
+def _spare_the_collector() -> None:
+    """Make full garbage collections rare: one stops the loop for 10 ms and more per thousand connections.
+
+    They find nothing: the parts of a node stay for good, and what passes through it makes no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 20)

@@ -1,0 +1,102 @@
+"""Rooms: the parts of a node as records, one for each room. graph.py builds them in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidings.messaging.access import Access
+from tidings.messaging.conversations.directory import Directory
+from tidings.messaging.deliver.count_resync import CountResync
+from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.log import Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.sight import Sight
+from tidings.messaging.reading.history import History
+from tidings.messaging.reading.inbox import Inbox
+from tidings.messaging.reading.inbox_rows import InboxRows
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.reading.resume import Resume
+from tidings.messaging.send.counters import Counters
+from tidings.messaging.send.edit import Rewrites
+from tidings.messaging.send.index import Index
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.send.open_work import OpenWork
+from tidings.messaging.send.pipeline import Pipeline
+from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.scrubber import Scrubber
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.messaging.unread.unread import Unread
+from tidings.messaging.unread.verify import Verify
+from tidings.routing.bus import Bus
+from tidings.routing.hub import Hub
+from tidings.routing.registry import Registry
+from tidings.routing.router import Router
+from tidings.stores.keyspace.scripts.messaging import Scripts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routing:
+    """Where the recipients are."""
+
+    hub: Hub
+    bus: Bus
+    registry: Registry
+    router: Router
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberState:
+    """Access to a conversation, its log, and the unread state of each member."""
+
+    scripts: Scripts
+    access: Access
+    blocks: Blocks
+    sight: Sight
+    consent: Consent
+    log: Log
+    rebuilds: Rebuilds
+    unknown_outcomes: UnknownOutcomes
+    unread: Unread
+    verify: Verify
+    scrubber: Scrubber
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Everything that a member can read."""
+
+    inbox: Inbox
+    rows: InboxRows
+    receipts: Receipts
+    history: History
+    resume: Resume
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """To every device, in order, on every node."""
+
+    count_resync: CountResync
+    deliver: Deliver
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The journal of this node's open work, the index stage, and the takeover of the work of dead nodes."""
+
+    open_work: OpenWork
+    counters: Counters
+    index: Index
+    takeover: Takeover
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """The way of a message, and the use cases that begin it."""
+
+    pipeline: Pipeline
+    sends: Sends
+    rewrites: Rewrites
+    directory: Directory

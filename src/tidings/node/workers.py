@@ -1,0 +1,199 @@
+"""Workers: builds the rooms beside the way of a message: archive, push, limits with audit, and live status.
+
+graph.py calls these functions in its order; node.py starts and stops the loops of the parts. A command-line verb uses
+the parts and starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tidings.bounds import CLASSES, LIVE_STATUS_TASKS_MAX
+from tidings.config.values import SettingsError
+from tidings.messaging.access import Access
+from tidings.messaging.archive.mover import Archiver, Writer
+from tidings.messaging.archive.read_through import ReadThrough, Segments
+from tidings.messaging.archive.recheck import Rechecker
+from tidings.messaging.archive.schedule import Archiving
+from tidings.messaging.limits.limiter import Limiter
+from tidings.messaging.limits.overrides import Overrides
+from tidings.messaging.limits.policy import Limits
+from tidings.messaging.log import Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.sight import Sight
+from tidings.messaging.presence.live_status import LiveStatus
+from tidings.messaging.presence.presence import Presences
+from tidings.messaging.presence.typing_status import TypingStatus
+from tidings.messaging.presence.watchers import Watchers
+from tidings.messaging.push.content import Notices
+from tidings.messaging.push.device_acks import DeviceAcks
+from tidings.messaging.push.due import DueConversations
+from tidings.messaging.push.worker import PushWorker
+from tidings.messaging.unread.unread import Unread
+from tidings.node.stores import Stores
+from tidings.operators.active_users import ActiveUsers
+from tidings.operators.audit.events import Audit
+from tidings.operators.audit.reader import AuditReader
+from tidings.operators.audit.recount import AuditRecount
+from tidings.operators.audit.sums import AuditSums
+from tidings.operators.stream_lag import StreamLags
+from tidings.routing.bus import Bus
+from tidings.routing.hub import Hub
+from tidings.routing.registry import Registry
+from tidings.stores.keyspace.scripts.archive import ArchiveScripts
+from tidings.stores.keyspace.scripts.audit import AuditScripts
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.push import PushScripts
+from tidings.stores.push.open import open_providers
+from tidings.stores.push.ports import Push
+from tidings.tasks import TaskSet
+
+
+@dataclass(frozen=True)
+class ColdTier:
+    """`messages`: the log with every text in it, wherever it is. `archiving` fills the blobs."""
+
+    segments: Segments
+    messages: ReadThrough
+    archiving: Archiving
+
+
+def build_cold_tier(stores: Stores) -> ColdTier:
+    tables, blobs, clock, metrics = stores.tables, stores.blobs, stores.clock, stores.metrics
+    archive = tables.archive
+
+    def count(what: str, n: int) -> None:
+        metrics.archive[what].inc(n)
+
+    segments = Segments(blobs, archive.id, count)
+    writer = Writer(archive, blobs, segments, clock, count)
+    bare = Log(tables.log, clock, metrics.count_repair)  # the rows as they are
+    archiving = Archiving(
+        keyspace=stores.keyspace,
+        scripts=ArchiveScripts(stores.keys),
+        conversations=tables.conversations,
+        archive=archive,
+        blobs=blobs,
+        archiver=Archiver(archive, bare, writer, count),
+        rechecker=Rechecker(
+            log=tables.log,
+            conversations=tables.conversations,
+            archive=archive,
+            blobs=blobs,
+            segments=segments,
+            writer=writer,
+            clock=clock,
+            count=count,
+        ),
+        clock=clock,
+        holder=stores.settings.node.id,
+        after_days=stores.settings.archive.after_days,
+        every_s=stores.settings.archive.every_s,
+        count=count,
+    )
+    return ColdTier(segments, ReadThrough(tables.log, segments, archive, clock, count), archiving)
+
+
+@dataclass(frozen=True)
+class Pushing:
+    """Notifications for users who are not connected: what is due, the queued jobs, and the providers that send them."""
+
+    scripts: PushScripts
+    providers: Mapping[str, Push]
+    notify: PushWorker
+    due: DueConversations
+
+
+def build_pushing(stores: Stores, access: Access, blocks: Blocks, messages: ReadThrough, unread: Unread) -> Pushing:
+    """Raises SettingsError. Due conversations stay in the keyspace: they are recorded with the index of a message."""
+    settings, scripts = stores.settings.push, PushScripts(stores.keys)
+    try:
+        providers = open_providers(settings, stores.clock)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    queues = stores.queues
+    notify = PushWorker(
+        keyspace=queues.keyspace,
+        scripts=PushScripts(queues.keys),
+        acks=DeviceAcks(stores.keyspace, stores.keys),
+        devices=stores.tables.devices,
+        notices=Notices(access, messages, stores.tables, unread, has_preview=settings.preview),
+        providers=providers,
+        clock=stores.clock,
+        node_id=stores.settings.node.id,
+        count=lambda provider, outcome: stores.metrics.push[provider, outcome].inc(),
+    )
+    due = DueConversations(
+        keyspace=stores.keyspace,
+        scripts=scripts,
+        access=access,
+        blocks=blocks,
+        tables=stores.tables,
+        pending=stores.tables.pending,
+        worker=notify,
+        clock=stores.clock,
+        grace_s=settings.grace_s,
+    )
+    return Pushing(scripts, providers, notify, due)
+
+
+@dataclass(frozen=True)
+class Limiting:
+    """The limiter with its overrides, the audit stream with its sums, and which users were there."""
+
+    limiter: Limiter
+    overrides: Overrides
+    audit: Audit
+    fold: AuditSums
+    reader: AuditReader
+    replay: AuditRecount
+    activity: ActiveUsers
+    lags: StreamLags
+
+
+def build_limiting(stores: Stores, scripts: Scripts, connected: Callable[[], Iterable[str]]) -> Limiting:
+    """`connected` returns the users who are connected to this node."""
+    keyspace, keys, clock, node_id = stores.keyspace, stores.keys, stores.clock, stores.settings.node.id
+    defaults = {name: getattr(stores.settings.limits, name) for name in CLASSES}
+    limiter = Limiter(keyspace, scripts, clock, Limits(defaults))
+    queues, refused = stores.queues, stores.metrics.rate_limited
+    audits = AuditScripts(queues.keys)
+    return Limiting(
+        limiter=limiter,
+        overrides=Overrides(stores.tables.overrides, limiter.limits, clock, limiter.forget),
+        audit=Audit(queues.keyspace, audits, clock, node_id, lambda class_name, n: refused[class_name].inc(n)),
+        fold=AuditSums(queues.keyspace, audits, node_id),
+        reader=AuditReader(queues.keyspace, queues.keys, clock),
+        replay=AuditRecount(queues.keyspace, audits),
+        activity=ActiveUsers(keyspace, keys, clock, connected),
+        lags=StreamLags(queues.keyspace, queues.keys, stores.metrics.show_lag),
+    )
+
+
+def build_live_status(
+    stores: Stores, hub: Hub, registry: Registry, bus: Bus, access: Access, sight: Sight
+) -> LiveStatus:
+    keyspace, keys, clock = stores.keyspace, stores.keys, stores.clock
+    tasks = TaskSet(LIVE_STATUS_TASKS_MAX)
+    watchers = Watchers(
+        access=access,
+        sight=sight,
+        hub=hub,
+        registry=registry,
+        bus=bus,
+        keyspace=keyspace,
+        keys=keys,
+        node_id=stores.settings.node.id,
+    )
+    presences = Presences(
+        access=access,
+        sight=sight,
+        watchers=watchers,
+        hub=hub,
+        registry=registry,
+        keyspace=keyspace,
+        keys=keys,
+        tasks=tasks,
+    )
+    return LiveStatus(watchers, TypingStatus(access, watchers, tasks, clock), presences, tasks)

@@ -1,0 +1,1 @@
+"""For the people who run it: status, inspection, audit, doctor and top."""

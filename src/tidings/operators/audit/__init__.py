@@ -1,0 +1,1 @@
+"""The audit stream: rejected requests, their sums and their readers."""

@@ -1,0 +1,62 @@
+"""Sampler: takes a sample of what this node has counted so far, for node_samples.py to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import ProcessCollector
+
+from tidings import __version__
+from tidings.clock import Clock
+from tidings.messaging.archive.schedule import Archiving
+from tidings.operators.node_samples import Sample
+from tidings.routing.hub import Hub
+from tidings.telemetry.metrics import Metrics, Tally
+
+
+class Sampler:
+    def __init__(
+        self,
+        hub: Hub,
+        metrics: Metrics,
+        archiving: Archiving,
+        clock: Clock,
+        node_id: str,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        self._hub = hub
+        self._metrics = metrics
+        self._archiving = archiving
+        self._clock = clock
+        self._node_id = node_id
+        self._is_draining = is_draining
+        self._started_ms = clock.now_ms()
+        self._process = ProcessCollector(registry=None)
+
+    def take(self) -> Sample:
+        metrics, last = self._metrics, self._archiving.last
+        process = {family.name: family.samples[0].value for family in self._process.collect() if family.samples}
+        return Sample(
+            at_ms=self._clock.now_ms(),
+            node_id=self._node_id,
+            version=__version__,
+            started_ms=self._started_ms,
+            connections=len(self._hub),
+            users=sum(1 for _ in self._hub.users()),
+            is_draining=self._is_draining(),
+            messages=int(metrics.messages.value),
+            deliveries=int(metrics.deliveries.value),
+            commands=int(metrics.keyspace_commands.value),
+            rejects={name: int(count.value) for name, count in metrics.rate_limited.items()},
+            pushes={" ".join(names): int(count.value) for names, count in metrics.push.items()},
+            archive={name: int(count.value) for name, count in metrics.archive.items()},
+            archive_last_ms=last[0] if last is not None else 0,
+            ack=_buckets(metrics.send_seconds),
+            stages={stage: _buckets(tally) for stage, tally in metrics.stage_seconds.items()},
+            cpu_s=round(process.get("process_cpu_seconds", 0.0), 3),
+            memory_bytes=int(process.get("process_resident_memory_bytes", 0)),
+        )
+
+
+def _buckets(tally: Tally) -> list[int]:
+    return [int(count) for _, count in tally.buckets()]

@@ -1,0 +1,1 @@
+"""The wire without I/O: client frames, server frames and REST bodies as structs."""

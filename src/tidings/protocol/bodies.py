@@ -1,0 +1,316 @@
+"""REST bodies and answers: one struct each. The same answers travel over the WebSocket inside `ok`.
+
+MESSAGE always has all its keys; unused ones are null. /openapi.json is made from these structs, so the documented form
+is the one that is decoded and encoded.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
+from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, ReadState, Role, Totals
+from tidings.protocol.client_frames import Anchor, Cursor, Data, Id, Limit, MessageId, Millis, Seq, Seqs, Timestamp
+from tidings.protocol.names import is_name
+
+WhoMay = Literal["anybody", "shared", "nobody"]
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        description="Not blank, on one line, without control characters and characters that change the direction.",
+    ),
+]
+Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
+UserIds = Annotated[list[Id], Meta(max_length=MEMBERS_MAX)]
+ProfileIds = Annotated[
+    str,
+    Meta(
+        max_length=PROFILES_MAX * (ID_CHARS_MAX + 1),
+        description="User ids with commas between them; without any: all members.",
+    ),
+]
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class InboxQuery(msgspec.Struct, frozen=True):
+    limit: Limit = 20
+    cursor: Cursor | None = None
+
+
+class HistoryQuery(msgspec.Struct, frozen=True):
+    before_seq: Seq | None = None
+    after_seq: Seq | None = None
+    around_seq: Seq | None = None
+    anchor: Anchor | None = None
+    limit: Limit = 20
+
+
+class ProfilesQuery(msgspec.Struct, frozen=True):
+    user_ids: ProfileIds | None = None
+
+
+class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request. An unknown field is refused by name: what a caller meant must not be lost in silence."""
+
+
+class FlagsBody(RequestBody, frozen=True):
+    muted: bool | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+
+
+class _Named(RequestBody, frozen=True):
+    """A body with an optional name."""
+
+    def __post_init__(self) -> None:
+        name = getattr(self, "name", None)
+        if isinstance(name, str) and not is_name(name):
+            raise ValueError("`name` must have a visible character, and no control or direction characters")
+
+
+class NewConversation(_Named, frozen=True):
+    kind: ConversationKind
+    members: UserIds = []
+    name: Name | None = None
+    avatar_url: Url | None = None
+    history: HistoryRule | None = None
+    client_id: MessageId | None = None
+
+
+class ConversationPatch(_Named, frozen=True):
+    name: Name | UnsetType | None = UNSET
+    avatar_url: Url | UnsetType | None = UNSET
+
+
+class NewMembers(RequestBody, frozen=True):
+    user_ids: Annotated[list[Id], Meta(min_length=1, max_length=MEMBERS_MAX)]
+
+
+class RolePatch(RequestBody, frozen=True):
+    role: Role
+
+
+class NewMessage(RequestBody, frozen=True):
+    message_id: MessageId | None = None  # without one an id is made, and a retry is not safe
+    text: str = ""
+    ts: Timestamp | None = None
+    data: Data | None = None
+    silent: bool = False
+    reply_to: Seq | None = None
+
+
+class MessagePatch(RequestBody, frozen=True):
+    text: str | UnsetType = UNSET
+    data: Data | UnsetType | None = UNSET
+    message_id: MessageId | None = None
+
+
+class MessageDelete(RequestBody, frozen=True):
+    message_id: MessageId | None = None
+
+
+class MessageDeleteQuery(msgspec.Struct, frozen=True):
+    message_id: MessageId | None = None
+
+
+class ReadMark(RequestBody, frozen=True):
+    up_to_seq: Seq | None = None
+    up_to_ts: Millis | None = None
+    seqs: Seqs | None = None
+
+
+class UnreadMark(RequestBody, frozen=True):
+    from_seq: Seq
+
+
+class ProfilePut(_Named, frozen=True):
+    name: Name | None = None
+    avatar_url: Url | None = None
+
+
+class TokenRequest(RequestBody, frozen=True):
+    user_id: Id
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+class MemberEntryBody(msgspec.Struct, frozen=True, gc=False):
+    action: MemberAction
+    user_ids: tuple[str, ...]
+    role: Role | None
+
+
+class MessageBody(msgspec.Struct, frozen=True, gc=False):
+    """One numbered entry. The fields after `member` are left out where they have nothing to say."""
+
+    seq: int
+    kind: EntryKind
+    message_id: str | None
+    sender_id: str | None
+    text: str | None
+    ts: int | None
+    sent_at: int
+    deleted: bool
+    edited_at: int | None
+    target_seq: int | None
+    member: MemberEntryBody | None
+    data: dict[str, Any] | UnsetType = UNSET
+    silent: Literal[True] | UnsetType = UNSET
+    reply_to: int | UnsetType = UNSET
+    unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
+    hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
+
+
+class HistoryBody(msgspec.Struct, frozen=True):
+    """Newest first; a null cursor means nothing more that way."""
+
+    messages: list[MessageBody]
+    next_before_seq: int | None
+    next_after_seq: int | None
+    first_unread_seq: int | None
+    head: int
+    delivered_all_seq: int
+    read_all_seq: int
+
+
+class InboxRowBody(msgspec.Struct, frozen=True):
+    conversation_id: str
+    kind: ConversationKind
+    name: str | None
+    avatar_url: str | None
+    last_message_preview: str | None
+    last_message_ts: int
+    last_seq: int
+    unread_count: int | None
+    unread_capped: bool
+    read_seq: int
+    first_unread_seq: int | None
+    muted: bool
+    pinned: bool
+    archived: bool
+    requested: Literal[True] | UnsetType = UNSET  # a stranger began it; PUT .../accept, or answer
+    invited: Literal[True] | UnsetType = UNSET  # no membership yet; PUT .../accept, or DELETE .../members/{me}
+
+
+class InboxBody(msgspec.Struct, frozen=True):
+    conversations: list[InboxRowBody]
+    next_cursor: str | None
+    total_unread: int
+    unread_conversations: int
+    stale: bool
+
+
+class SentBody(msgspec.Struct, frozen=True, gc=False):
+    conversation_id: str
+    message_id: str | None
+    seq: int
+    sent_at: int
+    duplicate: bool
+
+
+class ReadStateBody(ReadState, frozen=True):
+    pass
+
+
+class MemberBody(msgspec.Struct, frozen=True):
+    user_id: str
+    role: Role
+    joined_seq: int
+    joined_at: int
+
+
+class ConversationBody(msgspec.Struct, frozen=True):
+    conversation_id: str
+    kind: ConversationKind
+    name: str | None
+    avatar_url: str | None
+    history: HistoryRule
+    head: int
+    created_at: int
+    members: list[MemberBody]
+
+
+class ReceiptsBody(msgspec.Struct, frozen=True):
+    """Each member but the sender once, at the furthest state."""
+
+    read: list[str]
+    delivered: list[str]
+    pending: list[str]
+
+
+class TotalsBody(Totals, frozen=True):
+    pass
+
+
+class BudgetBody(msgspec.Struct, frozen=True):
+    limit: int
+    remaining: int
+    reset_ms: int
+
+
+class RateLimitsBody(msgspec.Struct, frozen=True):
+    """By class name; a class that is off is absent."""
+
+    rate_limits: dict[str, BudgetBody]
+
+
+class ProfileBody(msgspec.Struct, frozen=True):
+    user_id: str
+    name: str | None
+    avatar_url: str | None
+
+
+class ProfilesBody(msgspec.Struct, frozen=True):
+    """In the order asked. A user who is not a member is left out."""
+
+    profiles: list[ProfileBody]
+
+
+class BlockBody(msgspec.Struct, frozen=True):
+    user_id: str
+    since: int
+
+
+class BlocksBody(msgspec.Struct, frozen=True):
+    """By user id."""
+
+    blocks: list[BlockBody]
+
+
+class PreferencesBody(RequestBody, frozen=True):
+    """The choices of a user about others. `shared`: from people with whom the user shares a group or channel."""
+
+    who_may_write: WhoMay = "anybody"
+    who_may_add: WhoMay = "anybody"
+
+
+class RevokedBody(msgspec.Struct, frozen=True):
+    user_id: str
+    tokens_valid_after: int
+
+
+class TokenBody(msgspec.Struct, frozen=True):
+    token: str
+
+
+class HealthBody(msgspec.Struct, frozen=True):
+    status: Literal["ok"]
+
+
+class ErrorFacts(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    temporary: bool
+    retry_after_ms: int | None
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorFacts

@@ -1,0 +1,217 @@
+"""The frames that a client sends over the WebSocket: one struct each, decoded and validated without I/O.
+
+The structs are the one definition: the decoder checks them, and /asyncapi.json is made from them. An unknown field of
+`message.send` is refused by name: what a person meant to send must not be lost in silence. In other frames unknown
+fields are ignored. Of a repeated key the last one counts. A frame that is not of the documented form raises a
+`Problem`. Ids are safe inside keys once a frame is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tidings.bounds import (
+    ACKS_MAX,
+    DATA_BYTES_MAX,
+    DATA_DEPTH_MAX,
+    READ_SEQS_MAX,
+    RESUME_CONVERSATIONS_MAX,
+    TEXT_BYTES_MAX,
+)
+from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
+from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN
+
+INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time
+DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
+
+Id = Annotated[str, Meta(pattern=ID_PATTERN, description="A user or conversation id.")]
+MessageId = Annotated[
+    str, Meta(pattern=MESSAGE_ID_PATTERN, description="Made by the client; the key of a safe resend.")
+]
+Integer = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+Seq = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="A position in a conversation's log.")]
+Millis = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="Milliseconds since 1970, UTC.")]
+Timestamp = Annotated[int, Meta(ge=0, le=DATE_MAX, description="The sender's own time, in milliseconds since 1970.")]
+Limit = Annotated[int, Meta(ge=1, le=INTEGER_MAX, description="Entries wanted; above 100 it is 100.")]
+Cursor = Annotated[str, Meta(max_length=512, description="`next_cursor` of the page before.")]
+Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
+Data = Annotated[dict[str, Any], Meta(description="The application's own, 8 KiB as JSON with sorted keys.")]
+Anchor = Literal["first_unread"]
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
+    """A request carries an `id`, which the answer echoes. A request without an `id` gets no answer."""
+
+    id: Integer | None = None
+
+
+class Connect(Frame, frozen=True, tag="connect"):
+    token: str
+    device: Id | None = None
+    resume: Annotated[dict[Id, Seq], Meta(max_length=RESUME_CONVERSATIONS_MAX)] = {}
+    since: Millis | None = None
+
+
+class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
+    conversation_id: Id
+    message_id: MessageId
+    text: str = ""
+    ts: Timestamp | None = None
+    data: Data | None = None
+    silent: bool = False
+    reply_to: Seq | None = None
+
+
+class Abandon(Frame, frozen=True, tag="message.abandon"):
+    conversation_id: Id
+    message_id: MessageId
+
+
+class Delivered(Frame, frozen=True, tag="message.delivered"):
+    acks: Annotated[dict[Id, Seq], Meta(max_length=ACKS_MAX)]
+
+
+class Read(Frame, frozen=True, tag="message.read"):
+    conversation_id: Id
+    up_to_seq: Seq | None = None
+    up_to_ts: Millis | None = None
+    seqs: Seqs | None = None
+
+
+class Unread(Frame, frozen=True, tag="message.unread"):
+    conversation_id: Id
+    from_seq: Seq
+
+
+class Inbox(Frame, frozen=True, tag="inbox"):
+    limit: Limit = 20
+    cursor: Cursor | None = None
+
+
+class History(Frame, frozen=True, tag="history"):
+    conversation_id: Id
+    before_seq: Seq | None = None
+    after_seq: Seq | None = None
+    around_seq: Seq | None = None
+    anchor: Anchor | None = None
+    limit: Limit = 20
+
+
+class Watch(Frame, frozen=True, tag="watch"):
+    conversation_ids: Annotated[list[Id], Meta(max_length=RESUME_CONVERSATIONS_MAX)]
+
+
+class Typing(Frame, frozen=True, tag="typing"):
+    conversation_id: Id
+    typing: bool
+
+
+class Refresh(Frame, frozen=True, tag="auth.refresh"):
+    token: str
+
+
+class Ping(Frame, frozen=True, tag="ping"):
+    pass
+
+
+ClientFrame = Connect | Send | Abandon | Delivered | Read | Unread | Inbox | History | Watch | Typing | Refresh | Ping
+
+
+class _IdAlone(msgspec.Struct, gc=False):
+    id: Integer | None = None
+
+
+_frames: msgspec.json.Decoder[ClientFrame] = msgspec.json.Decoder(ClientFrame)
+_ids = msgspec.json.Decoder(_IdAlone)
+
+_CURSOR_FIELDS = ("`$.before_seq`", "`$.after_seq`", "`$.around_seq`", "`$.cursor`")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_REASON_CHARS_MAX = 200  # a reason names the field and need not repeat a long value
+_WORDS = {  # a pattern in words, for the reader of a refusal
+    f"`str` matching regex {ID_PATTERN!r}": "an id, 1-128 of A-Z a-z 0-9 _ . @ - and not . or ..",
+    f"`str` matching regex {MESSAGE_ID_PATTERN!r}": "a message_id, 1-64 of A-Z a-z 0-9 _ -",
+}
+
+
+def decode_frame(text: str) -> ClientFrame:
+    """The frame. Raises the Problem that says what is wrong with it."""
+    try:
+        frame = _frames.decode(text)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise refusal_of(problem) from None
+    if type(frame) is Send:
+        check_content(frame.text, frame.data)
+    elif type(frame) is Read:
+        check_one_mark(frame.up_to_seq, frame.up_to_ts, frame.seqs)
+    elif type(frame) is History:
+        check_one_place(frame.before_seq, frame.after_seq, frame.around_seq, frame.anchor)
+    return frame
+
+
+def id_of(text: str) -> int | None:
+    """The `id` of a frame that could not be decoded, as far as it can be read."""
+    for readable in (text, _SURROGATE.sub("?", text)):  # half of a surrogate pair makes the whole frame unreadable
+        try:
+            return _ids.decode(readable).id
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    return None
+
+
+def refusal_of(problem: Exception) -> Problem:
+    """The decoder's error in the words of the protocol."""
+    if isinstance(problem, RecursionError):
+        return BadRequest("the JSON is nested too deeply")
+    reason = str(problem)
+    for pattern, words in _WORDS.items():
+        reason = reason.replace(pattern, words)
+    kind: type[Problem] = BadRequest
+    if reason.endswith(_CURSOR_FIELDS):
+        kind = BadCursor
+    elif " of length <= " in reason:
+        kind = TooLarge
+    return kind(reason[:_REASON_CHARS_MAX])
+
+
+def check_content(text: str, data: dict[str, Any] | None) -> None:
+    """Refuse a message that says nothing, or too much."""
+    check_text(text)
+    if data is not None:
+        check_data(data)
+    elif not text or text.isspace():
+        raise BadRequest("`text` is empty; a message needs a text or `data`")
+
+
+def check_text(text: str) -> None:
+    """A text is measured in UTF-8 bytes. A character has four at most, so short texts need no encoding."""
+    if len(text) * 4 > TEXT_BYTES_MAX and len(text.encode()) > TEXT_BYTES_MAX:
+        raise TooLarge(f"`text` has {TEXT_BYTES_MAX} bytes at most")
+
+
+def check_data(data: dict[str, Any]) -> None:
+    """Data is measured as JSON with sorted keys, so that its size depends on nothing but its value."""
+    if len(msgspec.json.encode(data, order="sorted")) > DATA_BYTES_MAX:
+        raise TooLarge(f"`data` has {DATA_BYTES_MAX} bytes at most")
+    level: list[Any] = [data]
+    for _ in range(DATA_DEPTH_MAX):
+        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return
+    raise BadRequest(f"`data` is nested deeper than {DATA_DEPTH_MAX} levels")
+
+
+def check_one_mark(*ways: object) -> None:
+    """A read mark has exactly one of: up to a seq, up to a time, these seqs."""
+    if ways.count(None) != len(ways) - 1:
+        raise BadRequest("give exactly one of `up_to_seq`, `up_to_ts`, `seqs`")
+
+
+def check_one_place(*ways: object) -> None:
+    """A page of history starts at one place; without one it is the newest page."""
+    if ways.count(None) < len(ways) - 1:
+        raise BadRequest("give at most one of `before_seq`, `after_seq`, `around_seq`, `anchor`")

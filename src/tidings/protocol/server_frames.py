@@ -1,0 +1,131 @@
+"""The frames that the server sends over the WebSocket: one struct each, for /asyncapi.json and the tests.
+
+An event of the model that has the fields of its frame is the frame, with the wire's name for `type`. gateway/encode.py
+makes the bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidings import model
+from tidings.protocol.bodies import InboxRowBody, MessageBody
+
+
+class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    pass
+
+
+class Hello(ServerFrame, frozen=True, tag="hello"):
+    id: int | None
+    protocol: int
+    user_id: str
+    connection_id: str
+    server_time: int
+    server_version: str
+    store_epoch: str
+    ping_interval_ms: int
+    total_unread: int | None
+    unread_conversations: int | None
+
+
+class Pong(ServerFrame, frozen=True, tag="pong"):
+    id: int
+
+
+class Error(ServerFrame, frozen=True, tag="error"):
+    code: str
+    temporary: bool
+    retry_after_ms: int | None
+    message: str
+    id: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class Draining(ServerFrame, frozen=True, tag="draining"):
+    reconnect_in_ms: int
+
+
+class MessageNewFrame(ServerFrame, frozen=True, tag="message.new"):
+    conversation_id: str
+    message: MessageBody
+    unread_count: int | None
+    unread_capped: bool
+    total_unread: int | None
+
+
+class ReadSyncedFrame(ServerFrame, frozen=True, kw_only=True, tag="read.synced"):
+    """The counts of one conversation. After a hello without totals: the totals alone."""
+
+    conversation_id: str | None = None
+    read_seq: int | None = None
+    unread_count: int | None = None
+    unread_capped: bool = False
+    total_unread: int | None
+    unread_conversations: int | None = None
+
+
+class ResumedFrame(model.Resumed, frozen=True, kw_only=True, tag="resumed"):
+    pass
+
+
+class ReceiptFrame(model.Receipt, frozen=True, tag="receipt"):
+    pass
+
+
+class ReceiptSummaryFrame(model.ReceiptSummary, frozen=True, tag="receipts"):
+    pass
+
+
+class TypingFrame(model.Typing, frozen=True, tag="typing"):
+    pass
+
+
+class PresenceFrame(model.Presence, frozen=True, tag="presence"):
+    pass
+
+
+class BlockFrame(model.Blocked, frozen=True, tag="block"):
+    pass
+
+
+class ConversationAddedFrame(InboxRowBody, frozen=True, tag_field="type", tag="conversation.added"):
+    pass
+
+
+class ConversationUpdatedFrame(InboxRowBody, frozen=True, tag_field="type", tag="conversation.updated"):
+    pass
+
+
+class ConversationRemovedFrame(model.ConversationRemoved, frozen=True, tag="conversation.removed"):
+    pass
+
+
+class DeviceRemovedFrame(model.DeviceRemoved, frozen=True, tag="device.removed"):
+    pass
+
+
+class Ok(ServerFrame, frozen=True, tag="ok"):
+    """Beside these fields the frame has those of the REST answer to the same request."""
+
+    id: int
+
+
+SERVER_FRAMES: tuple[type[msgspec.Struct], ...] = (
+    Hello,
+    Ok,
+    Pong,
+    Error,
+    Draining,
+    MessageNewFrame,
+    ReadSyncedFrame,
+    ResumedFrame,
+    ReceiptFrame,
+    ReceiptSummaryFrame,
+    TypingFrame,
+    PresenceFrame,
+    BlockFrame,
+    ConversationAddedFrame,
+    ConversationUpdatedFrame,
+    ConversationRemovedFrame,
+    DeviceRemovedFrame,
+)

@@ -1,0 +1,1 @@
+"""The keyspace (Valkey or Redis): links, cluster, the embedded server, keys and scripts."""

@@ -1,0 +1,108 @@
+"""A keyspace command as a value: its words, the key that decides its server, and how its answer is read.
+
+Use cases build `Call`s and hand many of them to `Keyspace.run` at once: one round trip, answers in order. A call that
+`needs_epoch` gets the epoch of the very connection it is written to, so a command can never reach another life of the
+server with the old one's epoch in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from tidings.errors import Unavailable
+
+R = TypeVar("R")
+Arg = str | bytes | int
+
+
+class Call(Generic[R]):
+    """One command. `words` is complete, except that the epoch is inserted at `epoch_at` when the call is written.
+
+    `epoch_tag` is added to that epoch: what was built under another tag counts as built in another epoch.
+    """
+
+    __slots__ = ("epoch_at", "epoch_tag", "key", "parse", "words")
+
+    def __init__(
+        self,
+        key: str,
+        words: tuple[Arg, ...],
+        parse: Callable[[Any], R],
+        epoch_at: int | None = None,
+        epoch_tag: str = "",
+    ) -> None:
+        self.key = key  # decides the slot
+        self.words = words
+        self.parse = parse
+        self.epoch_at = epoch_at
+        self.epoch_tag = epoch_tag
+
+
+SCRIPT_NAMES: dict[Arg, str] = {}  # hash -> name of every script; each library adds its own
+
+
+def op_of(calls: Sequence[Call[Any]]) -> str:
+    """The names of the commands and scripts of a run, each once: the `op` of its error. No argument is among them."""
+    names = [SCRIPT_NAMES.get(call.words[1]) if call.words[0] == b"EVALSHA" else _word(call) for call in calls]
+    return " ".join(dict.fromkeys(name or "EVALSHA" for name in names))
+
+
+def _word(call: Call[Any]) -> str:
+    name = call.words[0]
+    return name.decode("ascii", "replace") if isinstance(name, bytes) else str(name)
+
+
+class Keyspace(Protocol):
+    """A Valkey or Redis: one server or a cluster."""
+
+    async def run(self, calls: Sequence[Call[R]]) -> list[R]:
+        """Run all calls in one round trip per server. Returns the answers in order.
+
+        A script that is not loaded is loaded, and its call is repeated. Raises errors.Unavailable(is_ambiguous=True)
+        when the answers are lost. An error reply raises too: it is a mistake of ours.
+        """
+        ...
+
+    def begin(self, calls: Sequence[Call[R]]) -> Awaitable[list[R]]:
+        """Start `run` now. The caller must await the result, and nothing is raised before that."""
+        ...
+
+    async def one(self, call: Call[R]) -> R: ...
+
+    def epoch(self, key: str) -> str:
+        """The epoch of the primary that serves this key now; raises Unavailable when it is unknown."""
+        ...
+
+    def is_up(self) -> bool: ...
+
+    async def subscribe(
+        self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> Subscription:
+        """Listen to a sharded channel. `on_subscribed` is called after every (re)subscribe."""
+        ...
+
+
+class Subscription(Protocol):
+    @property
+    def is_up(self) -> bool: ...
+
+    async def close(self) -> None: ...
+
+
+def plain(key: str, *words: Arg, parse: Callable[[Any], Any] = lambda reply: reply) -> Call[Any]:
+    """An ordinary command on one key."""
+    return Call(key, words, parse)
+
+
+async def each_alone(keyspace: Keyspace, calls: Sequence[Call[R]]) -> dict[int, R]:
+    """Run each call alone: position -> answer. A shard that does not answer does not lose the answers of the others.
+
+    Calls of one turn still leave together. Raises Unavailable when nobody answers.
+    """
+    answers = await asyncio.gather(*(keyspace.one(call) for call in calls), return_exceptions=True)
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    if failed and (len(failed) == len(calls) or not all(isinstance(error, Unavailable) for error in failed)):
+        raise next((error for error in failed if not isinstance(error, Unavailable)), failed[0])
+    return {at: answer for at, answer in enumerate(answers) if not isinstance(answer, BaseException)}

@@ -1,0 +1,35 @@
+#!lua
+-- unread_put: leave a marker that a commit of this user to the tables is under way, or remove it when the keyspace has
+-- followed. A marker that stays (its node died in between) makes its conversation COLD once its time is over, or all
+-- of the user where it names no conversation.
+-- Atomic because a node must remove no marker but its own: several devices change at the same time.
+-- KEYS  mark
+-- ARGV  epoch  token  hold_ms  ttl_s  conversation_id    (hold_ms 0: it has followed; below: its time is over already)
+-- returns 1
+-- cost O(markers)
+local mark, token = KEYS[1], ARGV[2]
+local notes = redis.call('HGET', mark, ':put')
+if tonumber(ARGV[3]) == 0 then
+  local left = {}
+  for note in string.gmatch(notes or '', '%S+') do
+    if string.sub(note, -#token) ~= token then
+      left[#left + 1] = note
+    end
+  end
+  if #left > 0 then
+    redis.call('HSET', mark, ':put', table.concat(left, ' '))
+  elseif notes then
+    redis.call('HDEL', mark, ':put')
+  end
+  return 1
+end
+local now = redis.call('TIME')
+local note = string.format('%.0f:%s:%s', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3], ARGV[5], token)
+if notes then
+  note = tonumber(ARGV[3]) < 0 and note .. ' ' .. notes or notes .. ' ' .. note -- the oldest first
+end
+redis.call('HSET', mark, ':put', note)
+if redis.call('HLEN', mark) == 1 then
+  redis.call('EXPIRE', mark, ARGV[4])
+end
+return 1

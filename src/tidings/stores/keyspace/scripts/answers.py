@@ -1,0 +1,138 @@
+"""Answers of the scripts of messaging: the values that a caller gets, and how each is read from the reply.
+
+The stubs in messaging.py name the reader of each script.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    admitted: int
+    remaining: int
+    retry_after_us: int
+    reset_us: int
+
+
+class Numbered(msgspec.Struct, frozen=True, gc=False):
+    """Numbers for a group. `known`: position -> (seq_no, at) of ids that had a number before."""
+
+    members_seq: int
+    first_seq: int
+    first_at: int
+    counter_id: bytes  # a counter that was lost comes back under another one, and may give its numbers again
+    known: dict[int, tuple[int, int]]
+
+
+class Indexed(msgspec.Struct, frozen=True, gc=False):
+    """The state of a member after a batch. COLD: counts are None."""
+
+    is_user_cold: bool
+    is_cold: bool
+    unread_count: int | None
+    unread_capped: bool
+    total_unread: int | None
+    leases: tuple[str, ...]
+    version: int = 0  # of the status that the counts belong to
+
+
+class Listed(msgspec.Struct, frozen=True, gc=False):
+    """One line of an inbox page. `mark` None: this conversation is COLD."""
+
+    conversation_id: str
+    score_ms: int
+    mark: Mark | None
+
+
+class Page(msgspec.Struct, frozen=True):
+    left: int  # conversations that come after this page
+    total_unread: int
+    unread_conversations: int
+    cold: int  # conversations without a mark: while there are any, the totals are not known
+    listed: list[Listed]
+
+
+class UnreadState(msgspec.Struct, frozen=True, gc=False):
+    """The totals, and one conversation. `total_unread` None: some conversation is cold; `mark` None: this one is."""
+
+    total_unread: int | None
+    unread_conversations: int
+    mark: Mark | None
+
+
+class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
+    is_cold: bool
+    unread_count: int
+    unread_capped: bool
+    total_unread: int | None
+    first: int
+    read_seq: int
+
+
+class Chilled(msgspec.Struct, frozen=True, gc=False):
+    """The answer of unread_chill: a mark that is good as it is, or COLD as of `gen`, or neither."""
+
+    is_user_cold: bool
+    mark: Mark | None
+    gen: str | None  # None without a mark: the conversation is not in the inbox
+
+
+def is_one(reply: object) -> bool:
+    return reply == 1
+
+
+def known_total(total: int) -> int | None:
+    return None if total < 0 else total
+
+
+def read_admitted(reply: list[int]) -> Admitted:
+    return Admitted(*reply)
+
+
+def read_numbered(reply: list[Any]) -> Numbered | None:
+    if not reply:
+        return None
+    rest = reply[4:]
+    known = {rest[i]: (rest[i + 1], rest[i + 2]) for i in range(0, len(rest), 3)}
+    return Numbered(reply[0], reply[1], reply[2], reply[3], known)
+
+
+def read_indexed(reply: list[Any]) -> Indexed:
+    state, shown, capped, total, leases, version = reply
+    names = tuple(lease.decode() for lease in leases)
+    if state != 1:
+        return Indexed(state < 0, True, None, False, None, names)
+    return Indexed(False, False, shown, capped == 1, known_total(total), names, version)
+
+
+def read_page(reply: list[Any]) -> Page | None:
+    if not reply:
+        return None
+    left, total, convs, cold = reply[:4]
+    listed = [
+        Listed(reply[i].decode(), int(float(reply[i + 1])), unpack_mark(reply[i + 2]) if reply[i + 2] else None)
+        for i in range(4, len(reply), 3)
+    ]
+    return Page(left, total, convs, cold, listed)
+
+
+def read_unread_state(reply: list[Any]) -> UnreadState | None:
+    if not reply:
+        return None
+    total, convs, cold, packed = reply
+    return UnreadState(None if cold else total, convs, unpack_mark(packed) if packed else None)
+
+
+def read_marked(reply: list[int]) -> ReadAnswer:
+    state, shown, capped, total, first, read_seq = reply
+    return ReadAnswer(state != 1, shown, capped == 1, known_total(total), first, read_seq)
+
+
+def read_chilled(reply: list[Any]) -> Chilled:
+    state, value = reply
+    return Chilled(state == -1, unpack_mark(value) if state == 1 else None, value.decode() if state == 0 else None)

@@ -1,0 +1,290 @@
+"""One typed stub per Lua file: it builds the `Call`, and knows how to read the answer.
+
+The stubs are the seam between the use cases and the keyspace: they say what is asked in Python's words, and a
+simulation may stand in for them. In the mark hash of a warm user each conversation of the inbox has one field: its mark
+under its id, or `~id` with the number of its last change while it is COLD. While all of the user is COLD, `+id` notes
+what changed. The user's own fields are '*' and those that begin with ':'. No conversation id can be any of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from tidings.bounds import INDEX_TTL_S, SENT_GENERATION_S
+from tidings.model import Ranges
+from tidings.stores.keyspace.call import Arg, Call, plain
+from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.scripts.answers import (
+    Admitted,
+    Chilled,
+    Indexed,
+    Numbered,
+    Page,
+    ReadAnswer,
+    UnreadState,
+    is_one,
+    read_admitted,
+    read_chilled,
+    read_indexed,
+    read_marked,
+    read_numbered,
+    read_page,
+    read_unread_state,
+)
+from tidings.stores.keyspace.scripts.library import Library
+from tidings.stores.keyspace.scripts.marks import Mark, pack_ranges
+
+R = TypeVar("R")
+NAMES = (
+    "limiter_admit",
+    "conversation_number",
+    "conversation_seed",
+    "sent_forget",
+    "inbox_index",
+    "inbox_join",
+    "inbox_leave",
+    "inbox_page",
+    "inbox_begin",
+    "inbox_place",
+    "inbox_install",
+    "unread_state",
+    "unread_put",
+    "unread_read",
+    "unread_chill",
+    "unread_install",
+)
+MARKS_VERSION = 2  # the form of marks and unread sets; an index of another form is cold
+_library = Library(NAMES)
+_call = _library.call
+SOURCES = _library.sources
+
+
+class Scripts:
+    """Builds calls under one tenant's keys, with this installation's cap and time to live."""
+
+    def __init__(self, keys: Keys, *, unread_cap: int, unread_ttl_s: int, unread_policy: str = "until_read") -> None:
+        self.keys = keys
+        self.cap = unread_cap
+        self.ttl_s = unread_ttl_s
+        self.is_delivered_seen = unread_policy == "when_offline"
+        # A mark counts under one cap and one policy. Under others it is cold, as it is in another epoch.
+        self.epoch_tag = f"|{MARKS_VERSION}|{unread_cap}|{unread_policy}"
+
+    def limiter_admit(
+        self,
+        user_id: str,
+        class_name: str,
+        *,
+        window_us: int,
+        limit: int,
+        wanted: int,
+        token: str,
+        is_whole: bool = False,
+    ) -> Call[Admitted]:
+        """`is_whole`: all of the wanted requests pass, or none."""
+        args = (window_us, limit, wanted, token, int(is_whole))
+        return _call("limiter_admit", (self.keys.rate(user_id, class_name),), args, read_admitted, has_epoch=False)
+
+    def conversation_number(
+        self,
+        conversation_id: str,
+        ids: Sequence[str],
+        *,
+        node_id: str,
+        open_from: int,
+        is_member_change: bool,
+        has_delete: bool = False,
+        now_ms: int,
+    ) -> Call[Numbered | None]:
+        """None: the counter must be seeded first."""
+        generation = now_ms // (SENT_GENERATION_S * 1000)
+        change = 1 if is_member_change else 2 if has_delete else 0
+        return _call(
+            "conversation_number",
+            self._numbered_keys(conversation_id, generation),
+            (node_id, open_from, change, generation, 2 * SENT_GENERATION_S, INDEX_TTL_S, *ids),
+            read_numbered,
+        )
+
+    def conversation_seeding(self, conversation_id: str, token: str) -> list[Call[Any]]:
+        """Begin a seed: the second call answers the `seeding` to pass, ours or that of another who has begun."""
+        conv = self.keys.conv(conversation_id)
+        return [
+            plain(conv, b"HSETNX", conv, b"seeding", token),
+            plain(conv, b"HGET", conv, b"seeding"),
+            plain(conv, b"EXPIRE", conv, INDEX_TTL_S),
+        ]
+
+    def conversation_seed(
+        self,
+        conversation_id: str,
+        *,
+        seq: int,
+        at: int,
+        members_seq: int,
+        counter_id: str,
+        seeding: str = "",
+        now_ms: int,
+    ) -> Call[int]:
+        """`counter_id` is taken if there is no counter, or one of another epoch. -1: the counter was lost meanwhile."""
+        generation = now_ms // (SENT_GENERATION_S * 1000)
+        return _call(
+            "conversation_seed",
+            self._numbered_keys(conversation_id, generation),
+            (seq, at, members_seq, INDEX_TTL_S, counter_id, seeding),
+            int,
+        )
+
+    def sent_forget(
+        self, conversation_id: str, notes: Iterable[tuple[str, int, tuple[int, int] | None]], *, now_ms: int
+    ) -> Call[int]:
+        """(id, the number noted for it, the (seq_no, sent_ms) it really has or None): answers how many were changed."""
+        generation = now_ms // (SENT_GENERATION_S * 1000)
+        args: list[Arg] = []
+        for id_, seq, row in notes:
+            args += (id_, seq, f"{row[0]}:{row[1]}" if row else "")
+        return _call(
+            "sent_forget",
+            self._numbered_keys(conversation_id, generation),
+            tuple(args),
+            int,
+            has_epoch=False,
+        )
+
+    def inbox_index(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        score_ms: int,
+        added: Sequence[Arg],
+        removed: Sequence[Arg],
+        now_ms: int,
+    ) -> Call[Indexed]:
+        """`added`: the numbers that count for the member. `now_ms` 0: leases are not wanted."""
+        shared = self.inbox_index_args(conversation_id, score_ms=score_ms, added=added, removed=removed, now_ms=now_ms)
+        return self.inbox_index_with(user_id, conversation_id, shared)
+
+    def inbox_index_args(
+        self, conversation_id: str, *, score_ms: int, added: Sequence[Arg], removed: Sequence[Arg], now_ms: int
+    ) -> tuple[Arg, ...]:
+        """The arguments that all members share, as text: they are packed again for each of a thousand members."""
+        numbers = (score_ms, self.cap, self.ttl_s, now_ms, len(removed), *removed, *added)
+        return (conversation_id, *(str(number) for number in numbers))
+
+    def inbox_index_with(self, user_id: str, conversation_id: str, shared: tuple[Arg, ...]) -> Call[Indexed]:
+        """`shared`: of inbox_index_args."""
+        keys = self.keys
+        return self._indexed(
+            "inbox_index",
+            (
+                keys.inbox(user_id),
+                keys.mark(user_id),
+                keys.unread(user_id, conversation_id),
+                keys.ws(user_id),
+            ),
+            shared,
+            read_indexed,
+        )
+
+    def inbox_join(self, user_id: str, conversation_id: str, *, score_ms: int, version: int, cursor: int) -> Call[bool]:
+        """Answers False when the user is COLD."""
+        day = score_ms // 86_400_000
+        args = (conversation_id, score_ms, version, cursor, day, self.cap, self.ttl_s)
+        return self._indexed("inbox_join", self._user_keys(user_id, conversation_id), args, is_one)
+
+    def inbox_leave(self, user_id: str, conversation_id: str, *, gen: str = "") -> Call[bool]:
+        """With `gen`: only if the conversation is COLD and has not changed since."""
+        args = (conversation_id, self.cap, self.ttl_s, gen)
+        return self._indexed("inbox_leave", self._user_keys(user_id, conversation_id), args, is_one)
+
+    def inbox_page(self, user_id: str, *, limit: int, after: tuple[int, str] | None) -> Call[Page | None]:
+        """None: the user is COLD."""
+        score_ms, after_id = after or (0, "")
+        keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
+        return self._indexed("inbox_page", keys, (limit, score_ms, after_id, self.cap), read_page)
+
+    def inbox_begin(self, user_id: str, token: str, *, wait_ms: int, is_begun: bool = False) -> Call[int]:
+        """1 warm already, 0 the rebuild is ours, -1 it is not: another node is at it, or ours (is_begun) was lost."""
+        args = (token, wait_ms, self.ttl_s, int(is_begun))
+        return self._indexed("inbox_begin", (self.keys.mark(user_id),), args, int)
+
+    def inbox_place(self, user_id: str, token: str, unread_ids: Sequence[str]) -> Call[bool]:
+        """Put unread sets in place before the index. False: the rebuild is lost, begin again."""
+        keys = self.keys
+        pairs = (name for id_ in unread_ids for name in (keys.unread(user_id, id_), self.aside(user_id, id_, token)))
+        args = (token, self.ttl_s)
+        return self._indexed("inbox_place", (keys.mark(user_id), *pairs), args, is_one)
+
+    def inbox_install(self, user_id: str, token: str, *, size: int, totals: tuple[int, int]) -> Call[bool]:
+        """False: not installed, begin again."""
+        inbox, mark = self.keys.inbox(user_id), self.keys.mark(user_id)
+        return self._indexed(
+            "inbox_install",
+            (inbox, mark, f"{inbox}:{token}", f"{mark}:{token}"),
+            (token, size, *totals, self.cap, self.ttl_s),
+            is_one,
+        )
+
+    def unread_state(self, user_id: str, conversation_id: str = "") -> Call[UnreadState | None]:
+        """Without a conversation: the totals. None: the user is COLD."""
+        keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
+        return self._indexed("unread_state", keys, (conversation_id, self.cap), read_unread_state)
+
+    def unread_put(self, user_id: str, token: str, *, hold_ms: int, conversation_id: str = "") -> Call[int]:
+        """A change of the member's own state is about to be committed. hold_ms 0: the keyspace has followed it.
+
+        Without a conversation, a note that stays makes all of the user cold.
+        """
+        args = (token, hold_ms, self.ttl_s, conversation_id)
+        return self._indexed("unread_put", (self.keys.mark(user_id),), args, int)
+
+    def unread_read(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        version: int,
+        cursor: int,
+        seen: int,
+        ranges: Ranges,
+        seqs: Sequence[int],
+    ) -> Call[ReadAnswer]:
+        keys = (self.keys.mark(user_id), self.keys.unread(user_id, conversation_id))
+        head: tuple[Arg, ...] = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s)
+        return self._indexed("unread_read", keys, (*head, *seqs), read_marked)
+
+    def unread_chill(self, user_id: str, conversation_id: str, *, version: int) -> Call[Chilled]:
+        """A mark of this version or a later one stays as it is."""
+        keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
+        return self._indexed("unread_chill", keys, (conversation_id, self.cap, version), read_chilled)
+
+    def unread_install(self, user_id: str, conversation_id: str, token: str, *, gen: str, mark: Mark) -> Call[bool]:
+        """False: it changed meanwhile, read again."""
+        keys = (
+            self.keys.mark(user_id),
+            self.keys.unread(user_id, conversation_id),
+            self.aside(user_id, conversation_id, token),
+        )
+        args = (conversation_id, gen, mark.packed(), mark.count, mark.shown(self.cap), self.ttl_s)
+        return self._indexed("unread_install", keys, args, is_one)
+
+    def aside(self, user_id: str, conversation_id: str, token: str) -> str:
+        """Where an unread set is built before it is installed."""
+        return f"{self.keys.unread(user_id, conversation_id)}:{token}"
+
+    def _numbered_keys(self, conversation_id: str, generation: int) -> tuple[str, str, str]:
+        keys = self.keys
+        return (
+            keys.conv(conversation_id),
+            keys.sent(conversation_id, generation),
+            keys.sent(conversation_id, generation - 1),
+        )
+
+    def _indexed(self, name: str, keys: tuple[str, ...], args: tuple[Arg, ...], parse: Callable[[Any], R]) -> Call[R]:
+        return _call(name, keys, args, parse, epoch_tag=self.epoch_tag)
+
+    def _user_keys(self, user_id: str, conversation_id: str) -> tuple[str, str, str]:
+        keys = self.keys
+        return keys.inbox(user_id), keys.mark(user_id), keys.unread(user_id, conversation_id)

@@ -1,0 +1,1 @@
+"""The tables: the ports that an adapter implements, and one folder an adapter."""

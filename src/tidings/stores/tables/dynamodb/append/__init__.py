@@ -1,0 +1,1 @@
+"""Appending to the log on DynamoDB: transactions, duplicates and heads."""

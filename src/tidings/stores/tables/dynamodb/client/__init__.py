@@ -1,0 +1,1 @@
+"""A small DynamoDB client: signed requests over kept connections."""

@@ -1,0 +1,203 @@
+"""conversations on DynamoDB: one row per user and conversation.
+
+Updates are conditional on the row being there, never a put, so a late touch cannot bring back the row of someone who
+left; they go side by side, a bounded number at once. Users are listed in order through the index `by_user`, which is
+spread over a few partitions and, unlike everything else here, may be a moment behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+
+import msgspec
+
+from tidings.errors import Missing
+from tidings.model import Row, Status
+from tidings.stores.tables.dynamodb.client.client import ConditionFailed
+from tidings.stores.tables.dynamodb.client.items import USER_SHARDS, plain, row_key, row_of, unique, values
+from tidings.stores.tables.dynamodb.client.operations import Store, assign, update
+from tidings.stores.tables.values import Touch
+
+_THERE = "attribute_exists(#user_id)"
+_NOT_HIDDEN = "(#is_hidden = :no OR attribute_not_exists(#hidden_seq) OR #hidden_seq < :last_seq)"
+_HAS_TEXT = "attribute_type(#last_message_preview, :text)"
+_USERS_PAGE = 50  # rows of the index read in one query
+
+
+_SAME_STATUS = "(attribute_not_exists(#status_version) OR #status_version <= :version)"
+
+
+class DynamoInboxes:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def rows(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Row]:
+        keys = [row_key(user_id, conversation_id) for conversation_id in unique(conversation_ids)]
+        return {row.conversation_id: row for row in map(row_of, await self._store.batch_get("conversations", keys))}
+
+    async def scan(self, user_id: str, *, after_id: str, limit: int) -> list[Row]:
+        if limit <= 0:
+            return []
+        where, held = "#user_id = :user_id", values(user_id=user_id)
+        if after_id:
+            where, held = f"{where} AND #conversation_id > :after_id", held | values(after_id=after_id)
+        pages = self._store.query("conversations", where, held, limit=limit)
+        return [row_of(item) for item in await self._store.first(pages, limit)]
+
+    async def latest(self, user_id: str, *, before: tuple[int, str] | None, limit: int) -> list[Row]:
+        """Read all rows of the user: the table has no index by time, because each message would move its items."""
+        shown = [row for row in await self._shown(user_id) if before is None or _place(row) < before]
+        return heapq.nlargest(max(limit, 0), shown, key=_place)
+
+    async def unread(self, user_id: str) -> tuple[int, int]:
+        counts = [row.unread_count for row in await self._shown(user_id) if row.unread_count]
+        return sum(counts), len(counts)
+
+    async def _shown(self, user_id: str) -> list[Row]:
+        pages = self._store.query("conversations", "#user_id = :user_id", values(user_id=user_id))
+        rows = map(row_of, await self._store.all(pages))
+        return [row for row in rows if not row.is_hidden or row.last_seq > row.hidden_seq]
+
+    async def touch(self, touches: Sequence[Touch]) -> None:
+        """Write the touches. Touches of the same row are written one after the other."""
+        by_row: dict[tuple[str, str], list[Touch]] = {}
+        for one in touches:
+            by_row.setdefault((one.user_id, one.conversation_id), []).append(one)
+
+        async def touch_row(of_one: list[Touch]) -> None:
+            for one in of_one:
+                await _touch(self._store, one)
+
+        await self._store.each(list(by_row.values()), touch_row)
+
+    async def flag(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        muted: bool | None,
+        pinned: bool | None,
+        archived: bool | None,
+    ) -> Row:
+        flags = {"muted": muted, "pinned": pinned, "archived": archived}
+        named: dict[str, object] = {name: value for name, value in flags.items() if value is not None}
+        if not named:
+            found = await self.rows(user_id, [conversation_id])
+            if conversation_id not in found:
+                raise Missing(conversation_id)
+            return found[conversation_id]
+        change, held = assign(named)
+        key = row_key(user_id, conversation_id)
+        try:
+            return row_of(
+                await self._store.write(update("conversations", key, change, held, _THERE), returns="ALL_NEW")
+            )
+        except ConditionFailed:
+            raise Missing(conversation_id) from None
+
+    async def hide(self, user_id: str, conversation_id: str, *, up_to_seq: int) -> None:
+        change, held = assign({"is_hidden": True, "hidden_seq": up_to_seq})
+        try:
+            await self._store.write(update("conversations", row_key(user_id, conversation_id), change, held, _THERE))
+        except ConditionFailed:
+            return  # it is gone
+
+    async def label(self, rows: Sequence[tuple[str, str]], *, name: str, avatar_url: str | None) -> None:
+        change, held = assign({"name": name, "avatar_url": avatar_url})
+
+        async def label_row(row: tuple[str, str]) -> None:
+            try:
+                await self._store.write(update("conversations", row_key(*row), change, held, _THERE))
+            except ConditionFailed:
+                return  # it is gone
+
+        await self._store.each(rows, label_row)
+
+    async def users(self, *, after_id: str, limit: int) -> list[str]:
+        """List users in order: each partition of the index is in order, and so is their merge."""
+        found: list[str] = []
+        async with AsyncExitStack() as stack:
+            shards = [_users_of(self._store, shard, after_id) for shard in range(USER_SHARDS)]
+            for shard in shards:
+                await stack.enter_async_context(aclosing(shard))
+            firsts = await _each_first(shards)
+            heap = [(user_id, number) for number, user_id in enumerate(firsts) if user_id is not None]
+            heapq.heapify(heap)
+            while heap and len(found) < limit:
+                user_id, number = heap[0]
+                found.append(user_id)
+                following = await anext(shards[number], None)
+                if following is None:
+                    heapq.heappop(heap)
+                else:
+                    heapq.heapreplace(heap, (following, number))
+        return found
+
+
+def _place(row: Row) -> tuple[int, str]:
+    return max(row.last_message_ts, row.joined_ms, 1), row.conversation_id
+
+
+async def _touch(store: Store, one: Touch) -> None:
+    fields: dict[str, object] = {
+        "last_seq": one.last_seq,
+        "last_message_ts": one.last_ms,
+        "last_message_preview": one.preview,
+        "unread_count": one.unread_count,
+    }
+    if one.last_seq > 0:
+        fields["is_hidden"] = False  # a message above hidden_seq makes a hidden row visible
+    change, held = assign(fields)
+    key, condition = row_key(one.user_id, one.conversation_id), f"{_THERE} AND #last_seq <= :last_seq"
+    if one.preview is not None:
+        condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_HAS_TEXT})"
+        held |= values(text="S")
+    if one.last_seq > 0:
+        condition = f"{condition} AND {_NOT_HIDDEN}"  # a late touch of a hidden row shows nothing, so it is dropped
+        held |= values(no=False)
+    if one.unread_count is not None:
+        condition = f"({condition}) AND {_SAME_STATUS}"
+        held |= values(version=one.version)
+    try:
+        await store.write(update("conversations", key, change, held, condition))
+    except ConditionFailed:
+        if one.unread_count is not None:  # a later status was put, or the row is later, or gone
+            await _touch(store, msgspec.structs.replace(one, unread_count=None))
+
+
+async def uncount_row(store: Store, status: Status) -> None:
+    """Before a status is put: the row's unread count is not known any more, and no count from before comes back."""
+    change, held = "SET #status_version = :version REMOVE #unread_count", values(version=status.version)
+    with suppress(ConditionFailed):  # there is no row, or it is later
+        key = row_key(status.user_id, status.conversation_id)
+        await store.write(update("conversations", key, change, held, f"{_THERE} AND {_SAME_STATUS}"))
+
+
+# --- who has rows ---------------------------------------------------------------------------------
+
+
+async def _each_first(shards: Iterable[AsyncGenerator[str, None]]) -> list[str | None]:
+    """Take the first item of each. When this raises, none is under way: a running generator cannot be closed."""
+    firsts = await asyncio.gather(*(anext(shard, None) for shard in shards), return_exceptions=True)
+    for first in firsts:
+        if isinstance(first, BaseException):
+            raise first
+    return firsts  # type: ignore[return-value]  # no exception is among them
+
+
+async def _users_of(store: Store, shard: int, after_id: str) -> AsyncGenerator[str, None]:
+    """List each user of a partition once: each query begins behind the last user, whatever rows that user has left."""
+    while True:
+        where, held = "#shard = :shard", values(shard=shard)
+        if after_id:
+            where, held = f"{where} AND #user_id > :after_id", held | values(after_id=after_id)
+        pages = store.query("conversations", where, held, limit=_USERS_PAGE, only="#user_id", index="by_user")
+        page = await store.first(pages, _USERS_PAGE)
+        for user_id in unique(plain(item["user_id"]) for item in page):
+            yield user_id
+            after_id = user_id
+        if len(page) < _USERS_PAGE:
+            return

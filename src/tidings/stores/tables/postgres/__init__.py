@@ -1,0 +1,1 @@
+"""The tables in PostgreSQL: the adapter for several hosts without a cloud."""

@@ -1,0 +1,152 @@
+"""conversation_heads and members on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidings.errors import Missing
+from tidings.model import Head, Member, Row
+from tidings.stores.tables.postgres.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.inboxes import put_rows
+
+DELETE_CHUNK = 5_000  # rows of a log that one commit of a deletion removes
+_HEAD = Head.__struct_fields__
+_MEMBER = {
+    "conversation_id": "text",
+    "user_id": "text",
+    "role": "text",
+    "joined_seq": "bigint",
+    "joined_ms": "bigint",
+    "left_seq": "bigint",
+    "is_requested": "boolean",
+}
+_PUT_HEAD = f"""
+    INSERT INTO @conversation_heads ({names(_HEAD)}) VALUES ({", ".join(f"${at + 1}" for at in range(len(_HEAD)))})
+    ON CONFLICT DO NOTHING
+"""
+_HEADS = f"SELECT {names(_HEAD)} FROM @conversation_heads WHERE conversation_id = ANY($1::text[])"
+_PUT_MEMBERS = f"""
+    INSERT INTO @members ({names(tuple(_MEMBER))}) SELECT * FROM {unnested(tuple(_MEMBER.values()))}
+    ON CONFLICT (conversation_id, user_id) DO UPDATE SET
+      role = excluded.role, joined_seq = excluded.joined_seq, joined_ms = excluded.joined_ms,
+      left_seq = excluded.left_seq, is_requested = excluded.is_requested
+"""
+_MEMBERS = f"""
+    SELECT {names(tuple(_MEMBER))} FROM @members WHERE conversation_id = $1 AND left_seq IS NULL ORDER BY user_id
+"""
+_FORMER = f"""
+    SELECT {names(tuple(_MEMBER))} FROM @members
+    WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NOT NULL
+"""
+_PRESENT = """
+    SELECT user_id FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NULL
+"""
+_WITHDRAW = "DELETE FROM @conversations WHERE user_id = $1 AND conversation_id = $2 AND is_invited"
+_RENAME_HEAD = "UPDATE @conversation_heads SET name = $1, avatar_url = $2 WHERE conversation_id = $3"
+_RENAME_ROWS = """
+    UPDATE @conversations AS c SET name = $1, avatar_url = $2 FROM @members AS m
+    WHERE m.conversation_id = $3 AND m.left_seq IS NULL AND c.user_id = m.user_id AND c.conversation_id = $3
+"""
+_LOCK = (
+    "SELECT 1 FROM @conversation_heads WHERE conversation_id = $1 FOR UPDATE"  # an append waits for it, or finds none
+)
+_CHUNK_END = "SELECT seq_no FROM @messages WHERE conversation_id = $1 ORDER BY seq_no LIMIT 1 OFFSET $2"
+_CUT_LOG = "DELETE FROM @messages WHERE conversation_id = $1 AND seq_no <= $2"
+_CUT_HEAD = "UPDATE @conversation_heads SET floor_seq = greatest(floor_seq, $1) WHERE conversation_id = $2"
+_DELETES = {
+    # The same commit asks the archiver to delete what the conversation has in the cold tier.
+    "rechecks": """
+        INSERT INTO @rechecks (conversation_id, s3_ref, why, mark, since_ms)
+        SELECT $1, '*', 'deleted', substr(md5(random()::text), 1, 16),
+               (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+        FROM @archives WHERE conversation_id = $1
+        ON CONFLICT (conversation_id, s3_ref)
+        DO UPDATE SET why = excluded.why, mark = excluded.mark, since_ms = excluded.since_ms
+    """,
+    "archives": "DELETE FROM @archives WHERE conversation_id = $1",
+    "messages": "DELETE FROM @messages WHERE conversation_id = $1",
+    "conversations": """
+        DELETE FROM @conversations AS c USING @members AS m
+        WHERE m.conversation_id = $1 AND c.user_id = m.user_id AND c.conversation_id = $1
+    """,
+    "message_status": "DELETE FROM @message_status WHERE conversation_id = $1",
+    "members": "DELETE FROM @members WHERE conversation_id = $1",
+    "conversation_heads": "DELETE FROM @conversation_heads WHERE conversation_id = $1",
+}
+
+
+class PostgresConversations:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, head: Head, members: Sequence[Member], rows: Sequence[Row]) -> bool:
+        async with self._database.transaction() as tx:
+            if not await tx.write("conversation_heads", _PUT_HEAD, *_head_values(head)):
+                return False
+            await put_members(tx, members)
+            await put_rows(tx, rows)
+        return True
+
+    async def heads(self, conversation_ids: Iterable[str]) -> dict[str, Head]:
+        found = await self._database.rows("conversation_heads", _HEADS, list(dict.fromkeys(conversation_ids)))
+        return {row[0]: _head(row) for row in found}
+
+    async def members(self, conversation_id: str) -> list[Member]:
+        found = await self._database.rows("members", _MEMBERS, conversation_id)
+        return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
+
+    async def former(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        found = await self._database.rows("members", _FORMER, conversation_id, list(user_ids))
+        return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
+
+    async def invite(self, members: Sequence[Member], rows: Sequence[Row]) -> None:
+        """The head is locked: nobody becomes a member between the check and the rows."""
+        if not members:
+            return
+        async with self._database.transaction() as tx:
+            conversation_id = members[0].conversation_id
+            await tx.rows("conversation_heads", _LOCK, conversation_id)
+            found = await tx.rows("members", _PRESENT, conversation_id, [member.user_id for member in members])
+            present = {row[0] for row in found}
+            await put_members(tx, [member for member in members if member.user_id not in present])
+            await put_rows(tx, [row for row in rows if row.user_id not in present])
+
+    async def withdraw(self, conversation_id: str, user_id: str) -> bool:
+        return await self._database.write("conversations", _WITHDRAW, user_id, conversation_id) > 0
+
+    async def rename(self, conversation_id: str, *, name: str | None, avatar_url: str | None) -> None:
+        async with self._database.transaction() as tx:
+            if not await tx.write("conversation_heads", _RENAME_HEAD, name, avatar_url, conversation_id):
+                raise Missing(conversation_id)
+            await tx.write("conversations", _RENAME_ROWS, name, avatar_url, conversation_id)
+
+    async def delete(self, conversation_id: str) -> None:
+        """A long log goes in several commits from its beginning, and the floor rises with it: no reader sees a gap."""
+        while True:
+            async with self._database.transaction() as tx:
+                await tx.rows("conversation_heads", _LOCK, conversation_id)
+                end = await tx.rows("messages", _CHUNK_END, conversation_id, DELETE_CHUNK)
+                if not end:
+                    for table, sql in _DELETES.items():
+                        await tx.write(table, sql, conversation_id)
+                    return
+                await tx.write("conversation_heads", _CUT_HEAD, end[0][0], conversation_id)
+                await tx.write("messages", _CUT_LOG, conversation_id, end[0][0])
+
+
+async def put_members(tx: Statements, members: Sequence[Member]) -> None:
+    if members:
+        values = [tuple(getattr(member, field) for field in _MEMBER) for member in members]
+        await tx.write("members", _PUT_MEMBERS, *columns(sorted(values), len(_MEMBER)))
+
+
+def _head_values(head: Head) -> tuple[Any, ...]:
+    preview = None if head.preview is None else head.preview.encode()
+    return tuple(preview if field == "preview" else getattr(head, field) for field in _HEAD)
+
+
+def _head(row: Any) -> Head:
+    fields = dict(zip(_HEAD, row, strict=True))
+    fields["preview"] = None if fields["preview"] is None else fields["preview"].decode()
+    return Head(**fields)

@@ -1,0 +1,74 @@
+"""The schema of the PostgreSQL tables, and the numbered steps that bring an older one to it.
+
+schema.sql makes a new schema in its newest form. Each later version is one step that turns a schema of the version
+before into its own; steps run in order, in one transaction under an advisory lock, so that nodes that start together
+make the tables once. The version is the row `schema_version` of `meta`, as in every adapter.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from tidings.clock import Clock
+from tidings.errors import Unavailable
+
+PARTITIONS = 16  # of messages, by a hash of the conversation: smaller indexes, and vacuum in parts
+_STEPS: dict[
+    int, str
+] = {}  # the version that a step leads to -> its SQL. A step is never changed once it was released.
+SCHEMA_VERSION = max(_STEPS, default=1)
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"
+_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = $1"
+
+
+class Identity(NamedTuple):
+    """Random names that are made once with the tables."""
+
+    store_epoch: str  # changed only by a restore
+    archive_id: str  # the folder of their objects in the cold tier
+    secret: str  # the key of what nobody outside may compute
+
+
+async def bring_up_to_date(link: Any, schema: str, name: str, clock: Clock) -> Identity:
+    """Make the tables of an empty schema, or run the steps that an older one lacks. Runs inside a transaction.
+
+    Raises Unavailable for a schema that is not ours or newer than this version, and changes nothing in it.
+    """
+    await link.execute(_LOCK, f"tidings {schema}")
+    found = {row[0] for row in await link.fetch(_TABLES, schema)}
+    if not found:
+        await _create(link, schema, Identity(clock.random_id(), clock.random_id(6), clock.random_id(32)))
+    elif "meta" not in found:
+        raise Unavailable(
+            f"the schema {schema!r} of {name} holds tables, but not those of Tidings: name another schema"
+        )
+    meta = await read_meta(link, schema)
+    version = int(meta["schema_version"])
+    if version > SCHEMA_VERSION:
+        raise Unavailable(
+            f"{name} has schema version {version}, this Tidings knows {SCHEMA_VERSION}: start the newer Tidings instead"
+        )
+    for number in range(version + 1, SCHEMA_VERSION + 1):
+        await link.execute(_in(schema, _STEPS[number]))
+        await link.execute(_in(schema, "UPDATE @meta SET value = $1 WHERE key = 'schema_version'"), str(number))
+    return Identity(meta["store_epoch"], meta["archive_id"], meta["secret"])
+
+
+async def read_meta(link: Any, schema: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in await link.fetch(_in(schema, "SELECT key, value FROM @meta"))}
+
+
+async def _create(link: Any, schema: str, identity: Identity) -> None:
+    await link.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+    text = files("tidings.stores.tables.postgres").joinpath("schema.sql").read_text("utf-8")
+    await link.execute(_in(schema, "\n".join(line for line in text.splitlines() if not line.startswith("--"))))
+    for number in range(PARTITIONS):
+        part = f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
+        await link.execute(_in(schema, f"CREATE TABLE @messages_{number} PARTITION OF @messages {part}"))
+    meta = {"schema_version": str(SCHEMA_VERSION), **identity._asdict()}
+    await link.executemany(_in(schema, "INSERT INTO @meta (key, value) VALUES ($1, $2)"), list(meta.items()))
+
+
+def _in(schema: str, sql: str) -> str:
+    return sql.replace("@", f'"{schema}".')

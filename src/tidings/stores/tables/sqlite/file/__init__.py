@@ -1,0 +1,1 @@
+"""The SQLite file: how it is opened, migrated, copied and examined."""

@@ -1,0 +1,16 @@
+"""Bounds of the SQLite adapter, each with its unit and its reason."""
+
+from __future__ import annotations
+
+BUSY_S = 5.0  # several nodes may share one file; a commit takes milliseconds
+READERS = 2  # reader threads; each hop carries every read that waits
+WAL_PAGES = 4_000  # 16 MB of log before a checkpoint: pages written often are then copied once
+TURN_S = 0.02  # wait for the write lock before a node says that it waits
+QUEUE_S = 0.25  # wait for the write lock before a node says so again: another node may have taken the turn
+GIVE_WAY_S = 0.004  # pause of a node that has committed while another waits, which tries the lock every millisecond
+LOG_BYTES_MAX = 64 * 1024 * 1024  # the log is emptied past this size: a reader may keep the checkpoint from it for ever
+LOG_RETRY_S = 5.0  # pause after an emptying that failed: a backup holds its snapshot for minutes
+EMPTY_S = 0.25  # wait for the readers of one emptying; a page of history takes milliseconds
+PAUSE_S = 1.0  # readers wait at most this long for another node that empties the log
+ERASED_S = 60.0  # an erased text may stay in the log this long: emptying it for each text would cost too much
+DELETE_CHUNK = 2_000  # entries of a deleted conversation removed in one commit: other writers wait for it

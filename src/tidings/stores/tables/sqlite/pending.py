@@ -1,0 +1,111 @@
+"""pending_deliveries on SQLite. The end of a row never goes back.
+
+Each function at module level is the work of one request: it runs on a thread of engine.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from tidings.stores.tables.sqlite.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file import bounds
+from tidings.stores.tables.sqlite.sql import Bulk, json_of, names, values_of
+from tidings.stores.tables.values import Waiting
+
+_WAITING = Waiting.__struct_fields__
+
+_PUT = Bulk(
+    "pending_deliveries",
+    f"""
+    INSERT INTO pending_deliveries ({names(_WAITING)}) VALUES {{values}}
+    ON CONFLICT DO UPDATE SET last_seq = max(last_seq, excluded.last_seq), expires = max(expires, excluded.expires)
+    """,
+    len(_WAITING),
+)
+_OF_CONVERSATION = f"""
+    SELECT {names(_WAITING, "p")} FROM json_each(?2) AS named
+    CROSS JOIN pending_deliveries AS p ON p.user_id = named.value AND p.conversation_id = ?1
+"""
+_OF_USER = f"SELECT {names(_WAITING)} FROM pending_deliveries WHERE user_id = ? ORDER BY conversation_id"
+_MARKED = """
+    SELECT 1 FROM json_each(?) AS mark CROSS JOIN pending_deliveries AS p
+    ON p.user_id = mark.value ->> 1 AND p.conversation_id = mark.value ->> 0
+    WHERE p.first_seq <= mark.value ->> 2 LIMIT 1
+"""
+_CLEAR = "DELETE FROM pending_deliveries WHERE conversation_id = ? AND user_id = ? AND last_seq <= ?"
+_SHORTEN = """
+    UPDATE pending_deliveries SET first_seq = ?3 + 1
+    WHERE conversation_id = ?1 AND user_id = ?2 AND first_seq <= ?3
+"""
+_IS_USELESS = """
+    expires <= ? OR NOT EXISTS (
+      SELECT 1 FROM members AS m
+      WHERE m.conversation_id = p.conversation_id AND m.user_id = p.user_id AND m.left_seq IS NULL
+    ) OR EXISTS (
+      SELECT 1 FROM message_status AS s
+      WHERE s.conversation_id = p.conversation_id AND s.user_id = p.user_id AND s.delivered_seq >= p.last_seq
+    )
+"""
+_USELESS = f"SELECT user_id, conversation_id FROM pending_deliveries AS p WHERE {_IS_USELESS} LIMIT ?"
+_EXPIRE = f"DELETE FROM pending_deliveries AS p WHERE user_id = ? AND conversation_id = ? AND ({_IS_USELESS})"
+
+
+class SqlitePending(Port):
+    async def put(self, rows: Sequence[Waiting]) -> None:
+        await self._write(partial(_put, rows))
+
+    async def of_conversation(self, conversation_id: str, user_ids: Iterable[str]) -> dict[str, Waiting]:
+        return await self._read(partial(_of_conversation, conversation_id, tuple(user_ids)))
+
+    async def of_user(self, user_id: str) -> list[Waiting]:
+        return await self._read(partial(_of_user, user_id))
+
+    async def clear(self, marks: Sequence[tuple[str, str, int]]) -> None:
+        """Clear rows of receipts. Nearly every receipt has no row: then the writer has nothing to do."""
+        is_any: bool = bool(marks) and await self._read(partial(_is_any, marks))
+        if is_any:
+            await self._write(partial(_clear, marks))
+
+    async def expire(self, now_ms: int) -> int:
+        """Remove useless rows. A reader finds them; the writer removes some at a time, if they are still useless."""
+        expired = 0
+        while found := await self._read(partial(_useless, now_ms)):
+            expired += await self._write(partial(_expire, now_ms, found))
+        return expired
+
+
+def _put(rows: Sequence[Waiting], tx: Transaction) -> None:
+    _PUT.write(tx, [values_of(row) for row in rows])
+
+
+def _of_conversation(conversation_id: str, user_ids: Sequence[str], tx: Transaction) -> dict[str, Waiting]:
+    found = tx.rows("pending_deliveries", _OF_CONVERSATION, (conversation_id, json_of(user_ids)))
+    return {row[0]: _row(row) for row in found}
+
+
+def _of_user(user_id: str, tx: Transaction) -> list[Waiting]:
+    return [_row(row) for row in tx.rows("pending_deliveries", _OF_USER, (user_id,))]
+
+
+def _is_any(marks: Sequence[tuple[str, str, int]], tx: Transaction) -> bool:
+    return bool(tx.rows("pending_deliveries", _MARKED, (json_of(marks),)))
+
+
+def _clear(marks: Sequence[tuple[str, str, int]], tx: Transaction) -> None:
+    for mark in marks:
+        tx.write("pending_deliveries", _CLEAR, mark)
+        tx.write("pending_deliveries", _SHORTEN, mark)
+
+
+def _useless(now_ms: int, tx: Transaction) -> list[tuple[str, str]]:
+    return tx.rows("pending_deliveries", _USELESS, (now_ms // 1000, bounds.DELETE_CHUNK))
+
+
+def _expire(now_ms: int, keys: Sequence[tuple[str, str]], tx: Transaction) -> int:
+    return sum(tx.write("pending_deliveries", _EXPIRE, (*key, now_ms // 1000)) for key in keys)
+
+
+def _row(row: Sequence[Any]) -> Waiting:
+    return Waiting(**dict(zip(_WAITING, row, strict=True)))

@@ -1,0 +1,234 @@
+"""Values that the table ports take and answer. The protocols themselves are in ports.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tidings.errors import StoreError
+from tidings.model import Content, Entry, Member, Provider, Row, Scope
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
+    """The change that an edit or delete makes to its target, in the commit of its own entry."""
+
+    target_seq: int
+    expected_rev: int  # the target's rev as seen; another rev means: read again
+    content: Content | None
+    is_deleted: bool
+    edited_ms: int | None
+    edit_seq: int | None
+    wipe_seq: int | None  # the earlier edit entry, whose content goes too
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Entries of one conversation that commit together or not at all, with everything that follows from them.
+
+    `entries` ascend by seq_no. Entries of kind void close numbers that were given up: a void is left out where its
+    number has an entry already. No other entry is ever left out.
+    """
+
+    conversation_id: str
+    entries: tuple[Entry, ...]
+    rewrites: tuple[Rewrite, ...] = ()
+    members: tuple[Member, ...] = ()  # put as they are; left_seq set = left. Raises members_seq to the entry's seq_no
+    rows_added: tuple[Row, ...] = ()
+    rows_removed: tuple[str, ...] = ()  # user ids
+    rows_accepted: tuple[str, ...] = ()  # user ids: their rows are requests no more
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """The place where a message_id of this sender is stored."""
+
+    seq_no: int
+    is_written: bool = False  # this very append wrote it, in a part of the group before the part that was refused
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A group was stored, except for these voids. Every other entry of the group was written by this append."""
+
+    left_out: frozenset[int]  # positions in `entries` of voids whose number has an entry already
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The reasons why a group was not stored. Entries are named by their position in `entries`.
+
+    Nothing of the group was written, unless it was too large for one transaction: then the parts that were written
+    are `known`, each entry at its own number.
+    `known`: position -> the row that has this (sender_id, message_id) already. Read this first.
+    `taken`: positions of entries (voids aside) whose number holds another entry, or an earlier entry of the group. An
+    entry that is wholly at its own number already (same sender_id and message_id) is `known`, never `taken`.
+    `is_stale`: the target of a rewrite has another rev.
+    """
+
+    known: dict[int, Known]
+    taken: frozenset[int]
+    is_stale: bool = False
+    is_gone: bool = False  # the conversation does not exist (any more)
+
+
+Verdict = Stored | Refused | None  # None: every entry of the group was written
+Answer = Verdict | StoreError  # a StoreError: this group has no verdict, whatever the others have
+
+
+class Places(NamedTuple):
+    """The outcome of each entry of a group, by its position."""
+
+    free: list[int]
+    left_out: frozenset[int]
+    taken: frozenset[int]
+
+
+def places_of(entries: Sequence[Entry], filled: Iterable[int], known: Mapping[int, Known]) -> Places:
+    """Sort entries by their numbers. `filled` are the numbers that have an entry; a number goes to one entry only."""
+    held = set(filled)
+    free: list[int] = []
+    left_out: set[int] = set()
+    taken: set[int] = set()
+    for at, entry in enumerate(entries):
+        if entry.seq_no not in held:
+            held.add(entry.seq_no)
+            free.append(at)
+        elif entry.is_void:
+            left_out.add(at)
+        elif at not in known or known[at].seq_no != entry.seq_no:
+            taken.add(at)
+    return Places(free, frozenset(left_out), frozenset(taken))
+
+
+class Top(msgspec.Struct, frozen=True, gc=False):
+    """The state of the numbering, read from the log itself."""
+
+    seq_no: int
+    sent_ms: int  # the highest time of the last GROUP_ENTRIES_MAX entries: that of the last one may lie below it
+    members_seq: int
+
+
+# --- inbox rows -----------------------------------------------------------------------------------
+
+
+class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A later state of a conversation row: applied if the row exists and last_seq is not below the row's.
+
+    At the same last_seq a text does not replace an empty preview: that message was deleted, and the touch is late.
+    """
+
+    user_id: str
+    conversation_id: str
+    last_seq: int
+    last_ms: int
+    preview: str | None
+    unread_count: int | None = None  # None: not known as of last_seq
+    version: int = 0  # of the member's status that the count belongs to: a later status makes the count unknown
+
+
+# --- devices ---
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered device. For Web Push the token is the subscription's endpoint, and the two keys are its own."""
+
+    user_id: str
+    device_id: str
+    provider: Provider
+    token: str
+    p256dh: str | None = None
+    auth: str | None = None
+    registered_ms: int = 0
+    last_seen_ms: int = 0
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+WhoMay = Literal["anybody", "shared", "nobody"]  # shared: people with whom the user shares a group or channel
+
+
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """A user wants to hear nothing from another one."""
+
+    user_id: str
+    blocked_id: str
+    since_ms: int
+
+
+class Preferences(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A user's own choices. A new choice is one line here: the tables keep them as one value."""
+
+    who_may_write: WhoMay = "anybody"
+    who_may_add: WhoMay = "anybody"
+
+
+# --- the cold tier --------------------------------------------------------------------------------
+
+Why = Literal["writing", "rewritten", "damaged", "deleted"]
+EVERY_SEGMENT = "*"  # as the s3_ref of a recheck: all that a deleted conversation has left behind
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A conversation that may have something to archive."""
+
+    conversation_id: str
+    archived_seq: int  # nothing at or below this number is waiting
+    head: int
+
+
+class Move(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One row's content goes from the row (from_ref None) or a segment to a segment, or back into the row.
+
+    For the way back to_ref is None, and the move carries the content.
+    """
+
+    seq_no: int
+    rev: int  # as seen
+    from_ref: str | None
+    to_ref: str | None
+    content: Content | None = None
+
+
+class Recheck(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A request to read this segment again: does it hold exactly what rows still refer to?"""
+
+    conversation_id: str
+    s3_ref: str  # or EVERY_SEGMENT
+    why: Why
+    mark: str  # random: each new request sets another mark, and only the last one may be removed
+    since_ms: int
+
+
+# --- keys, limits and pending deliveries ----------------------------------------------------------
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True):
+    """An exception to a rate limit: `count` requests of a class in any `window_s` seconds.
+
+    It holds for one user, for one API key, or for every user with the role.
+    """
+
+    scope: Scope
+    name: str  # the user's id, the role, or the API key's name
+    class_name: str
+    count: int | None = None  # None: no limit at all; 0: nothing passes
+    window_s: int = 60
+    changed_ms: int = 0
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The messages of one conversation that a user has not received: one row, however many they are."""
+
+    user_id: str
+    conversation_id: str
+    first_seq: int
+    last_seq: int
+    since_ms: int
+    expires: int  # seconds since 1970, as the time to live of a DynamoDB row wants it
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    key_hash: str
+    name: str
+    role: Literal["admin", "readonly"]
+    created_ms: int

@@ -1,0 +1,39 @@
+"""`tidings token create`: a signed token with the right claims."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
+
+from tests.support.command_line import SECRET, complaint
+from tidings.cli.main import main
+
+
+def test_a_token_carries_the_user_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["token", "create", "--user", "alice", "--ttl", "15m", "--auth-secret", SECRET]) == 0
+    claims = jwt.decode(capsys.readouterr().out.strip(), OctKey.import_key(SECRET), algorithms=["HS256"]).claims
+    assert claims["sub"] == "alice" and int(claims["exp"]) - int(claims["iat"]) == 900
+    assert set(claims) == {"sub", "iat", "exp"}
+
+
+def test_a_token_names_issuer_and_audience_where_they_are_required(capsys: pytest.CaptureFixture[str]) -> None:
+    required = ["--auth-secret", SECRET, "--auth-issuer", "us", "--auth-audience", "chat"]
+    assert main(["token", "create", "--user", "alice", "--json", *required]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    claims = jwt.decode(answer["token"], OctKey.import_key(SECRET), algorithms=["HS256"]).claims
+    assert (claims["iss"], claims["aud"]) == ("us", "chat")
+    assert answer["expires_at"] == claims["exp"] * 1000
+
+
+@pytest.mark.parametrize(
+    "words", [["--user", "a:b"], ["--user", "alice", "--ttl", "1w"], ["--user", "alice", "--ttl", "0s"]]
+)
+def test_a_bad_user_or_time_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert words[-2] in complaint(capsys, "token", "create", "--auth-secret", SECRET, *words)
+
+
+def test_without_a_secret_no_token_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "TIDINGS_AUTH_SECRET" in complaint(capsys, "token", "create", "--user", "alice")

@@ -1,0 +1,89 @@
+"""The page that walks through a send, an inbox page, a read mark and a resume names what the code really has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+SRC = ROOT / "src" / "tidings"
+PAGE = (ROOT / "docs" / "inside" / "message-path.md").read_text("utf-8")
+FILES_OF_A_SEND_MAX = 30
+WALKS = ("One send", "One inbox page", "One read mark", "One resume")
+
+Step = list[tuple[str, list[str]]]  # files, each with the functions that the step names in it
+
+
+def steps_of(page: str, walk: str) -> list[Step]:
+    """The numbered steps below a heading. A step names its files and functions before its first colon."""
+    section = re.split(r"^## ", page, flags=re.MULTILINE)
+    (text,) = [part.partition("\n")[2] for part in section if part.startswith(f"{walk}\n")]
+    heads = re.findall(r"^\d+\. (.*?`):\s", text, flags=re.DOTALL | re.MULTILINE)
+    return [parts_of(head) for head in heads]
+
+
+def parts_of(head: str) -> Step:
+    parts: Step = []
+    for name in re.findall(r"`([^`]+)`", head):
+        if name.endswith((".py", ".lua")):
+            parts.append((name, []))
+        else:
+            parts[-1][1].append(name)
+    return parts
+
+
+def names_in(source: str) -> set[str]:
+    """Functions, classes, and methods as `Class.method`."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    top = [node for node in ast.parse(source).body if isinstance(node, kinds)]
+    methods = {f"{node.name}.{one.name}" for node in top for one in ast.walk(node) if isinstance(one, kinds)}
+    return {node.name for node in top} | methods
+
+
+def missing(steps: list[Step], folder: Path) -> list[str]:
+    wrong: list[str] = []
+    for file, functions in (part for step in steps for part in step):
+        if not (folder / file).is_file():
+            wrong.append(file)
+        elif functions:
+            known = names_in((folder / file).read_text("utf-8"))
+            wrong += [f"{file} {function}" for function in functions if function not in known]
+    return wrong
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_every_file_and_function_of_a_walk_exists(walk: str) -> None:
+    steps = steps_of(PAGE, walk)
+    assert len(steps) >= 8
+    assert missing(steps, SRC) == []
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_every_step_names_where_it_happens(walk: str) -> None:
+    numbers = re.findall(r"^(\d+)\. ", PAGE.partition(f"## {walk}\n")[2].partition("\n## ")[0], flags=re.MULTILINE)
+    assert [int(number) for number in numbers] == list(range(1, len(steps_of(PAGE, walk)) + 1))
+    for step in steps_of(PAGE, walk):
+        assert step and all(functions or file.endswith(".lua") for file, functions in step)
+
+
+def test_a_send_is_read_in_few_files() -> None:
+    files = {file for step in steps_of(PAGE, "One send") for file, _ in step}
+    assert len(files) <= FILES_OF_A_SEND_MAX
+
+
+def test_the_walk_of_a_send_passes_every_stage_of_the_pipeline() -> None:
+    source = (SRC / "messaging" / "send" / "pipeline.py").read_text("utf-8")
+    stages = set(re.findall(r"self\._\w+\.(\w+)\(batch\)", source))
+    functions = [name for step in steps_of(PAGE, "One send") for _, names in step for name in names]
+    named = {name.partition(".")[2] for name in functions}
+    assert len(stages) > 8
+    assert stages - {"begin", "wait"} <= named  # the first is bookkeeping, the other a rare wait
+
+
+def test_a_name_that_is_gone_is_noticed() -> None:
+    page = "## One send\n\n1. `clock.py` `Clock.now_ms`, `Clock.nothing`; `nowhere.py` `f`: words.\n\n## Next\n"
+    assert missing(steps_of(page, "One send"), SRC) == ["clock.py Clock.nothing", "nowhere.py"]

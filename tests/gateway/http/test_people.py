@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from tests.support.gateway.served import Gateway
+
+
+async def test_blocks_are_set_listed_and_ended(gateway: Gateway) -> None:
+    for other_id in ("carol", "bob"):
+        assert (await gateway.rest("PUT", f"/v1/blocks/{other_id}"))[0] == 204
+    listed = {"blocks": [{"user_id": "bob", "since": 5}, {"user_id": "carol", "since": 5}]}
+    assert (await gateway.rest("GET", "/v1/blocks"))[2] == listed
+    assert (await gateway.rest("GET", "/v1/blocks", user_id="bob"))[2] == {"blocks": []}
+    assert (await gateway.rest("DELETE", "/v1/blocks/bob"))[0] == 204
+    assert [one["user_id"] for one in (await gateway.rest("GET", "/v1/blocks"))[2]["blocks"]] == ["carol"]
+    assert (await gateway.rest("PUT", "/v1/blocks/a%20b"))[0] == 400
+
+
+async def test_preferences_have_defaults_and_are_replaced_as_a_whole(gateway: Gateway) -> None:
+    anybody = {"who_may_write": "anybody", "who_may_add": "anybody"}
+    assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody
+    assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_write": "shared"}))[0] == 200
+    assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody | {"who_may_write": "shared"}
+    assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_add": "friends"}))[0] == 400

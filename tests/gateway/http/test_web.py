@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway.raw_websocket import http
+from tests.support.gateway.served import SECRET, Gateway, opened
+from tidings.config.settings import Auth, Settings
+from tidings.gateway.http.web import CONTENT_TYPES, read_files
+
+CLIENTS = Path(__file__).resolve().parents[3] / "clients" / "js" / "src"
+
+
+async def test_the_page_is_served_with_a_policy_that_allows_its_own_scripts_alone(gateway: Gateway) -> None:
+    status, headers, _ = await http(gateway.port, "GET", "/")
+    policy = headers["content-security-policy"]
+    assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in policy and "script-src 'self';" in policy and "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+async def test_the_page_fetches_pictures_from_listed_hosts_alone(gateway: Gateway) -> None:
+    _, headers, _ = await http(gateway.port, "GET", "/")
+    assert "img-src 'self' data: blob: ;" in headers["content-security-policy"]
+    settings = Settings(auth=Auth(secret=SECRET), picture_hosts=("example.com", "*.pictures.test"))
+    async with opened(settings) as listed:
+        _, headers, _ = await http(listed.port, "GET", "/")
+        wanted = "img-src 'self' data: blob: https://example.com https://*.pictures.test;"
+        assert wanted in headers["content-security-policy"]
+
+
+async def test_the_client_is_served_as_it_is_in_its_package(gateway: Gateway) -> None:
+    status, headers, body = await http(gateway.port, "GET", "/sdk/tidings.js")
+    assert (status, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert body == (CLIENTS / "tidings.js").read_text("utf-8")
+    for file in CLIENTS.iterdir():  # its relative imports stand beside it
+        assert (await http(gateway.port, "GET", f"/sdk/{file.name}"))[2] == file.read_text("utf-8")
+
+
+async def test_what_a_browser_has_already_is_not_sent_again(gateway: Gateway) -> None:
+    _, headers, _ = await http(gateway.port, "GET", "/sdk/tidings.js")
+    assert headers["cache-control"] == "no-cache"
+    for known in (headers["etag"], f'W/{headers["etag"]}, "another"'):
+        status, again, body = await http(gateway.port, "GET", "/sdk/tidings.js", headers={"If-None-Match": known})
+        assert (status, again["etag"], body) == (304, headers["etag"], "")
+    other = await http(gateway.port, "GET", "/sdk/tidings.js", headers={"If-None-Match": '"another"'})
+    assert other[0] == 200
+
+
+async def test_every_file_of_the_page_is_served_under_its_path(gateway: Gateway) -> None:
+    found = read_files()
+    assert {"index.html", "sdk/tidings.js"} <= set(found)
+    for name in found:
+        assert name.count("/") <= 1, "deeper folders have no route"
+        status, headers, _ = await http(gateway.port, "GET", f"/web/{name}")
+        assert status == 200 and headers["content-type"].encode() in CONTENT_TYPES.values(), name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/web/../http.py",
+        "/web/..%2Fmodel.py",
+        "/web/%2e%2e/model.py",
+        "/web/sdk/..%2F..%2Fmodel.py",
+        "/web//etc/passwd",
+        "/web/%2Fetc%2Fpasswd",
+        "/web/sdk%2Ftidings.js%00",
+        "/sdk/",
+        "/sdk/package.json",
+        "/sdk/../index.html/..",
+        "/web/nothing.js",
+        "/web/a/b/c.js",
+    ],
+)
+async def test_no_path_leads_out_of_the_table(gateway: Gateway, path: str) -> None:
+    assert (await http(gateway.port, "GET", path))[0] == 404

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.messaging.faulty_stores import FaultyNode, down
+from tests.support.messaging.two_nodes import connect
+from tests.support.waiting import eventually
+from tidings.errors import Unavailable
+from tidings.model import ConversationAdded
+
+
+async def test_whoever_is_connected_is_told_of_a_new_row(a: FaultyNode) -> None:
+    bob = await connect(a, "bob")
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob"], name="Crew")
+    await eventually(lambda: bool(bob.events))
+    ids = [event.item.row.conversation_id for event in bob.events if isinstance(event, ConversationAdded)]
+    assert ids == [view.head.conversation_id]
+
+
+async def test_without_a_marker_nothing_is_made(a: FaultyNode) -> None:
+    a.keyspace.fail("unread_put", down)
+    with pytest.raises(Unavailable):
+        await a.core.directory.create("alice", kind="group", members=["bob"], name="Crew")
+    assert await a.tables.inboxes.scan("bob", after_id="", limit=10) == []

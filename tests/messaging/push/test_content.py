@@ -1,0 +1,107 @@
+"""What a push says is what is true when it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.messaging.push_node import PostOffice, open_office
+from tidings.config.settings import Settings
+from tidings.messaging.push.content import NoticeContent, Notices
+from tidings.messaging.push.job import Job
+from tidings.model import ContentPatch, User
+
+
+@pytest.fixture
+async def office(settings: Settings) -> AsyncIterator[PostOffice]:
+    async with open_office(settings, grace_s=60) as made:
+        yield made
+
+
+async def content(office: PostOffice, user_id: str, conversation_id: str, seq_no: int) -> NoticeContent | None:
+    job = Job(user_id=user_id, made_ms=0, conversation_id=conversation_id, seq_no=seq_no)
+    return await office.notices.content(job)
+
+
+async def test_a_direct_message_is_from_its_sender_by_name(office: PostOffice) -> None:
+    c = await office.create("alice", "bob", kind="direct")
+    await office.send("alice", c, "secret words")
+    assert await content(office, "bob", c, 1) == NoticeContent(badge=1, title="alice", body="New message")
+    await office.core.tables.accounts.put_user(User(user_id="alice", name="Alice A."))
+    assert await content(office, "bob", c, 1) == NoticeContent(badge=1, title="Alice A.", body="New message")
+
+
+async def test_a_group_is_named_and_so_is_the_sender(office: PostOffice) -> None:
+    c = await office.create("alice", "bob", name="Crew")
+    await office.send("alice", c, "secret words")
+    assert await content(office, "bob", c, 1) == NoticeContent(badge=1, title="Crew", body="New message from alice")
+    nameless = await office.create("alice", "bob")
+    await office.send("alice", nameless)
+    assert await content(office, "bob", nameless, 1) == NoticeContent(badge=2, title="alice", body="New message")
+
+
+async def test_the_text_is_there_only_where_previews_are_wanted(office: PostOffice) -> None:
+    c, d = await office.create("alice", "bob", name="Crew"), await office.create("alice", "bob", kind="direct")
+    office.notices = Notices(
+        office.core.access, office.core.tables.log, office.core.tables, office.core.unread, has_preview=True
+    )
+    await office.send("alice", c, "line one\nline two " + "x" * 500)
+    await office.send("alice", d, "hi")
+    found = await content(office, "bob", c, 1)
+    assert found is not None and found.body is not None
+    assert found.body.startswith("alice: line one line two xx") and len(found.body) < 150
+    assert await content(office, "bob", d, 1) == NoticeContent(badge=2, title="alice", body="hi")
+    await office.core.rewrites.edit("alice", d, 1, ContentPatch("hello"))
+    edited = await content(office, "bob", d, 1)
+    assert edited is not None and edited.body == "hello"
+
+
+async def test_the_badge_is_the_inboxs_own_total(office: PostOffice) -> None:
+    c, d = await office.create("alice", "bob"), await office.create("carol", "bob")
+    for _ in range(3):
+        await office.send("alice", c)
+    await office.send("carol", d)
+    found = await content(office, "bob", d, 1)
+    assert found is not None and found.badge == 4 == (await office.core.unread.totals("bob")).total_unread
+    await office.core.unread.mark_read("bob", c, up_to_seq=2)
+    badge = await office.notices.content(Job(user_id="bob", made_ms=0))
+    assert badge == NoticeContent(badge=2, is_silent=True)
+
+
+async def test_a_muted_conversation_is_silent(office: PostOffice) -> None:
+    c = await office.create("alice", "bob", name="Crew")
+    await office.send("alice", c)
+    await office.core.inbox.flag("bob", c, muted=True, pinned=None, archived=None)
+    assert await content(office, "bob", c, 1) == NoticeContent(badge=1, is_silent=True)
+
+
+async def test_nothing_is_said_of_what_was_read_deleted_or_is_ones_own(office: PostOffice) -> None:
+    c = await office.create("alice", "bob")
+    for _ in range(4):
+        await office.send("alice", c)
+    await office.core.unread.mark_read("bob", c, up_to_seq=1)
+    await office.core.unread.mark_read("bob", c, seqs=[3])
+    await office.core.rewrites.delete("alice", c, 4)
+    assert [await content(office, "bob", c, seq_no) is not None for seq_no in (1, 2, 3, 4, 5, 99)] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert await content(office, "alice", c, 2) is None
+
+
+async def test_nothing_is_said_to_who_is_no_member(office: PostOffice) -> None:
+    c = await office.create("alice", "bob", history="joined")
+    await office.send("alice", c)
+    assert await content(office, "bob", c, 1) is not None
+    await office.core.directory.remove("alice", c, "bob")
+    assert await content(office, "bob", c, 1) is None
+    assert await content(office, "stranger", c, 1) is None
+    await office.core.directory.add("alice", c, ["bob"])
+    assert await content(office, "bob", c, 1) is None
+    await office.core.directory.delete("alice", c)
+    assert await content(office, "alice", c, 1) is None

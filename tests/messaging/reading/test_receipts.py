@@ -1,0 +1,442 @@
+"""Receipts: a client's word becomes a tick for those whose messages it concerns, once and forward only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, answer_lost, down
+from tests.support.messaging.two_nodes import connect, telling, ticks, write
+from tests.support.waiting import eventually
+from tidings.bounds import (
+    PAGE_MAX,
+    RECEIPT_LARGE_PASSES,
+    RECEIPT_MEMBERS_MAX,
+    RECEIPTS_UNKNOWN_PER_USER_MAX,
+    RECEIPTS_WAITING_MAX,
+    RESUME_ENTRIES_MAX,
+)
+from tidings.errors import NotFound, Unavailable
+from tidings.messaging.reading import receipts as module
+from tidings.model import Entry, ReceiptSummary
+from tidings_proof.world.valkey import ValkeyProcess
+
+
+@pytest.fixture
+async def alice(a: FaultyNode) -> Device:
+    return await connect(a, "alice")
+
+
+async def deliver(node: FaultyNode, user_id: str, acks: dict[str, int]) -> None:
+    node.core.receipts.delivered(user_id, acks, "socket")
+    await node.core.receipts.flush()
+
+
+async def status(node: FaultyNode, user_id: str, conversation_id: str) -> tuple[int, int]:
+    found = (await node.tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
+    return (found.delivered_seq, found.read_seq) if found else (0, 0)
+
+
+async def says(node: FaultyNode, conversation_id: str, sender_id: str, count: int) -> int:
+    """The head after so many messages."""
+    seq_no = 0
+    for n in range(count):
+        seq_no = (await node.send(sender_id, conversation_id, f"{sender_id}-{n}-{node.clock.now_ms()}")).entry.seq_no
+    return seq_no
+
+
+# --- what a receipt does --------------------------------------------------------------------------
+
+
+async def test_a_delivered_receipt_is_stored_and_told_to_the_sender(a: FaultyNode, alice: Device, direct: str) -> None:
+    bob = await connect(a, "bob")
+    await says(a, direct, "alice", 2)
+    await deliver(a, "bob", {direct: 1})
+    assert ticks(alice) == [("bob", 1, 0)] and ticks(bob) == []
+    await deliver(a, "bob", {direct: 2})
+    assert ticks(alice)[1:] == [("bob", 2, 0)]
+    assert await status(a, "bob", direct) == (2, 0)
+
+
+async def test_reading_implies_delivery(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+    await a.core.receipts.flush()
+    assert ticks(alice) == [("bob", 2, 2)] and await status(a, "bob", direct) == (2, 2)
+    await deliver(a, "bob", {direct: 3})
+    assert ticks(alice)[1:] == [("bob", 3, 2)]
+
+
+async def test_ticks_never_go_back_whatever_comes_late_or_is_marked_unread(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
+    await says(a, direct, "alice", 5)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=4)
+    await a.core.receipts.flush()
+    await deliver(a, "bob", {direct: 2})
+    await a.core.unread.mark_unread("bob", direct, from_seq=1)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=3)
+    await a.core.receipts.flush()
+    assert ticks(alice) == [("bob", 4, 4)], "nothing new"
+    assert await status(a, "bob", direct) == (4, 4)
+    page = await a.core.history.page("alice", direct)
+    assert (page.delivered_all_seq, page.read_all_seq) == (4, 4)
+
+
+async def test_sparse_reads_are_no_ticks(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 5)
+    await a.core.unread.mark_read("bob", direct, seqs=[2, 4])
+    await a.core.receipts.flush()
+    assert ticks(alice) == [] and await status(a, "bob", direct) == (0, 0)
+
+
+async def test_a_receipt_beyond_the_head_is_one_for_the_head(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 2)
+    await deliver(a, "bob", {direct: 1 << 52})
+    assert ticks(alice) == [("bob", 2, 0)]
+    await says(a, direct, "alice", 1)
+    assert (await a.core.receipts.of_message("alice", direct, 3))[2] == ["bob"], "the next one is not delivered yet"
+
+
+async def test_a_receipt_for_a_foreign_conversation_or_none_at_all_is_ignored(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
+    await says(a, direct, "alice", 1)
+    for user_id, acks in (("mallory", {direct: 1}), ("bob", {"c-nowhere": 1}), ("bob", {direct: 0})):
+        await deliver(a, user_id, acks)
+    assert ticks(alice) == [] and await a.tables.statuses.of_conversation(direct) == []
+    await deliver(a, "bob", {"c-nowhere": 1, direct: 1})
+    assert ticks(alice) == [("bob", 1, 0)], "and does not spoil those beside it"
+
+
+async def test_a_sender_who_was_removed_gets_no_receipt(a: FaultyNode, alice: Device, group: str) -> None:
+    carol = await connect(a, "carol")
+    seq_no = await says(a, group, "carol", 2)
+    await a.core.directory.remove("alice", group, "carol")
+    await deliver(a, "bob", {group: seq_no})
+    await a.core.unread.mark_read("bob", group, up_to_seq=seq_no)
+    await a.core.receipts.flush()
+    assert ticks(carol) == []
+    assert await a.core.receipts.of_message("alice", group, seq_no) == (["bob"], [], ["alice"])
+
+
+async def test_a_member_who_left_leaves_no_receipt(a: FaultyNode, alice: Device, group: str) -> None:
+    await says(a, group, "alice", 1)
+    a.core.receipts.delivered("carol", {group: 1}, "socket")
+    await a.core.directory.remove("alice", group, "carol")
+    await a.core.receipts.flush()
+    assert ticks(alice) == [] and await status(a, "carol", group) == (0, 0)
+
+
+# --- who is told ----------------------------------------------------------------------------------
+
+
+async def test_only_the_senders_of_what_is_new_are_told(a: FaultyNode, group: str) -> None:
+    devices = {user_id: await connect(a, user_id) for user_id in ("alice", "bob", "carol")}
+    await says(a, group, "alice", 2)  # 1, 2
+    await says(a, group, "bob", 1)  # 3
+    await says(a, group, "carol", 1)  # 4
+    await deliver(a, "carol", {group: 2})
+    assert {user_id: ticks(device) for user_id, device in devices.items()} == {
+        "alice": [("carol", 2, 0)],
+        "bob": [],
+        "carol": [],
+    }
+    await deliver(a, "carol", {group: 4})
+    assert ticks(devices["bob"]) == [("carol", 4, 0)] and len(ticks(devices["alice"])) == 1
+    await a.core.unread.mark_read("carol", group, up_to_seq=1)
+    await a.core.receipts.flush()
+    assert ticks(devices["alice"])[1:] == [("carol", 4, 1)] and len(ticks(devices["bob"])) == 1
+
+
+async def test_senders_far_back_are_told_too(a: FaultyNode, group: str) -> None:
+    alice = await connect(a, "alice")
+    await says(a, group, "alice", 1)
+    head = await says(a, group, "bob", PAGE_MAX + 20)
+    await deliver(a, "carol", {group: head})
+    assert ticks(alice) == [("carol", head, 0)]
+
+
+async def test_who_reads_far_behind_what_was_delivered_is_told_of_too(a: FaultyNode, alice: Device, group: str) -> None:
+    await says(a, group, "alice", 2)
+    await write(a, group, 3, RESUME_ENTRIES_MAX + 10)
+    await deliver(a, "bob", {group: RESUME_ENTRIES_MAX + 12})
+    told = len(ticks(alice))
+    await a.core.unread.mark_read("bob", group, up_to_seq=2)
+    await a.core.receipts.flush()
+    assert ticks(alice)[told:] == [("bob", RESUME_ENTRIES_MAX + 12, 2)]
+
+
+def test_stretches_are_looked_at_once_each_from_the_newest_on() -> None:
+    most = RESUME_ENTRIES_MAX
+    assert module._merged([(0, 3), (2, 5), (9, 12), (9, 10)]) == [(9, 12), (0, 5)]
+    assert module._merged([(0, 10 * most), (0, 5)]) == [(9 * most, 10 * most), (0, 5)]
+    assert module._merged([(0, 9), (5, 9), (8, 20)]) == [(0, 20)] and module._merged([]) == []
+    assert module._merged([(100, 600), (200, 210), (300, 310)]) == [(100, 600)]
+
+
+async def test_a_burst_of_receipts_is_one_write_and_one_tick(a: FaultyNode, alice: Device, direct: str) -> None:
+    head = await says(a, direct, "alice", 20)
+    before = len(a.keyspace.runs)
+    for seq_no in range(1, head + 1):
+        a.core.receipts.delivered("bob", {direct: seq_no}, "socket")
+    await eventually(lambda: len(ticks(alice)) > 0)
+    assert ticks(alice) == [("bob", 20, 0)]
+    assert sum("another script" in run for run in a.keyspace.runs[before:]) <= 2, "one raise, one build"
+
+
+async def test_a_large_channel_costs_few_round_trips(a: FaultyNode) -> None:
+    members = [f"user{n}" for n in range(300)]
+    view, _ = await a.core.directory.create("alice", kind="channel", members=members)
+    c, alice = view.head.conversation_id, await connect(a, "alice")
+    await a.unread("alice")
+    await says(a, c, "alice", 1)
+    runs, pages = len(a.keyspace.runs), a.faulty_log.pages
+    for user_id in members:
+        a.core.receipts.delivered(user_id, {c: 1}, "socket")
+    await a.core.receipts.flush()
+    assert summaries(alice) == [ReceiptSummary(c, 1, 300, 0, 1, 0)]
+    assert (len(a.keyspace.runs) - runs, a.faulty_log.pages - pages) == (5, 1), (
+        "members as of now, raise, summary, build, summary; who sent"
+    )
+    read, delivered, pending = await a.core.receipts.of_message("alice", c, 1)
+    assert (read, len(delivered), pending) == ([], 300, [])
+
+
+@pytest.fixture
+async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
+    async with telling(a, b):
+        yield
+
+
+async def test_ticks_reach_the_sender_on_another_node(a: FaultyNode, b: FaultyNode, two: None, direct: str) -> None:
+    alice = await connect(a, "alice")
+    await says(a, direct, "alice", 1)
+    await deliver(b, "bob", {direct: 1})
+    await eventually(lambda: ticks(alice) == [("bob", 1, 0)])
+
+
+# --- states of one message ------------------------------------------------------------------------
+
+
+async def test_a_mark_that_another_node_took_over_from_the_tables_is_told_all_the_same(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    """What a member reads is in the tables before it is a tick: whoever builds the marks meanwhile has it already."""
+    alice = await connect(a, "alice")
+    await says(a, group, "alice", 2)
+    await b.core.unread.mark_read("carol", group, up_to_seq=2)
+    await deliver(a, "bob", {group: 1})  # the first receipt of all: the marks are built
+    assert ticks(alice) == [("bob", 1, 0)]
+    await b.core.receipts.flush()
+    await eventually(lambda: ticks(alice) == [("bob", 1, 0), ("carol", 2, 2)])
+    for node in (b, a):
+        await deliver(node, "bob", {group: 1})
+        await deliver(node, "carol", {group: 2})
+    await deliver(a, "bob", {group: 2})
+    await eventually(lambda: ("bob", 2, 0) in ticks(alice))
+    assert ticks(alice).count(("carol", 2, 2)) <= 2, "what a node has told it does not tell again"
+
+
+async def test_a_read_mark_that_was_taken_over_is_told_also_where_the_delivered_one_moves(
+    a: FaultyNode, alice: Device, group: str
+) -> None:
+    await says(a, group, "alice", 2)
+    await a.core.unread.mark_read("carol", group, up_to_seq=2)
+    await a.core.receipts.lowest(await a.core.access.authorize("bob", group, "read"), but="bob")  # builds the marks
+    await says(a, group, "bob", 1)
+    await deliver(a, "carol", {group: 3})
+    assert ticks(alice) == [("carol", 3, 2)]
+
+
+async def test_a_receipt_that_is_repeated_reads_nothing_and_tells_nobody(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    """As clients do when they come back, and a second device on another node."""
+    alice = await connect(a, "alice")
+    head = await says(a, group, "alice", 5)
+    await deliver(a, "bob", {group: head})
+    told, pages = ticks(alice), b.faulty_log.pages
+    await b.core.receipts.lowest(await b.core.access.authorize("carol", group, "read"), but="carol")
+    for _ in range(3):
+        await deliver(b, "bob", {group: head})
+    assert b.faulty_log.pages == pages and ticks(alice) == told
+
+
+async def test_each_member_but_the_sender_is_listed_once_at_the_furthest_state(a: FaultyNode) -> None:
+    members = ["bob", "carol", "dave"]
+    view, _ = await a.core.directory.create("alice", kind="group", members=members)
+    c = view.head.conversation_id
+    await says(a, c, "alice", 2)
+    await a.core.unread.mark_read("bob", c, up_to_seq=1)
+    await deliver(a, "bob", {c: 2})
+    await deliver(a, "carol", {c: 1})
+    assert await a.core.receipts.of_message("carol", c, 1) == (["bob"], ["carol"], ["dave"])
+    assert await a.core.receipts.of_message("alice", c, 2) == ([], ["bob"], ["carol", "dave"])
+    for user_id, seq_no in (("mallory", 1), ("alice", 3), ("alice", 0)):
+        with pytest.raises(NotFound):
+            await a.core.receipts.of_message(user_id, c, seq_no)
+
+
+# --- trouble --------------------------------------------------------------------------------------
+
+
+async def test_receipts_that_the_stores_refuse_are_written_later(a: FaultyNode, alice: Device, direct: str) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.history.page("alice", direct)  # the marks are built
+    a.keyspace.fail("another script", down)
+    a.core.receipts.delivered("bob", {direct: 2}, "socket")
+    with pytest.raises(Unavailable):
+        await a.core.receipts.flush()
+    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    await eventually(lambda: ticks(alice) == [("bob", 2, 0)])
+    page = await a.core.history.page("alice", direct)
+    assert page.delivered_all_seq == 2
+
+
+async def test_a_raise_without_an_answer_loses_neither_the_mark_nor_the_word(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.history.page("alice", direct)
+    a.keyspace.fail("another script", answer_lost)
+    a.core.receipts.delivered("bob", {direct: 3}, "socket")
+    await eventually(lambda: not a.core.receipts._waiting and not a.core.receipts._turn.locked())
+    assert (await a.core.history.page("alice", direct)).delivered_all_seq == 3
+    assert ticks(alice) == [("bob", 3, 0)] and not a.core.receipts._untold
+
+
+async def test_a_log_that_cannot_be_read_delays_the_word(
+    a: FaultyNode, alice: Device, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await says(a, direct, "alice", 3)
+    await a.core.history.page("alice", direct)
+    page, failures = a.core.receipts._messages.page, [Unavailable("for a moment")]
+
+    async def fails_once(*args: Any, **options: Any) -> list[Entry]:
+        if failures:
+            raise failures.pop()
+        return await page(*args, **options)
+
+    monkeypatch.setattr(a.core.receipts._messages, "page", fails_once)
+    a.core.receipts.delivered("bob", {direct: 3}, "socket")
+    await eventually(lambda: ticks(alice) == [("bob", 3, 0)])
+    assert not failures
+
+
+async def test_receipts_that_are_made_up_push_out_nobody_else_and_cost_few_reads(
+    a: FaultyNode, alice: Device, direct: str
+) -> None:
+    await says(a, direct, "alice", 1)
+    for start in range(0, 3 * RECEIPTS_WAITING_MAX, 10_000):
+        a.core.receipts.delivered("mallory", {f"c-{start + n}": 1 for n in range(10_000)}, "socket")
+    a.core.receipts.delivered("mallory", {direct: 1}, "socket")
+    assert len(a.core.receipts._waiting) == RECEIPTS_UNKNOWN_PER_USER_MAX
+    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    first = a.core.receipts._waiting.take(1, is_all=False)
+    assert list(first) == [(direct, "bob")], "written before everything that is made up"
+    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    await a.core.receipts.flush()
+    assert ticks(alice) == [("bob", 1, 0)] and await status(a, "mallory", direct) == (0, 0)
+
+
+# --- many members ---------------------------------------------------------------------------------
+
+
+def summaries(device: Device) -> list[ReceiptSummary]:
+    return [event for event in device.events if isinstance(event, ReceiptSummary)]
+
+
+async def channel_of(node: FaultyNode, count: int) -> tuple[str, list[str]]:
+    others = [f"m{n}" for n in range(count - 1)]
+    view, _ = await node.core.directory.create("alice", kind="channel", members=others, name="all")
+    return view.head.conversation_id, others
+
+
+async def test_above_fifty_members_the_sender_gets_one_summary_and_no_receipt_of_each(
+    a: FaultyNode, alice: Device
+) -> None:
+    channel, others = await channel_of(a, RECEIPT_MEMBERS_MAX + 1)
+    seq_no = await says(a, channel, "alice", 2)
+    for user_id in others[1:]:
+        a.core.receipts.delivered(user_id, {channel: seq_no}, "socket")
+    await a.core.unread.mark_read(others[1], channel, up_to_seq=seq_no)
+    await a.core.receipts.flush()
+    assert ticks(alice) == []
+    assert summaries(alice) == [ReceiptSummary(channel, 2, len(others) - 1, 1, 0, 0)]
+    await deliver(a, others[0], {channel: 1})
+    assert summaries(alice)[1:] == [ReceiptSummary(channel, 2, len(others) - 1, 1, 1, 0)]
+    assert await status(a, others[0], channel) == (1, 0) and await status(a, others[1], channel) == (2, 2)
+    states = await a.core.receipts.of_message("alice", channel, 2)
+    assert [len(state) for state in states] == [1, len(others) - 2, 1]
+
+
+async def test_the_summary_is_right_after_the_marks_were_lost(a: FaultyNode, alice: Device) -> None:
+    channel, others = await channel_of(a, RECEIPT_MEMBERS_MAX + 1)
+    seq_no = await says(a, channel, "alice", 1)
+    for user_id in others[1:]:
+        a.core.receipts.delivered(user_id, {channel: seq_no}, "socket")
+    await a.core.receipts.flush()
+    await a.command("DEL", a.core.keys.delivered(channel))
+    await deliver(a, others[0], {channel: seq_no})
+    assert summaries(alice)[-1] == ReceiptSummary(channel, 1, len(others), 0, 1, 0)
+
+
+async def test_receipts_of_a_large_conversation_fold_over_several_writes(a: FaultyNode, alice: Device) -> None:
+    channel, others = await channel_of(a, RECEIPT_MEMBERS_MAX + 1)
+    seq_no = await says(a, channel, "alice", 3)
+    for acked in range(1, seq_no + 1):
+        a.core.receipts.delivered(others[0], {channel: acked}, "socket")
+        await a.core.receipts.flush(is_all=False)
+    assert await status(a, others[0], channel) == (0, 0), "not due yet"
+    for _ in range(RECEIPT_LARGE_PASSES):
+        a.core.receipts._waiting.begin_pass()
+    await a.core.receipts.flush(is_all=False)
+    assert await status(a, others[0], channel) == (seq_no, 0)
+
+
+async def test_a_flush_waits_for_the_one_under_way(a: FaultyNode, direct: str) -> None:
+    """A node that leaves flushes; what another flush has in its hands must be written when that returns."""
+    await says(a, direct, "alice", 1)
+    gate = Gate()
+    a.keyspace.fail("HMGET", gate)
+    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    first = asyncio.create_task(a.core.receipts.flush())
+    await gate.reached.wait()
+    second = asyncio.create_task(a.core.receipts.flush())
+    gate.opened.set()
+    await second
+    assert await status(a, "bob", direct) == (1, 0)
+    await first
+
+
+async def test_after_a_flushed_keyspace_a_tick_is_told_as_high_as_it_was(
+    a: FaultyNode, alice: Device, direct: str, valkey: ValkeyProcess
+) -> None:
+    await says(a, direct, "alice", 5)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=4)
+    await a.core.receipts.flush()
+    valkey.command("FLUSHALL")
+    await deliver(a, "bob", {direct: 5})
+    assert ticks(alice) == [("bob", 4, 4), ("bob", 5, 4)]
+
+
+async def test_a_read_that_never_became_a_tick_becomes_one_when_the_member_comes_back(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    """The node died between the commit of the read and the tick."""
+    alice = await connect(b, "alice")
+    await says(a, direct, "alice", 3)
+    member_list = await b.core.access.fresh(direct)
+    assert member_list is not None
+    assert await b.core.receipts.lowest(member_list, but="alice") == (0, 0)
+    a.core.events.read_up_to.remove(a.core.receipts.read)
+    await a.core.unread.mark_read("bob", direct, up_to_seq=2)
+    assert await b.core.receipts.lowest(member_list, but="alice") == (0, 0)
+    await b.core.receipts.standing(member_list, "bob", 2)
+    assert await b.core.receipts.lowest(member_list, but="alice") == (2, 2) and ticks(alice) == [("bob", 2, 2)]
+    await b.core.receipts.standing(member_list, "bob", 2)
+    assert len(ticks(alice)) == 1

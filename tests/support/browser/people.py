@@ -1,0 +1,138 @@
+"""A person at a browser: a Chromium context of its own, signed in, with the few things that people do on the page.
+
+It looks at the page as a reader does, by what is shown and by its labels. Whatever the browser complains about on the
+way (an error, a violated policy) is kept in `complaints`; the fixture that made the person fails the test over it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+
+from tests.support.nodes.node_process import NodeProcess
+
+PATIENCE_MS = 20_000  # a busy machine; what is waited for comes much earlier
+EXPECTED = re.compile(r"WebSocket connection|Failed to load resource|net::ERR_")  # the network, which tests do cut
+# Nothing fades or slides any more, except what moves for ever (the dots of a typist).
+STILL = """() => document.getAnimations().every((one) =>
+  one.playState !== 'running' || one.effect.getTiming().iterations === Infinity)"""
+LOOK = """() => {
+  const { top, height } = document.querySelector('.thread-view').getBoundingClientRect();
+  const rows = [...document.querySelectorAll('.message')];
+  const row = rows.find((one) => one.getBoundingClientRect().bottom > top + height / 2);
+  window.looked = { row, top: row.querySelector('.text').getBoundingClientRect().top };
+}"""
+MOVED = """() => {
+  const { row, top } = window.looked;
+  return row.isConnected ? row.querySelector('.text').getBoundingClientRect().top - top : Infinity;
+}"""
+BUBBLES = "els => els.map(el => el.textContent)"
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class Person:
+    def __init__(self, user_id: str, url: str, context: BrowserContext, page: Page) -> None:
+        self.user_id = user_id
+        self.url = url
+        self.context = context
+        self.page = page
+        self.complaints: list[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("console", lambda said: self._hear(said.type, said.text))
+        page.on("dialog", lambda dialog: self.complaints.append(f"a script ran: {dialog.message}"))
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind == "error" and not EXPECTED.search(text):
+            self.complaints.append(f"{self.user_id}: {text}")
+
+    # --- moving about ---
+
+    async def enter(self, token: str) -> Person:
+        await self.page.goto(f"{self.url}/#token={token}")
+        await self.page.wait_for_selector(".row, .inbox-empty:not([hidden])")
+        return self
+
+    async def open(self, conversation_id: str) -> Person:
+        """By its address; there once its messages, or its beginning, are drawn."""
+        await self.page.evaluate("id => { location.hash = `#/c/${encodeURIComponent(id)}` }", conversation_id)
+        await self.page.wait_for_selector(".messages > li")
+        return self
+
+    async def leave(self) -> None:
+        await self.page.evaluate("() => { location.hash = '#/' }")
+        await self.page.wait_for_selector(".thread-empty", state="attached")
+
+    def row(self, name: str) -> Locator:
+        return self._with(".row", ".row-name", name)
+
+    def message(self, text: str) -> Locator:
+        return self._with(".message", ".text", text)
+
+    def _with(self, whole: str, part: str, text: str) -> Locator:
+        """The element whose part says exactly this."""
+        return self.page.locator(whole, has=self.page.locator(part, has_text=re.compile(f"^{re.escape(text)}$")))
+
+    # --- saying and seeing ---
+
+    async def send(self, text: str) -> None:
+        field = self.page.get_by_role("textbox", name="Message", exact=True)
+        await field.fill(text)
+        await field.press("Enter")
+
+    async def sees(self, text: str) -> None:
+        await expect(self.message(text)).to_be_visible()
+
+    async def sees_tick(self, text: str, state: str) -> None:
+        await expect(self.message(text).locator(f'[data-state="{state}"]')).to_be_visible()
+
+    async def texts(self) -> list[str]:
+        """Of the messages that are drawn, in the order of the screen."""
+        texts: list[str] = await self.page.eval_on_selector_all(".messages .text", BUBBLES)
+        return texts
+
+    async def drawn(self) -> int:
+        count: int = await self.page.evaluate("document.querySelectorAll('.messages > li, .inbox li').length")
+        return count
+
+    async def frames(self) -> None:
+        """Two frames: a scroll is handled in the first and drawn in the second."""
+        await self.page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    async def look(self) -> None:
+        """At the text in the middle of the conversation; `moved_px` tells how far down it went since."""
+        await self.page.evaluate(LOOK)
+
+    async def moved_px(self) -> float:
+        moved_px: float = await self.page.evaluate(MOVED)
+        return moved_px
+
+    async def until(self, claim: str, argument: object = None) -> None:
+        """Waits until a JavaScript expression is true on the page."""
+        await self.page.wait_for_function(claim, arg=argument)
+
+
+class People:
+    """Everybody of one test. `await people("ann")` signs one in; `shape` is passed on to the browser context."""
+
+    def __init__(self, browser: Browser, node: NodeProcess) -> None:
+        self._browser = browser
+        self.node = node
+        self.everybody: list[Person] = []
+
+    async def __call__(self, user_id: str, *, port: int | None = None, is_in: bool = True, **shape: Any) -> Person:
+        facts = {"viewport": {"width": 1180, "height": 760}, "locale": "en-GB", "timezone_id": "Europe/Vienna", **shape}
+        context = await self._browser.new_context(**facts)
+        person = Person(user_id, f"http://127.0.0.1:{port or self.node.port}", context, await context.new_page())
+        self.everybody.append(person)
+        return await person.enter(self.node.token(user_id)) if is_in else person
+
+    async def close(self) -> list[str]:
+        for person in self.everybody:
+            await person.context.close()
+        return [complaint for person in self.everybody for complaint in person.complaints]
