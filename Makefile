@@ -31,13 +31,13 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml clients/python/pyproject.tom
 	  || { echo "setup: Python's venv is missing: install python3-venv (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "setup: installing requirements/dev.txt into $(VENV) ..."
-	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/dev.txt
 	@$(PIP) --no-deps --no-build-isolation -e . -e ./clients/python -e ./proof
 	@touch $@
 
 $(VENV)/.ready-bench: $(VENV)/.ready requirements/bench.txt
 	@echo "setup: installing requirements/bench.txt into $(VENV) ..."
-	@$(PIP) --require-hashes -r requirements/bench.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/bench.txt
 	@touch $@
 
 run: setup
