@@ -28,6 +28,7 @@ for _suite in (
     "pending",
     "blobs",
     "archives",
+    "records",
 ):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 

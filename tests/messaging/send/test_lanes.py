@@ -14,7 +14,8 @@ from tidings.messaging.access import Access, MemberList
 from tidings.messaging.send import lanes
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.lanes import Lane, size_of
-from tidings.model import Content, MemberChange
+from tidings.model import Content, Entry, MemberChange
+from tidings.stores.tables.records import Put, RecordKey
 
 
 class Lists(Access):
@@ -71,6 +72,34 @@ def test_a_message_is_rewritten_once_in_a_commit() -> None:
     )
     assert gathered(lane) == ["delete", "edit"]
     assert gathered(lane) == ["again", "after"]
+
+
+class Keys:
+    """A companion with these records."""
+
+    def __init__(self, *names: str) -> None:
+        self.keys = frozenset(RecordKey("c:c", "pins", name) for name in names)
+
+    async def read(self) -> None: ...
+
+    def puts(self, entry: Entry) -> list[Put]:
+        return []
+
+
+def test_a_record_is_put_once_in_a_commit() -> None:
+    lane = lane_of(
+        draft("m1", companion=Keys("1", "2")),
+        draft("m2"),
+        draft("m3", companion=Keys("3")),
+        draft("m4", companion=Keys("2")),
+    )
+    assert gathered(lane) == ["m1", "m2", "m3"]
+    assert gathered(lane) == ["m4"]
+
+
+def test_records_count_as_entries_of_the_group() -> None:
+    lane = lane_of(*(draft(f"m{i}", companion=Keys(*(f"{i}-{at}" for at in range(10)))) for i in range(5)))
+    assert gathered(lane) == ["m0", "m1", "m2", "m3"]
 
 
 def test_a_batch_is_bounded_in_entries_and_in_fan_out() -> None:

@@ -21,10 +21,11 @@ from tests.support.messaging.faulty_stores import (
     throttled,
     told,
 )
-from tidings.errors import IdConflict, NotFound, StoreUnavailable, Throttled
+from tidings.errors import Forbidden, IdConflict, NotFound, StoreUnavailable, Throttled
 from tidings.messaging.send import store as storing
 from tidings.messaging.send.store import to_group
 from tidings.model import Content, ContentPatch, Entry, MemberChange, Role, Sent, digest_of
+from tidings.stores.tables.records import Put, RecordKey, of_conversation
 from tidings.stores.tables.values import Group, Known, Refused, Verdict
 
 
@@ -573,3 +574,60 @@ def test_a_change_brings_members_and_rows_with_its_own_number() -> None:
     assert removed.rows_removed == ("bob",)
     raised = to_group(member_change(MemberChange("role", ("bob",), "admin"), roles))[0]
     assert [(member.user_id, member.role) for member in raised.members] == [("bob", "admin")]
+
+
+# --- records beside the log -----------------------------------------------------------------------
+
+
+class Tally:
+    """A companion that counts the entries of a conversation, up to a most."""
+
+    def __init__(self, node: FaultyNode, conversation_id: str, most: int = 99) -> None:
+        self.records = node.tables.records
+        self.key = RecordKey(of_conversation(conversation_id), "tally", "all")
+        self.most = most
+        self.seen: tuple[int, int] = (0, 0)  # version, count
+
+    @property
+    def keys(self) -> frozenset[RecordKey]:
+        return frozenset((self.key,))
+
+    async def read(self) -> None:
+        found = (await self.records.get(self.key.owner, self.key.collection, [self.key.name])).get(self.key.name)
+        self.seen = (found.version, int(found.value)) if found is not None else (0, 0)
+        if self.seen[1] >= self.most:
+            raise Forbidden("the tally is full")
+
+    def puts(self, entry: Entry) -> list[Put]:
+        version, count = self.seen
+        return [Put(*self.key, b"%d" % (count + 1), expected=version)]
+
+
+async def test_records_are_committed_with_their_entry_and_read_anew_when_they_have_changed(
+    a: FaultyNode, b: FaultyNode, direct: str
+) -> None:
+    sends = [
+        node.submit("alice", direct, f"m{at}-{name}", companion=Tally(node, direct))
+        for at in range(5)
+        for name, node in (("a", a), ("b", b))
+    ]
+    assert [code_of(answer) for answer in await asyncio.gather(*sends)] == ["stored"] * 10
+    tally = Tally(a, direct)
+    await tally.read()
+    assert tally.seen == (10, 10) and len(await a.log(direct)) == 10
+
+
+async def test_a_companion_that_refuses_after_a_change_refuses_its_draft_alone(a: FaultyNode, direct: str) -> None:
+    await asyncio.gather(a.submit("alice", direct, "m1", companion=Tally(a, direct)))
+    refused = a.submit("alice", direct, "m2", companion=Tally(a, direct, most=1))
+    other = a.submit("alice", direct, "m3")
+    assert [code_of(await refused), code_of(await other)] == ["forbidden", "stored"]
+
+
+async def test_a_resend_commits_its_records_once(a: FaultyNode, direct: str) -> None:
+    a.faulty_log.faults.append(answer_lost)
+    assert code_of(await a.submit("alice", direct, "m1", companion=Tally(a, direct))) == "stored"
+    assert code_of(await a.submit("alice", direct, "m1", companion=Tally(a, direct))) == "duplicate"
+    tally = Tally(a, direct)
+    await tally.read()
+    assert tally.seen == (1, 1)

@@ -18,6 +18,7 @@ from tidings.stores.tables.dynamodb.log import DynamoLog
 from tidings.stores.tables.dynamodb.overrides import DynamoOverrides
 from tidings.stores.tables.dynamodb.pending import DynamoPending
 from tidings.stores.tables.dynamodb.people import DynamoPeople
+from tidings.stores.tables.dynamodb.records import DynamoRecords
 from tidings.stores.tables.dynamodb.statuses import DynamoStatuses
 from tidings.stores.tables.sqlite.accounts import SqliteAccounts
 from tidings.stores.tables.sqlite.archive import SqliteArchive
@@ -28,6 +29,7 @@ from tidings.stores.tables.sqlite.log import SqliteLog
 from tidings.stores.tables.sqlite.overrides import SqliteOverrides
 from tidings.stores.tables.sqlite.pending import SqlitePending
 from tidings.stores.tables.sqlite.people import SqlitePeople
+from tidings.stores.tables.sqlite.records import SqliteRecords
 from tidings.stores.tables.sqlite.statuses import SqliteStatuses
 
 ADAPTERS: dict[str, tuple[type[Any], ...]] = {
@@ -40,6 +42,7 @@ ADAPTERS: dict[str, tuple[type[Any], ...]] = {
     "pending": (SqlitePending, DynamoPending),
     "overrides": (SqliteOverrides, DynamoOverrides),
     "people": (SqlitePeople, DynamoPeople),
+    "records": (SqliteRecords, DynamoRecords),
     "archive": (SqliteArchive, DynamoArchive),
 }
 PORTS = [field.name for field in dataclasses.fields(ports.Tables) if field.name not in ("ping", "close")]

@@ -17,7 +17,7 @@ from typing import Any, cast
 from tidings.clock import Clock
 from tidings.config.settings import Node, Settings
 from tidings.errors import Close, Problem, Throttled, Unavailable
-from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.draft import Companion, Draft
 from tidings.model import Content, Entry, Event, MessageNew, Sent
 from tidings.node import graph
 from tidings.node.graph import Core, Stores
@@ -215,6 +215,7 @@ class FaultyNode:
         text: str = "hi",
         origin: str | None = None,
         replies: list[tuple[str, Sent | Problem]] | None = None,
+        companion: Companion | None = None,
     ) -> asyncio.Future[Sent | Problem]:
         """Queued in this very moment. `replies` takes the answers in the order they come."""
         answer: asyncio.Future[Sent | Problem] = asyncio.get_running_loop().create_future()
@@ -233,6 +234,7 @@ class FaultyNode:
                 conversation_id=conversation_id,
                 message_id=message_id,
                 content=Content(text),
+                companion=companion,
                 origin=origin,
                 reply=reply,
             )

@@ -7,18 +7,40 @@ problem). Its sender gets exactly one answer, whatever happens.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from tidings.errors import IdConflict, Problem
 from tidings.model import Content, ContentPatch, Entry, EntryKind, MemberChange, Sent, digest_of
+from tidings.stores.tables.records import Put, RecordKey
 
 Answer = Sent | Problem
 
 
 def _unheard(answer: Answer) -> None:
     """Nobody waits for the answer."""
+
+
+class Companion(Protocol):
+    """Records that are committed together with the entry of a draft: what a feature keeps beside the log.
+
+    A record is put once in a commit, so drafts whose companions share a key go in different groups.
+    """
+
+    @property
+    def keys(self) -> frozenset[RecordKey]:
+        """The records that it may put: a few, for they count as entries of the group."""
+        ...
+
+    async def read(self) -> None:
+        """Read the records anew: one of them has changed since. Raises a Problem where the entry may not be stored."""
+        ...
+
+    def puts(self, entry: Entry) -> Sequence[Put]:
+        """The changes that the entry brings, each with the version that was read."""
+        ...
 
 
 class Draft(msgspec.Struct, kw_only=True, eq=False):
@@ -35,6 +57,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     target: Entry | None = None  # of an edit or delete, as last read
     patch: ContentPatch | None = None  # of an edit: its content is made from this and the target's
     change: MemberChange | None = None
+    companion: Companion | None = None
     plain_digest: bytes = b""  # of an edit or delete: of what its author asked for
     digest: bytes = b""
     is_invited: bool = False  # of a member change: its sender joins by an invitation

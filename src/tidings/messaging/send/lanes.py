@@ -60,19 +60,32 @@ class Queue(deque[Draft]):
         return draft
 
     def group(self, at_most: int) -> list[Draft]:
-        """Take the next group: a member change is alone in its commit, and a message is rewritten once in a commit."""
+        """Take the next group. A member change has a commit of its own, and a commit changes no row beside twice."""
         taken = [self.take()]
         if taken[0].change is not None:
             return taken
-        rewritten = {taken[0].target.seq_no} if taken[0].target is not None else set()
-        while self and len(taken) < min(at_most, GROUP_ENTRIES_MAX):
-            change, target = self[0].change, self[0].target
-            if change is not None or (target is not None and target.seq_no in rewritten):
+        changed = _changed_by(taken[0])
+        while self and len(taken) < at_most:
+            draft = self[0]
+            if draft.change is not None:
                 break
-            if target is not None:
-                rewritten.add(target.seq_no)
+            if draft.target is not None or draft.companion is not None:
+                more = _changed_by(draft)
+                if more & changed:
+                    break
+                changed |= more
+            if len(taken) + len(changed) >= GROUP_ENTRIES_MAX:
+                break
             taken.append(self.take())
         return taken
+
+
+def _changed_by(draft: Draft) -> set[object]:
+    """The rows beside its own that the commit of a draft changes: its target by number, its records by key."""
+    changed: set[object] = set(draft.companion.keys) if draft.companion is not None else set()
+    if draft.target is not None:
+        changed.add(draft.target.seq_no)
+    return changed
 
 
 class Lane:

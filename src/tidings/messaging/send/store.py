@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 import msgspec
 
 from tidings.bounds import GAP_CLOSE_S, RENUMBER_MAX, STORE_DEADLINE_S, STORE_SHARED_S
 from tidings.clock import Clock
-from tidings.errors import IdConflict, NotFound, StoreError, StoreUnavailable, Throttled, Unavailable
+from tidings.errors import IdConflict, NotFound, Problem, StoreError, StoreUnavailable, Throttled, Unavailable
 from tidings.messaging.access import MemberList
 from tidings.messaging.log import Log, entry_at
 from tidings.messaging.send.batch import Batch, BatchGroup
@@ -148,6 +149,7 @@ class Store:
             await self._renumber(group, taken)
         elif refused.is_stale:
             await self._read_targets(group)
+            await self._read_companions(group)
             await self._renumber_overtaken(group)
 
     async def _take_known(self, group: BatchGroup, positions: Positions, refused: Refused) -> None:
@@ -190,6 +192,15 @@ class Store:
             draft.target = target
             if draft.patch is not None:
                 draft.content = draft.patch.apply(target.content)
+
+    async def _read_companions(self, group: BatchGroup) -> None:
+        """Read the records anew that are committed with the entries: one of them has another version."""
+        for draft in [draft for draft in group.drafts if draft.companion is not None]:
+            assert draft.companion is not None
+            try:
+                await draft.companion.read()
+            except Problem as problem:
+                group.refuse(draft, problem)
 
 
 def _may_pass(error: StoreError) -> bool:
@@ -235,7 +246,11 @@ def to_group(group: BatchGroup) -> tuple[Group, Positions]:
     if group.is_member_change:
         return _member_group(group, entries), positions
     rewrites = tuple(_rewrite(draft) for draft in group.drafts if draft.target is not None)
-    return Group(conversation_id=group.conversation_id, entries=entries, rewrites=rewrites), positions
+    puts = [draft.companion.puts(entry) for entry, draft in pairs if draft is not None and draft.companion is not None]
+    commit = Group(
+        conversation_id=group.conversation_id, entries=entries, rewrites=rewrites, puts=tuple(chain.from_iterable(puts))
+    )
+    return commit, positions
 
 
 def to_entry(draft: Draft, member_list: MemberList) -> Entry:

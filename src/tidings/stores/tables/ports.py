@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidings.model import Entry, Head, Member, Row, Status, User
+from tidings.stores.tables.records import Records
 from tidings.stores.tables.values import (
     Answer,
     ApiKey,
@@ -100,7 +101,7 @@ class Conversations(Protocol):
         ...
 
     async def delete(self, conversation_id: str) -> None:
-        """Delete head, members, rows, statuses and log. A conversation that is gone is no error."""
+        """Delete head, members, rows, statuses, records and log. A conversation that is gone is no error."""
         ...
 
 
@@ -251,9 +252,9 @@ class Pending(Protocol):
         ...
 
     async def expire(self, now_ms: int) -> int:
-        """Remove rows that are over, or that wait for nobody: delivered by the status's word, or no longer a member.
+        """Remove rows that are over, or that wait for nobody, and answer how many.
 
-        So a node that died between a receipt and its clearing leaves no row behind. Answers how many rows went.
+        So a node that died between a receipt and its clearing leaves no row behind.
         """
         ...
 
@@ -314,8 +315,7 @@ class Archive(Protocol):
     change of the archiver carries a *fence*, a number that grows with each run of an archiver: an archiver with an
     older fence is refused, however late it comes.
 
-    A `Recheck` asks the archiver to read a segment again. append and delete of the other ports leave one in their own
-    commits: an edit or delete of an archived message `rewritten`, a deleted conversation that was archived `deleted`.
+    A `Recheck` asks the archiver to read a segment again. Edits, deletes and deleted conversations leave one.
     """
 
     async def id(self) -> str:
@@ -374,8 +374,7 @@ class Counts:
     units: Callable[[str, float], object]  # "read" or "write", and what the store charges for it
 
 
-def _uncounted(name: str, amount: float) -> None:
-    """Count nothing."""
+def _uncounted(name: str, amount: float) -> None: ...
 
 
 NO_COUNTS = Counts(read=_uncounted, write=_uncounted, units=_uncounted)  # for work outside a node
@@ -394,6 +393,7 @@ class Tables:
     pending: Pending
     overrides: Overrides
     people: People
+    records: Records
     archive: Archive
     ping: Callable[[], Awaitable[None]]  # raises Unavailable when the tables cannot answer now
     close: Callable[[], Awaitable[None]]

@@ -9,6 +9,7 @@ import msgspec
 
 from tidings.errors import StoreError
 from tidings.model import Content, Entry, Member, Provider, Row, Scope
+from tidings.stores.tables.records import Put
 
 # --- the log --------------------------------------------------------------------------------------
 
@@ -39,6 +40,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     rows_added: tuple[Row, ...] = ()
     rows_removed: tuple[str, ...] = ()  # user ids
     rows_accepted: tuple[str, ...] = ()  # user ids: their rows are requests no more
+    puts: tuple[Put, ...] = ()  # records that are committed with the entries, each record once
+
+    @property
+    def is_plain(self) -> bool:
+        """It changes nothing but the log and its head."""
+        return not (
+            self.rewrites or self.members or self.rows_added or self.rows_removed or self.rows_accepted or self.puts
+        )
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +71,7 @@ class Refused(msgspec.Struct, frozen=True):
     `known`: position -> the row that has this (sender_id, message_id) already. Read this first.
     `taken`: positions of entries (voids aside) whose number holds another entry, or an earlier entry of the group. An
     entry that is wholly at its own number already (same sender_id and message_id) is `known`, never `taken`.
-    `is_stale`: the target of a rewrite has another rev.
+    `is_stale`: the target of a rewrite has another rev, or a record has another version than its put expects.
     """
 
     known: dict[int, Known]

@@ -24,6 +24,7 @@ from tidings.stores.tables.dynamodb.log import DynamoLog
 from tidings.stores.tables.dynamodb.overrides import DynamoOverrides
 from tidings.stores.tables.dynamodb.pending import DynamoPending
 from tidings.stores.tables.dynamodb.people import DynamoPeople
+from tidings.stores.tables.dynamodb.records import DynamoRecords
 from tidings.stores.tables.dynamodb.statuses import DynamoStatuses
 from tidings.stores.tables.open import Adapter
 from tidings.stores.tables.ports import NO_COUNTS, Counts, Tables
@@ -71,6 +72,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
         pending=DynamoPending(store),
         overrides=DynamoOverrides(store),
         people=DynamoPeople(store),
+        records=DynamoRecords(store),
         archive=DynamoArchive(store),
         ping=ping,
         close=close,

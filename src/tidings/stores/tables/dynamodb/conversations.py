@@ -33,6 +33,8 @@ from tidings.stores.tables.dynamodb.client.items import (
     values,
 )
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, put, remove, update
+from tidings.stores.tables.dynamodb.records import delete_records
+from tidings.stores.tables.records import of_conversation
 from tidings.stores.tables.values import EVERY_SEGMENT, Recheck
 
 _NEW = "attribute_not_exists(#conversation_id)"
@@ -197,6 +199,7 @@ async def _delete_marked(store: Store, conversation_id: str) -> None:
             await store.write(_mark_deleted(store, conversation_id, "attribute_exists(#deleting_ms)"))
         except ConditionFailed:
             return  # a node that took us for dead has finished it, and may have created it anew
+    await delete_records(store, of_conversation(conversation_id))
     await store.delete_many("members", [member_key(conversation_id, user_id) for user_id in people])
     await remove(store, calls.delete("conversation_heads", head_key(conversation_id), "attribute_not_exists(#head)"))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidings.model import User
-from tidings.stores.tables.postgres.database import Database, names
-from tidings.stores.tables.postgres.schema import Identity
+from tidings.stores.tables.postgres.server.database import Database, names
+from tidings.stores.tables.postgres.server.schema import Identity
 from tidings.stores.tables.values import ApiKey
 
 _USER = User.__struct_fields__

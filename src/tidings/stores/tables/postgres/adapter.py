@@ -17,18 +17,19 @@ from tidings.errors import Unavailable
 from tidings.stores.findings import Finding
 from tidings.stores.tables.open import Adapter
 from tidings.stores.tables.ports import NO_COUNTS, Counts, Tables
-from tidings.stores.tables.postgres import schema
 from tidings.stores.tables.postgres.accounts import PostgresAccounts
 from tidings.stores.tables.postgres.archive import PostgresArchive
 from tidings.stores.tables.postgres.conversations import PostgresConversations
-from tidings.stores.tables.postgres.database import COMMAND_S, Database, Link
 from tidings.stores.tables.postgres.devices import PostgresDevices
-from tidings.stores.tables.postgres.examination import check_database
 from tidings.stores.tables.postgres.inboxes import PostgresInboxes
 from tidings.stores.tables.postgres.log import PostgresLog
 from tidings.stores.tables.postgres.overrides import PostgresOverrides
 from tidings.stores.tables.postgres.pending import PostgresPending
 from tidings.stores.tables.postgres.people import PostgresPeople
+from tidings.stores.tables.postgres.records import PostgresRecords
+from tidings.stores.tables.postgres.server import schema
+from tidings.stores.tables.postgres.server.database import COMMAND_S, Database, Link
+from tidings.stores.tables.postgres.server.examination import check_database
 from tidings.stores.tables.postgres.statuses import PostgresStatuses
 
 SCHEMA = "tidings"  # unless the URL names another one
@@ -89,6 +90,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
         pending=PostgresPending(database),
         overrides=PostgresOverrides(clock, database),
         people=PostgresPeople(database),
+        records=PostgresRecords(database),
         archive=PostgresArchive(identity.archive_id, database),
         ping=ping,
         close=database.close,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidings import bounds
 from tidings.errors import Conflict
-from tidings.stores.tables.postgres.database import Database, names
+from tidings.stores.tables.postgres.server.database import Database, names
 from tidings.stores.tables.stored_content import to_json
 from tidings.stores.tables.values import Candidate, Move, Recheck
 

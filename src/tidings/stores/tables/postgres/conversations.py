@@ -7,8 +7,8 @@ from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Head, Member, Row
-from tidings.stores.tables.postgres.database import Database, Statements, columns, names, unnested
 from tidings.stores.tables.postgres.inboxes import put_rows
+from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
 
 DELETE_CHUNK = 5_000  # rows of a log that one commit of a deletion removes
 _HEAD = Head.__struct_fields__
@@ -72,6 +72,7 @@ _DELETES = {
     """,
     "message_status": "DELETE FROM @message_status WHERE conversation_id = $1",
     "members": "DELETE FROM @members WHERE conversation_id = $1",
+    "records": "DELETE FROM @records WHERE owner = 'c:' || $1::text",
     "conversation_heads": "DELETE FROM @conversation_heads WHERE conversation_id = $1",
 }
 

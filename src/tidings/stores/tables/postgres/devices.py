@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidings import bounds
-from tidings.stores.tables.postgres.database import Database, columns, names
+from tidings.stores.tables.postgres.server.database import Database, columns, names
 from tidings.stores.tables.values import Device
 
 _DEVICE = Device.__struct_fields__

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Row
-from tidings.stores.tables.postgres.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
 from tidings.stores.tables.values import Touch
 
 _ROW = Row.__struct_fields__

@@ -15,11 +15,12 @@ from typing import Any
 import asyncpg
 
 from tidings.bounds import GROUP_ENTRIES_MAX
-from tidings.errors import StoreError
+from tidings.errors import StoreError, Throttled
 from tidings.model import COUNTED_KINDS, Entry, preview_of
 from tidings.stores.tables.postgres.conversations import put_members
-from tidings.stores.tables.postgres.database import Database, Statements, columns, names, unnested
 from tidings.stores.tables.postgres.inboxes import accept_rows, put_rows, remove_rows
+from tidings.stores.tables.postgres.records import are_stale, put_records
+from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
 from tidings.stores.tables.stored_content import from_json, mentions_from_text, mentions_to_text, to_json
 from tidings.stores.tables.values import Answer, Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
 
@@ -220,6 +221,7 @@ class PostgresLog:
             found = await tx.rows("messages", _REVS, group.conversation_id, targets) if targets else []
             revs = {row[0]: (row[1], row[2]) for row in found}
             is_stale = any(revs.get(one.target_seq, (None,))[0] != one.expected_rev for one in group.rewrites)
+            is_stale = is_stale or await are_stale(tx, group.puts)
             if known or places.taken or is_stale:
                 return Refused(known, places.taken, is_stale=is_stale)
             await _store(tx, group, [group.entries[at] for at in places.free])
@@ -227,9 +229,7 @@ class PostgresLog:
 
 
 def _is_plain(group: Group) -> bool:
-    if group.rewrites or group.members or group.rows_added or group.rows_removed or group.rows_accepted:
-        return False
-    return not any(entry.is_void for entry in group.entries)
+    return group.is_plain and not any(entry.is_void for entry in group.entries)
 
 
 async def _known_in(tx: Statements, group: Group) -> dict[int, Known]:
@@ -259,6 +259,8 @@ async def _store(tx: Statements, group: Group, entries: Sequence[Entry]) -> None
     await put_rows(tx, group.rows_added)
     await remove_rows(tx, group.conversation_id, group.rows_removed)
     await accept_rows(tx, group.conversation_id, group.rows_accepted)
+    if not await put_records(tx, group.puts):
+        raise Throttled("another transaction has just made the same record")
 
 
 async def _rewrite(tx: Statements, conversation_id: str, rewrite: Rewrite) -> None:

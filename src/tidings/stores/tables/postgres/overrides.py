@@ -6,7 +6,7 @@ The version is a row of `meta` and changes in the commit of the exception.
 from __future__ import annotations
 
 from tidings.clock import Clock
-from tidings.stores.tables.postgres.database import Database, names
+from tidings.stores.tables.postgres.server.database import Database, names
 from tidings.stores.tables.values import Override
 
 _TABLE = "rate_overrides"

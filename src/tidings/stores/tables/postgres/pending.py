@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidings.stores.tables.postgres.database import Database, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Database, columns, names, unnested
 from tidings.stores.tables.values import Waiting
 
 _WAITING = Waiting.__struct_fields__

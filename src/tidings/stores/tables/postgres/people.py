@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tidings.stores.tables.postgres.database import Database
+from tidings.stores.tables.postgres.server.database import Database
 from tidings.stores.tables.values import Block, Preferences
 
 _BLOCK = "INSERT INTO @blocks (user_id, blocked_id, since_ms) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"

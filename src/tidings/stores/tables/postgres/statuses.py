@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.errors import Conflict
 from tidings.model import Ranges, Status
-from tidings.stores.tables.postgres.database import Database, columns, names
+from tidings.stores.tables.postgres.server.database import Database, columns, names
 
 _STATUS = Status.__struct_fields__
 _encode_ranges = msgspec.json.Encoder().encode

@@ -32,6 +32,7 @@ from tidings.stores.tables.sqlite.log import SqliteLog
 from tidings.stores.tables.sqlite.overrides import SqliteOverrides
 from tidings.stores.tables.sqlite.pending import SqlitePending
 from tidings.stores.tables.sqlite.people import SqlitePeople
+from tidings.stores.tables.sqlite.records import SqliteRecords
 from tidings.stores.tables.sqlite.statuses import SqliteStatuses
 
 
@@ -112,6 +113,7 @@ def tables_on(identity: Identity, reads: Threads, writes: Threads, clock: Clock)
         pending=SqlitePending(reads, writes),
         overrides=SqliteOverrides(clock, reads, writes),
         people=SqlitePeople(reads, writes),
+        records=SqliteRecords(reads, writes),
         archive=SqliteArchive(identity.archive_id, reads, writes),
         ping=ping,
         close=close,

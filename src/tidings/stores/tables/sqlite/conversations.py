@@ -61,6 +61,7 @@ _DELETES = {
     """,
     "message_status": "DELETE FROM message_status WHERE conversation_id = ?",
     "members": "DELETE FROM members WHERE conversation_id = ?",
+    "records": "DELETE FROM records WHERE owner = 'c:' || ?",
     "conversation_heads": "DELETE FROM conversation_heads WHERE conversation_id = ?",
 }
 

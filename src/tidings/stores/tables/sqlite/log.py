@@ -21,6 +21,7 @@ from tidings.model import COUNTED_KINDS, Entry, preview_of
 from tidings.stores.tables.sqlite.conversations import put_members
 from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.inboxes import accept_rows, put_rows, remove_rows
+from tidings.stores.tables.sqlite.records import are_stale, put_records
 from tidings.stores.tables.sqlite.sql import Bulk, json_of
 from tidings.stores.tables.stored_content import from_json, mentions_from_text, mentions_to_text, to_json
 from tidings.stores.tables.values import Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
@@ -126,9 +127,7 @@ def append(groups: Sequence[Group], tx: Transaction) -> list[Verdict]:
 
 
 def _is_plain(group: Group) -> bool:
-    if group.rewrites or group.members or group.rows_added or group.rows_removed or group.rows_accepted:
-        return False
-    return not any(entry.is_void for entry in group.entries)
+    return group.is_plain and not any(entry.is_void for entry in group.entries)
 
 
 def _store_plain(tx: Transaction, groups: Sequence[Group]) -> bool:
@@ -163,6 +162,7 @@ def _store_careful(tx: Transaction, group: Group) -> Verdict:
     filled = [seq_no for seq_no in seq_nos if tx.rows("messages", _SLOT, (group.conversation_id, seq_no))]
     places = places_of(group.entries, filled, known)
     is_stale = any(_is_stale(tx, group.conversation_id, rewrite) for rewrite in group.rewrites)
+    is_stale = is_stale or are_stale(tx, group.puts)
     if known or places.taken or is_stale:
         return Refused(known, places.taken, is_stale=is_stale)
     _store(tx, group, [group.entries[at] for at in places.free])
@@ -197,6 +197,7 @@ def _store(tx: Transaction, group: Group, entries: Sequence[Entry]) -> None:
     put_rows(tx, group.rows_added)
     remove_rows(tx, group.conversation_id, group.rows_removed)
     accept_rows(tx, group.conversation_id, group.rows_accepted)
+    put_records(tx, group.puts)
 
 
 def _rewrite(tx: Transaction, conversation_id: str, rewrite: Rewrite) -> None:

@@ -81,7 +81,7 @@ async def _append(store: Store, group: Group) -> Verdict:
     stored: dict[int, Known] = {}
     left_out: set[int] = set()
     for start, part in _parts(group):
-        verdict = await _until_decided(store, part, store_plain if _is_plain(part) else store_careful)
+        verdict = await _until_decided(store, part, store_plain if part.is_plain else store_careful)
         if isinstance(verdict, Refused):
             known = {start + at: each for at, each in verdict.known.items()}
             taken = frozenset(start + at for at in verdict.taken)
@@ -110,6 +110,7 @@ def _parts(group: Group) -> Iterator[tuple[int, Group]]:
     rewrites = {rewrite.target_seq: rewrite for rewrite in group.rewrites}
     costs = [1 + has_dedupe(entry) + 6 * (entry.target_seq in rewrites) for entry in group.entries]
     others = 1 + len(group.members) + len(group.rows_added) + len(group.rows_removed) + len(group.rows_accepted)
+    others += len(group.puts)
     if sum(costs) + others <= bounds.TRANSACTION_ITEMS_MAX:
         yield 0, group
         return
@@ -129,10 +130,6 @@ def _part(group: Group, start: int, end: int) -> Group:
     if start == 0:
         return msgspec.structs.replace(group, entries=entries, rewrites=rewrites)
     return Group(conversation_id=group.conversation_id, entries=entries, rewrites=rewrites)
-
-
-def _is_plain(group: Group) -> bool:
-    return not (group.rewrites or group.members or group.rows_added or group.rows_removed or group.rows_accepted)
 
 
 async def store_plain(store: Store, group: Group, skipped: set[int]) -> Decision:

@@ -23,6 +23,7 @@ from tidings.stores.tables.dynamodb.append.duplicates import (
     verdict_of,
 )
 from tidings.stores.tables.dynamodb.append.heads import EXISTS
+from tidings.stores.tables.dynamodb.append.puts import are_stale, put_op
 from tidings.stores.tables.dynamodb.client.client import Canceled, Item
 from tidings.stores.tables.dynamodb.client.items import (
     attributes,
@@ -55,6 +56,7 @@ async def store_careful(store: Store, group: Group, skipped: set[int]) -> Decisi
     known = await _known_in(store, group, rows)
     places = places_of(group.entries, rows, known)
     is_stale = any(_is_stale(rewrite, rows) for rewrite in group.rewrites)
+    is_stale = is_stale or await are_stale(store, group.puts)
     if known or is_stale or places.taken:
         return await refuse(store, group, Refused(known, places.taken, is_stale=is_stale))
     entries = [group.entries[at] for at in places.free]
@@ -116,6 +118,7 @@ def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head, now_ms:
     for user_id in group.rows_accepted:
         change, held = assign({"is_requested": False})
         yield update("conversations", row_key(user_id, group.conversation_id), change, held)
+    yield from map(put_op, group.puts)
     yield from _head(group, entries, rows, head)
 
 
@@ -185,7 +188,7 @@ def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Ite
     if fields:
         change, held = assign(fields)
         yield update("conversation_heads", key, change, held | seen, " AND ".join(conditions))
-    elif group.members or group.rows_added or group.rows_removed:
+    elif group.members or group.rows_added or group.rows_removed or group.puts:
         yield check("conversation_heads", key, EXISTS)
 
 

@@ -82,6 +82,14 @@ _STEPS = {
         CREATE INDEX inbox_order ON conversations (user_id, max(last_message_ts, joined_ms, 1), conversation_id);
         CREATE INDEX present ON members (conversation_id, user_id) WHERE left_seq IS NULL;
     """,
+    # The small tables of the features.
+    7: """
+        CREATE TABLE records (
+          owner TEXT NOT NULL, collection TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, due_ms INTEGER,
+          value BLOB NOT NULL, PRIMARY KEY (owner, collection, name)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX record_due ON records (collection, due_ms) WHERE due_ms IS NOT NULL;
+    """,
 }
 SCHEMA_VERSION = max(_STEPS)
 

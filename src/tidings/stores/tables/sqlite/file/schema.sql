@@ -178,3 +178,16 @@ CREATE TABLE rate_overrides (
   changed_ms INTEGER NOT NULL,
   PRIMARY KEY (scope, name, class_name)
 ) STRICT, WITHOUT ROWID;
+
+-- The small tables of the features.
+CREATE TABLE records (
+  owner      TEXT    NOT NULL,  -- u:user_id, c:conversation_id or *
+  collection TEXT    NOT NULL,
+  name       TEXT    NOT NULL,
+  version    INTEGER NOT NULL,
+  due_ms     INTEGER,
+  value      BLOB    NOT NULL,
+  PRIMARY KEY (owner, collection, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX record_due ON records (collection, due_ms) WHERE due_ms IS NOT NULL;

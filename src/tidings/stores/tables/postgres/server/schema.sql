@@ -175,3 +175,15 @@ CREATE TABLE @rate_overrides (
   changed_ms bigint NOT NULL,
   PRIMARY KEY (scope, name, class_name)
 );
+
+CREATE TABLE @records (
+  owner      text COLLATE "C" NOT NULL,
+  collection text COLLATE "C" NOT NULL,
+  name       text COLLATE "C" NOT NULL,
+  version    bigint NOT NULL,
+  due_ms     bigint,
+  value      bytea  NOT NULL,
+  PRIMARY KEY (owner, collection, name)
+);
+
+CREATE INDEX record_due ON @records (collection, due_ms) WHERE due_ms IS NOT NULL;

@@ -11,7 +11,7 @@ from tidings.clock import Clock
 from tidings.errors import Throttled, Unavailable
 from tidings.stores.tables.ports import NO_COUNTS
 from tidings.stores.tables.postgres import adapter
-from tidings.stores.tables.postgres.database import Database, Link, columns, unnested
+from tidings.stores.tables.postgres.server.database import Database, Link, columns, unnested
 
 
 @pytest.fixture

@@ -14,9 +14,17 @@ from tidings.clock import Clock
 from tidings.errors import Unavailable
 
 PARTITIONS = 16  # of messages, by a hash of the conversation: smaller indexes, and vacuum in parts
-_STEPS: dict[
-    int, str
-] = {}  # the version that a step leads to -> its SQL. A step is never changed once it was released.
+# The version that a step leads to -> its SQL. A step is never changed once it was released.
+_STEPS = {
+    # The small tables of the features.
+    2: """
+        CREATE TABLE @records (
+          owner text COLLATE "C" NOT NULL, collection text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,
+          version bigint NOT NULL, due_ms bigint, value bytea NOT NULL, PRIMARY KEY (owner, collection, name)
+        );
+        CREATE INDEX record_due ON @records (collection, due_ms) WHERE due_ms IS NOT NULL;
+    """,
+}
 SCHEMA_VERSION = max(_STEPS, default=1)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"
 _TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = $1"
@@ -61,7 +69,7 @@ async def read_meta(link: Any, schema: str) -> dict[str, str]:
 
 async def _create(link: Any, schema: str, identity: Identity) -> None:
     await link.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-    text = files("tidings.stores.tables.postgres").joinpath("schema.sql").read_text("utf-8")
+    text = files("tidings.stores.tables.postgres.server").joinpath("schema.sql").read_text("utf-8")
     await link.execute(_in(schema, "\n".join(line for line in text.splitlines() if not line.startswith("--"))))
     for number in range(PARTITIONS):
         part = f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"

@@ -8,7 +8,7 @@ import msgspec
 from tidings.clock import Clock
 from tidings.model import Entry, Head, Member, Row, Status, User
 from tidings.stores.tables.postgres import adapter
-from tidings.stores.tables.postgres.schema import PARTITIONS
+from tidings.stores.tables.postgres.server.schema import PARTITIONS
 from tidings.stores.tables.values import ApiKey, Block, Device, Override, Recheck, Waiting
 
 TABLES: dict[str, type[msgspec.Struct]] = {

@@ -23,7 +23,7 @@ import asyncpg
 from tidings.errors import StoreError, Throttled, Unavailable
 from tidings.stores.tables.ports import Counts
 
-_FOLDER = os.path.dirname(__file__)
+_FOLDER = os.path.dirname(os.path.dirname(__file__))  # of the ports
 COMMAND_S = 5.0  # a statement without an answer for this long counts as failed
 _LOST = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
 _ENDED = (asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.QueryCanceledError)

@@ -13,7 +13,7 @@ import asyncpg
 from tidings.bounds import DOCTOR_PINGS
 from tidings.clock import Clock
 from tidings.stores.findings import Finding, advice, human_bytes, ok, read_times, unknown, wrong
-from tidings.stores.tables.postgres.schema import SCHEMA_VERSION, read_meta
+from tidings.stores.tables.postgres.server.schema import SCHEMA_VERSION, read_meta
 
 LAG_BYTES_MAX = 64 * 1024 * 1024  # of a replica: seconds of writes
 LONG_S = 300  # a transaction that is open for longer holds up vacuum

@@ -1,0 +1,1 @@
+"""The PostgreSQL server itself: connections, the schema with its steps, and what the doctor asks."""

@@ -1,0 +1,8 @@
+"""The contract of records on SQLite."""
+
+from __future__ import annotations
+
+from tests.contracts.records import RecordsContract
+
+
+class TestRecords(RecordsContract): ...
