@@ -16,6 +16,9 @@ import { Emitter, camel, deferred, jitter, sleep, within } from './runtime.js';
 import { memoryStorage } from './storage.js';
 import { Tokens } from './tokens.js';
 
+const NO_WEBSOCKET = 'This runtime has no WebSocket (Node 22 and later have one). Run `npm install ws`, then '
+  + "`import { WebSocket } from 'ws'` and `new TidingsClient({ …, WebSocket })`.";
+
 export class TidingsClient extends Emitter {
   constructor(options = {}) {
     super();
@@ -25,7 +28,7 @@ export class TidingsClient extends Emitter {
     this._url = String(url).replace(/\/+$/, '');
     this._device = device;
     this._WebSocket = options.WebSocket ?? globalThis.WebSocket;
-    if (!this._WebSocket) throw new TypeError('this runtime has no WebSocket: give one as an option');
+    if (!this._WebSocket) throw new TypeError(NO_WEBSOCKET);
     this._windowMax = options.windowMax ?? WINDOW_MAX;
     this._catchUpMax = options.catchUpMax ?? CATCH_UP_MAX;
     this._requestMs = options.requestTimeoutMs ?? REQUEST_MS;
@@ -131,7 +134,7 @@ export class TidingsClient extends Emitter {
       return camel(await link.request('connect', fields, HELLO_MS));
     } catch (error) {
       const end = await Promise.race([link.ended, sleep(1000)]); // the close that follows says what to do
-      throw end ? disconnected(end.code, error.message) : error;
+      throw end ? disconnected(end.code, error.message, error.reason) : error;
     }
   }
 
@@ -173,7 +176,8 @@ export class TidingsClient extends Emitter {
     const { closeCode } = error;
     const cause = error instanceof TidingsError ? error : null;
     const message = error.message || `closed with ${closeCode}`;
-    const stopped = new TidingsError('stopped', message, { closeCode: closeCode ?? null });
+    const facts = { closeCode: closeCode ?? null, reason: error.reason ?? null };
+    const stopped = new TidingsError('stopped', message, facts);
     this._end(cause?.code === 'disconnected' || !cause ? stopped : cause);
   }
 

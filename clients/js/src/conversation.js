@@ -1,22 +1,24 @@
-/** One conversation: what a screen shows of it, and the actions of a user. */
+/** One conversation: what a screen shows of it. What a user may do with it over REST is in actions.js. */
+import { Actions } from './actions.js';
 import { Log } from './log.js';
 import { GAP_MS, MARKS_MS } from './limits.js';
 import { ReadMarks } from './marks.js';
 import { Typing } from './presence.js';
-import { newId, previewOf } from './runtime.js';
+import { previewOf } from './runtime.js';
 import { Unsent } from './unsent.js';
 import { AMENDS, SHOWN, Window } from './window.js';
 
 const ROW = ['kind', 'name', 'avatarUrl', 'lastMessagePreview', 'lastMessageTs', 'lastSeq', 'unreadCount',
-  'unreadCapped', 'readSeq', 'firstUnreadSeq', 'muted', 'pinned', 'archived'];
+  'unreadCapped', 'readSeq', 'firstUnreadSeq', 'muted', 'pinned', 'archived', 'lastMessage'];
 
-export class Conversation {
+export class Conversation extends Actions {
   constructor(client, id) {
+    super();
     this.id = id;
     this._client = client;
     this._path = `/v1/conversations/${encodeURIComponent(id)}`;
     Object.assign(this, { kind: null, name: null, avatarUrl: null });
-    Object.assign(this, { lastMessagePreview: null, lastMessageTs: 0, lastSeq: 0 });
+    Object.assign(this, { lastMessagePreview: null, lastMessageTs: 0, lastSeq: 0, lastMessage: null, retryAt: null });
     Object.assign(this, { unreadCount: 0, unreadCapped: false, readSeq: 0, firstUnreadSeq: null });
     Object.assign(this, { muted: false, pinned: false, archived: false, removed: false });
     this.deliveredAllSeq = this.readAllSeq = 0;
@@ -154,6 +156,8 @@ export class Conversation {
     const isDelete = entry.kind === 'delete';
     const { text } = entry;
     if (entry.targetSeq === this.lastSeq && !isDelete && text !== null) this.lastMessagePreview = previewOf(text);
+    const isLast = entry.targetSeq === this.lastMessage?.seq;
+    if (isLast && isDelete) this.lastMessage = { ...this.lastMessage, deleted: true };
     if (entry.targetSeq === this.lastSeq) this._client.inbox._changed(isDelete ? null : this);
     this._window.amend(entry);
   }
@@ -161,9 +165,17 @@ export class Conversation {
   _showInRow(entry) {
     if (entry.seq <= this.lastSeq) return;
     if (this.lastSeq === 0) this._client._presence.watchAgain(this); // from now on its people may be seen
-    Object.assign(this, { lastSeq: entry.seq, lastMessageTs: entry.sentAt, lastMessagePreview: previewOf(entry.text) });
+    const { seq, senderId, kind, text, sentAt, deleted, files } = entry;
+    Object.assign(this, { lastSeq: seq, lastMessageTs: sentAt, lastMessagePreview: previewOf(text) });
+    this.lastMessage = { seq, senderId, kind, deleted, files: files?.length ?? 0 };
     this._score = Math.max(this._score, entry.sentAt);
     this._client.inbox._changed(this);
+  }
+
+  /** Stand among the latest conversations: an own message waits to be sent. */
+  _raiseInInbox(ms) {
+    this._score = Math.max(this._score, ms + this._client._offset);
+    if (this._hasRow) this._client.inbox._changed(this);
   }
 
   _isMine(entry) {
@@ -216,7 +228,7 @@ export class Conversation {
   /** Forget everything: it belongs to another store. */
   _forget(seq) {
     this._log.reset(seq);
-    Object.assign(this, { deliveredAllSeq: 0, readAllSeq: 0, lastSeq: 0, lastMessageTs: 0 });
+    Object.assign(this, { deliveredAllSeq: 0, readAllSeq: 0, lastSeq: 0, lastMessageTs: 0, lastMessage: null });
     this._unsent.forgetStored();
     this._client._emit('skipped', { conversation: this, fromSeq: 1, toSeq: seq ?? 0 });
     this._window.showAnew();
@@ -320,81 +332,5 @@ export class Conversation {
 
   stopTyping() {
     this._typing.stop();
-  }
-
-  // --- REST ---
-
-  async edit(seq, text, { data } = {}) {
-    await this._client._rest.send('PATCH', `${this._path}/messages/${seq}`, { text, data, message_id: newId() }, true);
-  }
-
-  async delete(seq) {
-    await this._client._rest.send('DELETE', `${this._path}/messages/${seq}`, { message_id: newId() }, true);
-  }
-
-  receipts(seq) {
-    return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts`, undefined, true);
-  }
-
-  details() {
-    return this._detailed('GET', this._path, undefined, true);
-  }
-
-  async profiles(userIds) {
-    const query = userIds ? `?${new URLSearchParams({ user_ids: userIds.join(',') })}` : '';
-    return (await this._client._rest.send('GET', `${this._path}/profiles${query}`, undefined, true)).profiles;
-  }
-
-  update({ name, avatarUrl }) {
-    return this._detailed('PATCH', this._path, { name, avatar_url: avatarUrl }, true);
-  }
-
-  addMembers(userIds) {
-    return this._detailed('POST', `${this._path}/members`, { user_ids: userIds });
-  }
-
-  setRole(userId, role) {
-    return this._detailed('PATCH', `${this._path}/members/${encodeURIComponent(userId)}`, { role }, true);
-  }
-
-  async removeMember(userId) {
-    await this._client._rest.send('DELETE', `${this._path}/members/${encodeURIComponent(userId)}`);
-  }
-
-  accept() {
-    return this._detailed('PUT', `${this._path}/accept`, undefined, true);
-  }
-
-  leave() {
-    return this.removeMember(this._client.userId);
-  }
-
-  async destroy() {
-    await this._client._rest.send('DELETE', this._path);
-  }
-
-  mute(muted = true) {
-    return this._flag({ muted });
-  }
-
-  pin(pinned = true) {
-    return this._flag({ pinned });
-  }
-
-  archive(archived = true) {
-    return this._flag({ archived });
-  }
-
-  async _detailed(method, path, body, isIdempotent) {
-    const details = await this._client._rest.send(method, path, body, isIdempotent);
-    const { kind, name, avatarUrl } = details;
-    Object.assign(this, kind === 'direct' ? { kind } : { kind, name, avatarUrl }); // the inbox names a direct one
-    if (details.head === 0) this._log.begin(0);
-    return details;
-  }
-
-  async _flag(flags) {
-    this._takeRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
-    this._client.inbox._changed(this);
   }
 }

@@ -5,19 +5,16 @@ export const CLOSE = { DRAINING: 4001, TOKEN_EXPIRED: 4005, TOO_MANY_REQUESTS: 4
 export const isStop = (code) => code >= 4500 && code < 4600;
 
 export class TidingsError extends Error {
-  constructor(code, message, { temporary = false, retryAfterMs = null, status = null, closeCode = null } = {}) {
+  constructor(code, message, facts = {}) {
     super(message);
     this.name = 'TidingsError';
-    this.code = code;
-    this.temporary = temporary;
-    this.retryAfterMs = retryAfterMs;
-    this.status = status;
-    this.closeCode = closeCode;
+    const { temporary = false, retryAfterMs = null, status = null, closeCode = null, reason = null } = facts;
+    Object.assign(this, { code, temporary, retryAfterMs, status, closeCode, reason });
   }
 }
 
-export const disconnected = (closeCode = null, reason = '') =>
-  new TidingsError('disconnected', reason || 'the connection was lost', { temporary: true, closeCode });
+export const disconnected = (closeCode = null, message = '', reason = null) =>
+  new TidingsError('disconnected', message || 'the connection was lost', { temporary: true, closeCode, reason });
 export const outboxFull = () =>
   new TidingsError('outbox_full', `${OUTBOX_MAX} messages wait to be sent already`, { temporary: true });
 export const closedByUser = () => new TidingsError('closed', 'the client was closed', { temporary: true });

@@ -114,8 +114,8 @@ export class Link {
     if (!this._isDoubted) this.aliveAt = this._awakeAt;
     const frame = JSON.parse(data);
     if (frame.type === 'error') {
-      const { code, message, temporary, retry_after_ms: retryAfterMs } = frame;
-      this._settle(frame.id, null, new TidingsError(code, message, { temporary, retryAfterMs }));
+      const { code, message, temporary, retry_after_ms: retryAfterMs, reason } = frame;
+      this._settle(frame.id, null, new TidingsError(code, message, { temporary, retryAfterMs, reason }));
     } else if (frame.id === undefined || frame.id === null) {
       if (this._onEvent) this._onEvent(frame);
       else this._early.push(frame);

@@ -27,7 +27,7 @@ export class Outbox {
     this._client = client;
     this._storage = storage;
     this._locks = locks;
-    this._lanes = new Map(); // conversation id -> {parcels, limit, tries, waitMs, timer}
+    this._lanes = new Map(); // conversation id -> {conversationId, parcels, limit, tries, waitMs, timer, reason}
     this._lastOrder = 0;
     this._owner = null; // this tab, while the outbox is open
     this._letGo = null;
@@ -122,6 +122,7 @@ export class Outbox {
     for (const lane of this._lanes.values()) {
       clearTimeout(lane.timer);
       Object.assign(lane, { timer: null, waitMs: 0, tries: 0, limit: FLYING_MAX });
+      this._waits(lane, null);
       this._pump(lane);
     }
   }
@@ -167,7 +168,7 @@ export class Outbox {
   _lane(conversationId) {
     let lane = this._lanes.get(conversationId);
     if (!lane) {
-      lane = { parcels: [], limit: FLYING_MAX, tries: 0, waitMs: 0, timer: null };
+      lane = { conversationId, parcels: [], limit: FLYING_MAX, tries: 0, waitMs: 0, timer: null, reason: null };
       this._lanes.set(conversationId, lane);
     }
     return lane;
@@ -252,6 +253,7 @@ export class Outbox {
       lane.limit = 1; // the first one must be stored before any other is sent
       const againMs = error.code === 'held' ? GAP_MS : jitter(Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** lane.tries));
       lane.waitMs = Math.max(lane.waitMs, error.retryAfterMs ?? againMs, 1);
+      if (error.code !== 'held') lane.reason = error.code; // the first refusal says why
     } else if (this._take(parcel.record.conversationId, parcel.record.messageId)) {
       this.fail(parcel.record, error);
       this._client.conversation(parcel.record.conversationId)._unsent.failed(parcel.record, error);
@@ -264,10 +266,20 @@ export class Outbox {
     if (!lane.waitMs) this._pump(lane);
     else if (lane.timer === null && !lane.parcels.some((parcel) => parcel.isFlying)) {
       lane.tries += 1;
+      this._waits(lane, Date.now() + lane.waitMs);
       lane.timer = setTimeout(() => {
         Object.assign(lane, { timer: null, waitMs: 0 });
+        this._waits(lane, null);
         this._pump(lane);
       }, Math.min(lane.waitMs, TIMER_MS_MAX));
     }
+  }
+
+  /** Tell when a conversation sends again; null: now. A person who waits is told why nothing happens. */
+  _waits(lane, retryAt) {
+    const conversation = this._client.conversation(lane.conversationId);
+    if (conversation.retryAt === retryAt) return;
+    conversation.retryAt = retryAt;
+    this._client._emit('waiting', { conversation, retryAt, code: retryAt === null ? null : lane.reason });
   }
 }

@@ -53,8 +53,8 @@ export class Rest {
 
 function errorOf(status, text) {
   try {
-    const { code, message, temporary, retry_after_ms: retryAfterMs } = JSON.parse(text).error;
-    return new TidingsError(code, message, { temporary, retryAfterMs, status });
+    const { code, message, temporary, retry_after_ms: retryAfterMs, reason } = JSON.parse(text).error;
+    return new TidingsError(code, message, { temporary, retryAfterMs, status, reason });
   } catch {
     const temporary = status >= 500 || status === 429; // a proxy between the client and the server answered
     return new TidingsError(temporary ? 'unavailable' : 'bad_request', `status ${status}`, { temporary, status });

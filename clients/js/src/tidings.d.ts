@@ -165,6 +165,7 @@ export type ErrorCode =
 export class TidingsError extends Error {
   constructor(code: ErrorCode | string, message: string, more?: {
     temporary?: boolean; retryAfterMs?: number | null; status?: number | null; closeCode?: number | null;
+    reason?: string | null;
   });
   readonly code: ErrorCode | string;
   /** Whether the same request may succeed later. */
@@ -174,6 +175,8 @@ export class TidingsError extends Error {
   readonly status: number | null;
   /** The close code of the WebSocket, where it was the reason. */
   readonly closeCode: number | null;
+  /** Why a token was refused, where the server says it: 'expired', 'signature', 'revoked' and others. */
+  readonly reason: string | null;
 }
 
 // --- the outbox's storage ------------------------------------------------------------------------------
@@ -222,6 +225,9 @@ export interface ClientEvents {
   entry: { conversation: Conversation; entry: Entry };
   /** The list changed: order, preview, badge or flags. `conversation` is null when several rows changed. */
   inbox: { conversation: Conversation | null };
+  /** Sends of a conversation wait, because the server refused one for now. `retryAt` (clock of this machine): when they
+   *  go on; null: they go on now. `code` says why, for example 'rate_limited'. */
+  waiting: { conversation: Conversation; retryAt: number | null; code: string | null };
   /** Counts changed. */
   unread: { conversation: Conversation | null; totalUnread: number; unreadConversations: number };
   /** The receipts of a member moved. `updated` follows for each message concerned. */
@@ -240,7 +246,7 @@ export interface ClientEvents {
   error: { error: unknown };
 }
 
-export type ConversationEvent = 'message' | 'updated' | 'window' | 'entry' | 'inbox' | 'unread' | 'receipt' | 'typing'
+export type ConversationEvent = 'waiting' | 'message' | 'updated' | 'window' | 'entry' | 'inbox' | 'unread' | 'receipt' | 'typing'
   | 'conversation' | 'skipped';
 
 // --- the client --------------------------------------------------------------------------------------
@@ -386,6 +392,13 @@ export class Conversation {
   readonly lastMessagePreview: string | null;
   readonly lastMessageTs: number;
   readonly lastSeq: number;
+  /** Facts about the last message; null while the server has not told them. */
+  readonly lastMessage: {
+    readonly seq: number; readonly senderId: string | null; readonly kind: string; readonly deleted?: boolean;
+    readonly files?: number;
+  } | null;
+  /** When waiting sends go on (clock of this machine), after the server refused one for now; null: nothing waits. */
+  readonly retryAt: number | null;
   /** null while the server rebuilds it. */
   readonly unreadCount: number | null;
   readonly unreadCapped: boolean;

@@ -12,6 +12,7 @@
  *   events.js         events of the server
  *   log.js            entries of a conversation in order
  *   conversation.js   what a screen shows of it: window.js, unsent.js, marks.js, presence.js
+ *   actions.js        what a user may do with it over REST
  *   inbox.js          the list of conversations
  *
  * A name that begins with an underscore is for these modules alone.

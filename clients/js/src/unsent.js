@@ -68,7 +68,9 @@ export class Unsent {
     const isNew = !this._byId.has(message.messageId);
     this._byId.set(message.messageId, message);
     this._conversation._changed();
-    if (isNew) this._client._emit('message', { conversation: this._conversation, message });
+    if (!isNew) return;
+    this._conversation._raiseInInbox(parcel.record.order);
+    this._client._emit('message', { conversation: this._conversation, message });
   }
 
   showFailed(record) {

@@ -1,7 +1,7 @@
 /** What a real server does rarely or never: gaps, another store, silence, refusals in the middle. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { localStorageOutbox, memoryStorage } from '../src/tidings.js';
+import { TidingsClient, localStorageOutbox, memoryStorage } from '../src/tidings.js';
 import { Peer, entryOf } from './scripted.js';
 import { until } from './server.js';
 
@@ -480,4 +480,44 @@ test('a hello without totals keeps the badge, and the totals follow', async (t) 
     total_unread: 12, unread_conversations: 3 });
   assert.deepEqual(badges, [[12, 3]]);
   assert.deepEqual([client.inbox.totalUnread, client.inbox.unreadConversations], [12, 3]);
+});
+
+test('a send that waits for the limit says when it goes on, and why', async (t) => {
+  const { peer, client } = await started(t);
+  const told = [];
+  client.on('waiting', ({ conversation, retryAt, code }) => told.push([conversation.id, code, retryAt === null]));
+  let sends = 0;
+  peer.answers['message.send'] = (frame) => (++sends === 1 ? errorOf('rate_limited', 50) : okOf(frame, 1));
+  const conversation = client.conversation('c1');
+  const before = Date.now();
+  const sending = conversation.send('later');
+  await until('it waits', () => conversation.retryAt !== null);
+  assert.ok(conversation.retryAt >= before + 50);
+  await sending;
+  assert.deepEqual(told, [['c1', 'rate_limited', false], ['c1', null, true]]);
+  assert.equal(conversation.retryAt, null);
+});
+
+test('an own message that waits brings its conversation to the top of the inbox', async (t) => {
+  const { peer, client } = await started(t);
+  const row = (id, ts) => ({ conversation_id: id, kind: 'direct', name: id, avatar_url: null, last_message_preview: 'x',
+    last_message_ts: ts, last_seq: 1, unread_count: 0, unread_capped: false, read_seq: 1, first_unread_seq: null,
+    muted: false, pinned: false, archived: false });
+  const totals = { next_cursor: null, total_unread: 0, unread_conversations: 0, stale: false };
+  peer.answers.inbox = () => ({ type: 'ok', conversations: [row('new', 2000), row('old', 1000)], ...totals });
+  peer.answers['message.send'] = () => undefined;
+  await client.inbox.load();
+  assert.deepEqual(client.inbox.conversations.map((one) => one.id), ['new', 'old']);
+  client.conversation('old').send('waits').catch(() => {});
+  assert.deepEqual(client.inbox.conversations.map((one) => one.id), ['old', 'new']);
+});
+
+test('a runtime without a WebSocket is told what to install', () => {
+  const known = globalThis.WebSocket;
+  globalThis.WebSocket = undefined;
+  try {
+    assert.throws(() => new TidingsClient({ url: 'http://127.0.0.1:1', token: 't' }), /npm install ws[\s\S]*WebSocket \}\)/);
+  } finally {
+    globalThis.WebSocket = known;
+  }
 });

@@ -1,0 +1,78 @@
+/** The actions of a user in a conversation that go over REST. Conversation extends it. */
+import { newId } from './runtime.js';
+
+export class Actions {
+  async edit(seq, text, { data } = {}) {
+    await this._client._rest.send('PATCH', `${this._path}/messages/${seq}`, { text, data, message_id: newId() }, true);
+  }
+
+  async delete(seq) {
+    await this._client._rest.send('DELETE', `${this._path}/messages/${seq}`, { message_id: newId() }, true);
+  }
+
+  receipts(seq) {
+    return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts`, undefined, true);
+  }
+
+  details() {
+    return this._detailed('GET', this._path, undefined, true);
+  }
+
+  async profiles(userIds) {
+    const query = userIds ? `?${new URLSearchParams({ user_ids: userIds.join(',') })}` : '';
+    return (await this._client._rest.send('GET', `${this._path}/profiles${query}`, undefined, true)).profiles;
+  }
+
+  update({ name, avatarUrl }) {
+    return this._detailed('PATCH', this._path, { name, avatar_url: avatarUrl }, true);
+  }
+
+  addMembers(userIds) {
+    return this._detailed('POST', `${this._path}/members`, { user_ids: userIds });
+  }
+
+  setRole(userId, role) {
+    return this._detailed('PATCH', `${this._path}/members/${encodeURIComponent(userId)}`, { role }, true);
+  }
+
+  async removeMember(userId) {
+    await this._client._rest.send('DELETE', `${this._path}/members/${encodeURIComponent(userId)}`);
+  }
+
+  accept() {
+    return this._detailed('PUT', `${this._path}/accept`, undefined, true);
+  }
+
+  leave() {
+    return this.removeMember(this._client.userId);
+  }
+
+  async destroy() {
+    await this._client._rest.send('DELETE', this._path);
+  }
+
+  mute(muted = true) {
+    return this._flag({ muted });
+  }
+
+  pin(pinned = true) {
+    return this._flag({ pinned });
+  }
+
+  archive(archived = true) {
+    return this._flag({ archived });
+  }
+
+  async _detailed(method, path, body, isIdempotent) {
+    const details = await this._client._rest.send(method, path, body, isIdempotent);
+    const { kind, name, avatarUrl } = details;
+    Object.assign(this, kind === 'direct' ? { kind } : { kind, name, avatarUrl }); // the inbox names a direct one
+    if (details.head === 0) this._log.begin(0);
+    return details;
+  }
+
+  async _flag(flags) {
+    this._takeRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
+    this._client.inbox._changed(this);
+  }
+}
