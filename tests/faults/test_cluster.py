@@ -21,9 +21,10 @@ from tests.support.messaging.faulty_stores import Device
 from tests.support.nodes.cluster_core import core_on
 from tidings.bounds import RECEIPT_MEMBERS_MAX
 from tidings.config.settings import Node, Settings
-from tidings.model import Content, ContentPatch, MessageNew, ReceiptSummary, Resumed
+from tidings.model import Content, ContentPatch
 from tidings.node import graph
 from tidings.node.graph import Core, Stores
+from tidings.pushes import MessageNew, ReceiptSummary, Resumed
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.hash_slots import slot_of
 from tidings.stores.keyspace.scripts import messaging as scripts

@@ -13,7 +13,8 @@ from tidings import __version__
 from tidings.bounds import CONNECTIONS_PER_USER_MAX, CONNECTS_MAX, RESUME_HELD_MAX
 from tidings.errors import StoreUnavailable, Unavailable
 from tidings.gateway import connect
-from tidings.model import ConversationRemoved, MessageNew, Totals, Typing, User
+from tidings.model import Totals, User
+from tidings.pushes import ConversationRemoved, MessageNew, Typing
 
 
 async def test_hello_says_what_a_client_needs(gateway: Gateway) -> None:

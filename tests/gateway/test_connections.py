@@ -6,7 +6,8 @@ from tests.gateway.test_socket import slow_reader
 from tests.support.gateway.served import Gateway
 from tests.support.gateway.standins import entry
 from tidings.gateway import connections
-from tidings.model import MessageNew, User
+from tidings.model import User
+from tidings.pushes import MessageNew
 
 
 async def test_open_sockets_are_counted(gateway: Gateway) -> None:

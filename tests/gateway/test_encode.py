@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.support.gateway.standins import INBOX_KEYS, MESSAGE_KEYS, entry, item_of, state_of
-from tidings import model
+from tidings import model, pushes
 from tidings.errors import RateLimited, TooLarge
 from tidings.gateway.encode import (
     ENTRIES_CACHED_MAX,
@@ -25,9 +25,9 @@ from tidings.protocol.bodies import ReadStateBody, SentBody, TotalsBody
 from tidings.protocol.server_frames import MessageNewFrame
 
 STATE = state_of("c1", read_seq=42, unread_count=0, total_unread=9)
-EVENTS: list[tuple[model.Event, dict[str, Any]]] = [
+EVENTS: list[tuple[pushes.Event, dict[str, Any]]] = [
     (
-        model.ReadSynced(STATE),
+        pushes.ReadSynced(STATE),
         {
             "type": "read.synced",
             "conversation_id": "c1",
@@ -39,7 +39,7 @@ EVENTS: list[tuple[model.Event, dict[str, Any]]] = [
         },
     ),
     (
-        model.TotalsSynced(model.Totals(9, 2)),
+        pushes.TotalsSynced(model.Totals(9, 2)),
         {
             "type": "read.synced",
             "conversation_id": None,
@@ -51,7 +51,7 @@ EVENTS: list[tuple[model.Event, dict[str, Any]]] = [
         },
     ),
     (
-        model.Resumed(
+        pushes.Resumed(
             conversation_id="c1", from_seq=42, to_seq=57, complete=True, reset=False, read_seq=50, unread_count=7,
             delivered_all_seq=40, read_all_seq=38,
         ),
@@ -61,19 +61,19 @@ EVENTS: list[tuple[model.Event, dict[str, Any]]] = [
         },
     ),
     (
-        model.Receipt("c1", "bob", 42, 41),
+        pushes.Receipt("c1", "bob", 42, 41),
         {"type": "receipt", "conversation_id": "c1", "user_id": "bob", "delivered_seq": 42, "read_seq": 41},
     ),
     (
-        model.Typing("c1", "bob", True),
+        pushes.Typing("c1", "bob", True),
         {"type": "typing", "conversation_id": "c1", "user_id": "bob", "typing": True},
     ),
     (
-        model.Presence("bob", False, 5),
+        pushes.Presence("bob", False, 5),
         {"type": "presence", "user_id": "bob", "online": False, "last_seen": 5},
     ),
-    (model.ConversationRemoved("c1"), {"type": "conversation.removed", "conversation_id": "c1"}),
-    (model.DeviceRemoved("phone"), {"type": "device.removed", "device": "phone"}),
+    (pushes.ConversationRemoved("c1"), {"type": "conversation.removed", "conversation_id": "c1"}),
+    (pushes.DeviceRemoved("phone"), {"type": "device.removed", "device": "phone"}),
 ]  # fmt: skip
 
 
@@ -164,14 +164,14 @@ def test_an_error_has_its_documented_form() -> None:
 
 
 @pytest.mark.parametrize(("event", "frame"), EVENTS, ids=lambda value: type(value).__name__)
-def test_an_event_has_its_documented_form(event: model.Event, frame: dict[str, Any]) -> None:
+def test_an_event_has_its_documented_form(event: pushes.Event, frame: dict[str, Any]) -> None:
     assert json.loads(EventEncoder().encode(event)) == frame
 
 
 @pytest.mark.parametrize("kind", ["added", "updated"])
 def test_a_conversation_comes_with_its_inbox_row(kind: str) -> None:
     item = item_of("alice", "c1")
-    made = model.ConversationAdded(item) if kind == "added" else model.ConversationUpdated(item)
+    made = pushes.ConversationAdded(item) if kind == "added" else pushes.ConversationUpdated(item)
     frame = json.loads(EventEncoder().encode(made))
     assert frame.pop("type") == f"conversation.{kind}"
     assert list(frame) == INBOX_KEYS
@@ -182,7 +182,7 @@ def test_a_conversation_comes_with_its_inbox_row(kind: str) -> None:
 def test_a_spliced_message_new_is_what_its_struct_would_be(text: str, counts: tuple[Any, bool, Any]) -> None:
     encoder, stored = EventEncoder(), entry(text=text, message_id="m", sender_id="a")
     unread, capped, total = counts
-    event = model.MessageNew(stored, unread, capped, total)
+    event = pushes.MessageNew(stored, unread, capped, total)
     whole = MessageNewFrame(
         conversation_id="c1", message=message_of(stored), unread_count=unread, unread_capped=capped, total_unread=total
     )
@@ -192,14 +192,14 @@ def test_a_spliced_message_new_is_what_its_struct_would_be(text: str, counts: tu
 
 def test_the_counts_of_one_member_never_reach_another() -> None:
     encoder, stored = EventEncoder(), entry(text="hi")
-    frames = [json.loads(encoder.encode(model.MessageNew(stored, n, False, n * 10))) for n in range(5)]
+    frames = [json.loads(encoder.encode(pushes.MessageNew(stored, n, False, n * 10))) for n in range(5)]
     assert [(frame["unread_count"], frame["total_unread"]) for frame in frames] == [(n, n * 10) for n in range(5)]
 
 
 def test_one_event_for_several_devices_is_encoded_once() -> None:
-    encoder, event = EventEncoder(), model.MessageNew(entry(text="hi"), 1, False, 2)
+    encoder, event = EventEncoder(), pushes.MessageNew(entry(text="hi"), 1, False, 2)
     assert encoder.encode(event) is encoder.encode(event)
-    other = model.MessageNew(event.entry, 7, False, 2)
+    other = pushes.MessageNew(event.entry, 7, False, 2)
     assert json.loads(encoder.encode(other))["unread_count"] == 7
     assert json.loads(encoder.encode(event))["unread_count"] == 1
 
@@ -207,6 +207,6 @@ def test_one_event_for_several_devices_is_encoded_once() -> None:
 def test_many_entries_do_not_grow_the_cache_without_end() -> None:
     encoder = EventEncoder()
     for n in range(ENTRIES_CACHED_MAX * 3):
-        frame = json.loads(encoder.encode(model.MessageNew(entry(seq_no=n), 0, False, 0)))
+        frame = json.loads(encoder.encode(pushes.MessageNew(entry(seq_no=n), 0, False, 0)))
         assert frame["message"]["seq"] == n
     assert len(encoder._entries) <= ENTRIES_CACHED_MAX

@@ -5,14 +5,7 @@ import pytest
 from tests.support.gateway.standins import entry, item_of
 from tidings.bounds import PRESENCE_BURST_MAX, RESUME_HELD_MAX
 from tidings.gateway.live_gate import LiveGate, is_momentary
-from tidings.model import (
-    ConversationAdded,
-    ConversationRemoved,
-    Event,
-    MessageNew,
-    Presence,
-    Typing,
-)
+from tidings.pushes import ConversationAdded, ConversationRemoved, Event, MessageNew, Presence, Typing
 
 
 def message(seq_no: int, conversation_id: str = "c1") -> MessageNew:

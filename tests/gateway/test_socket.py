@@ -11,7 +11,7 @@ from tests.support.gateway.served import Gateway
 from tests.support.gateway.standins import entry
 from tidings.bounds import FRAGMENTS_MAX, FRAME_BYTES_MAX, PINGS_MAX, SOCKET_QUEUE_BYTES_MAX
 from tidings.gateway.socket import Window
-from tidings.model import MessageNew, Typing
+from tidings.pushes import MessageNew, Typing
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from tests.support.messaging.faulty_stores import FaultyNode, Gate, Late, answer_lost, down
 from tests.support.waiting import eventually
 from tidings.bounds import BUS_BYTES_MAX
-from tidings.model import Content, ConversationRemoved, Entry, Typing
+from tidings.model import Content, Entry
+from tidings.pushes import ConversationRemoved, Typing
 from tidings.routing import bus
 from tidings.routing.bus import Closing, Delivery, Item, Joined, Pushed, Signal
 from tidings.stores.keyspace.call import plain

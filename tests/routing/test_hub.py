@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.messaging.faulty_stores import Device
 from tidings.bounds import CONNECTIONS_PER_USER_MAX
 from tidings.errors import Close
-from tidings.model import ConversationRemoved, Event
+from tidings.pushes import ConversationRemoved, Event
 from tidings.routing.hub import Hub
 
 EVENT = ConversationRemoved("c")

@@ -10,7 +10,7 @@ from tests.support.messaging.faulty_stores import Device, FaultyNode, Late, down
 from tests.support.messaging.two_nodes import connect, disconnect, telling, ticks
 from tests.support.waiting import eventually
 from tidings.errors import Close
-from tidings.model import ConversationRemoved, Event, Receipt
+from tidings.pushes import ConversationRemoved, Event, Receipt
 from tidings.routing import router
 from tidings.routing.bus import Closing, Pushed
 from tidings.tasks import Recent

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tidings.model import Content, Entry, MessageNew
+from tidings.model import Content, Entry
+from tidings.pushes import MessageNew
 from tidings_proof.simulation.plans import Plan
 from tidings_proof.simulation.world import World
 

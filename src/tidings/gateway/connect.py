@@ -29,9 +29,10 @@ from tidings.gateway.dispatch import UseCases, log, problem_of
 from tidings.gateway.encode import encode_error, encode_frame, encode_ok
 from tidings.gateway.fairness import Permits, Refusals
 from tidings.gateway.tokens import Identity
-from tidings.model import Totals, TotalsSynced
+from tidings.model import Totals
 from tidings.protocol import client_frames as protocol
 from tidings.protocol.server_frames import Hello
+from tidings.pushes import TotalsSynced
 from tidings.stores.tables.ports import Accounts
 
 PROTOCOL_VERSION = 1

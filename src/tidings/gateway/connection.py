@@ -21,9 +21,9 @@ from tidings.gateway.folded_acks import FoldedAcks
 from tidings.gateway.live_gate import LiveGate, is_momentary
 from tidings.gateway.socket import Socket, Window
 from tidings.gateway.tokens import Identity
-from tidings.model import Event, Resumed
 from tidings.protocol import client_frames as protocol
 from tidings.protocol.server_frames import Pong
+from tidings.pushes import Event, Resumed
 from tidings.routing.hub import Hub
 
 if TYPE_CHECKING:

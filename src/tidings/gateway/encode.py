@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tidings import model
+from tidings import pushes
 from tidings.errors import Problem
 from tidings.messaging.limits.limiter import Budget
-from tidings.model import Content, Entry, Event, Head, HistoryPage, InboxItem, InboxPage, Member, MessageNew, Sent
+from tidings.model import Content, Entry, Head, HistoryPage, InboxItem, InboxPage, Member, Sent
 from tidings.protocol import server_frames as frames
 from tidings.protocol.bodies import (
     BudgetBody,
@@ -29,6 +29,7 @@ from tidings.protocol.bodies import (
     RateLimitsBody,
     SentBody,
 )
+from tidings.pushes import Event, MessageNew
 
 ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older entries come no more
 
@@ -210,7 +211,7 @@ class EventEncoder:
         return start
 
 
-def _read_synced(event: model.ReadSynced) -> frames.ReadSyncedFrame:
+def _read_synced(event: pushes.ReadSynced) -> frames.ReadSyncedFrame:
     state = event.state
     return frames.ReadSyncedFrame(
         conversation_id=state.conversation_id,
@@ -221,7 +222,7 @@ def _read_synced(event: model.ReadSynced) -> frames.ReadSyncedFrame:
     )
 
 
-def _totals_synced(event: model.TotalsSynced) -> frames.ReadSyncedFrame:
+def _totals_synced(event: pushes.TotalsSynced) -> frames.ReadSyncedFrame:
     totals = event.totals
     return frames.ReadSyncedFrame(total_unread=totals.total_unread, unread_conversations=totals.unread_conversations)
 
@@ -233,16 +234,16 @@ def _as(frame: type[msgspec.Struct]) -> Callable[[Any], msgspec.Struct]:
 
 
 _FRAME_OF: dict[type, Callable[[Any], msgspec.Struct]] = {
-    model.ReadSynced: _read_synced,
-    model.TotalsSynced: _totals_synced,
-    model.Resumed: _as(frames.ResumedFrame),
-    model.Receipt: _as(frames.ReceiptFrame),
-    model.ReceiptSummary: _as(frames.ReceiptSummaryFrame),
-    model.Typing: _as(frames.TypingFrame),
-    model.Presence: _as(frames.PresenceFrame),
-    model.Blocked: _as(frames.BlockFrame),
-    model.ConversationAdded: lambda event: inbox_row_of(event.item, frames.ConversationAddedFrame),
-    model.ConversationUpdated: lambda event: inbox_row_of(event.item, frames.ConversationUpdatedFrame),
-    model.ConversationRemoved: _as(frames.ConversationRemovedFrame),
-    model.DeviceRemoved: _as(frames.DeviceRemovedFrame),
+    pushes.ReadSynced: _read_synced,
+    pushes.TotalsSynced: _totals_synced,
+    pushes.Resumed: _as(frames.ResumedFrame),
+    pushes.Receipt: _as(frames.ReceiptFrame),
+    pushes.ReceiptSummary: _as(frames.ReceiptSummaryFrame),
+    pushes.Typing: _as(frames.TypingFrame),
+    pushes.Presence: _as(frames.PresenceFrame),
+    pushes.Blocked: _as(frames.BlockFrame),
+    pushes.ConversationAdded: lambda event: inbox_row_of(event.item, frames.ConversationAddedFrame),
+    pushes.ConversationUpdated: lambda event: inbox_row_of(event.item, frames.ConversationUpdatedFrame),
+    pushes.ConversationRemoved: _as(frames.ConversationRemovedFrame),
+    pushes.DeviceRemoved: _as(frames.DeviceRemovedFrame),
 }

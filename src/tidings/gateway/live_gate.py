@@ -8,7 +8,7 @@ the connection asks for each event whether to write it now.
 from __future__ import annotations
 
 from tidings.bounds import PRESENCE_BURST_MAX, RESUME_HELD_MAX
-from tidings.model import Event, MessageNew, Presence, Typing
+from tidings.pushes import Event, MessageNew, Presence, Typing
 
 _MOMENTARY = frozenset((Typing, Presence))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings import model
+from tidings import pushes
 from tidings.protocol.bodies import InboxRowBody, MessageBody
 
 
@@ -64,27 +64,27 @@ class ReadSyncedFrame(ServerFrame, frozen=True, kw_only=True, tag="read.synced")
     unread_conversations: int | None = None
 
 
-class ResumedFrame(model.Resumed, frozen=True, kw_only=True, tag="resumed"):
+class ResumedFrame(pushes.Resumed, frozen=True, kw_only=True, tag="resumed"):
     pass
 
 
-class ReceiptFrame(model.Receipt, frozen=True, tag="receipt"):
+class ReceiptFrame(pushes.Receipt, frozen=True, tag="receipt"):
     pass
 
 
-class ReceiptSummaryFrame(model.ReceiptSummary, frozen=True, tag="receipts"):
+class ReceiptSummaryFrame(pushes.ReceiptSummary, frozen=True, tag="receipts"):
     pass
 
 
-class TypingFrame(model.Typing, frozen=True, tag="typing"):
+class TypingFrame(pushes.Typing, frozen=True, tag="typing"):
     pass
 
 
-class PresenceFrame(model.Presence, frozen=True, tag="presence"):
+class PresenceFrame(pushes.Presence, frozen=True, tag="presence"):
     pass
 
 
-class BlockFrame(model.Blocked, frozen=True, tag="block"):
+class BlockFrame(pushes.Blocked, frozen=True, tag="block"):
     pass
 
 
@@ -96,11 +96,11 @@ class ConversationUpdatedFrame(InboxRowBody, frozen=True, tag_field="type", tag=
     pass
 
 
-class ConversationRemovedFrame(model.ConversationRemoved, frozen=True, tag="conversation.removed"):
+class ConversationRemovedFrame(pushes.ConversationRemoved, frozen=True, tag="conversation.removed"):
     pass
 
 
-class DeviceRemovedFrame(model.DeviceRemoved, frozen=True, tag="device.removed"):
+class DeviceRemovedFrame(pushes.DeviceRemoved, frozen=True, tag="device.removed"):
     pass
 
 

@@ -17,7 +17,8 @@ import msgspec
 
 from tidings.bounds import BUS_BYTES_MAX, BUS_WAITING_MAX, KEYSPACE_RETRY_S
 from tidings.errors import StoreError
-from tidings.model import Entry, Event, Presence, Typing
+from tidings.model import Entry
+from tidings.pushes import Event, Presence, Typing
 from tidings.stores.keyspace.call import Keyspace, Subscription, plain
 from tidings.stores.keyspace.keys import Keys
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tidings.bounds import CONNECTIONS_PER_USER_MAX
 from tidings.errors import Close
-from tidings.model import Event
+from tidings.pushes import Event
 
 
 class Connection(Protocol):

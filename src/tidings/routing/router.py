@@ -14,7 +14,7 @@ import logging
 
 from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, RECEIPTS_KNOWN_MAX
 from tidings.errors import Close, StoreError
-from tidings.model import Event, ReadSynced, Receipt
+from tidings.pushes import Event, ReadSynced, Receipt
 from tidings.routing.bus import Bus, Closing, Item, Pushed
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry

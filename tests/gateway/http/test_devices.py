@@ -19,7 +19,7 @@ from tidings.gateway.http.app import HttpApp
 from tidings.gateway.http.devices import DeviceRoutes
 from tidings.gateway.http.docs.openapi import openapi_of
 from tidings.gateway.tokens import Tokens, mint_token
-from tidings.model import DeviceRemoved, Event
+from tidings.pushes import DeviceRemoved, Event
 from tidings.stores.tables.ports import NO_COUNTS, Devices
 from tidings.stores.tables.sqlite import adapter
 

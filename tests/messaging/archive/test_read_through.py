@@ -13,7 +13,8 @@ from tests.support.messaging.faulty_stores import Device
 from tidings import bounds
 from tidings.config.settings import Settings
 from tidings.errors import Unavailable
-from tidings.model import Content, ContentPatch, MessageNew, Resumed
+from tidings.model import Content, ContentPatch
+from tidings.pushes import MessageNew, Resumed
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.support.messaging.faulty_stores import FaultyNode, down
 from tests.support.messaging.two_nodes import connect, telling
 from tests.support.waiting import eventually
 from tidings.messaging.conversations.announcements import Announcements
-from tidings.model import ConversationUpdated
+from tidings.pushes import ConversationUpdated
 
 
 @pytest.fixture

@@ -20,17 +20,8 @@ from tidings.errors import BadRequest, Forbidden, IdConflict, NotFound, Problem,
 from tidings.messaging.conversations import directory as conversations
 from tidings.messaging.conversations.direct_ids import direct_id, unkeyed_direct_id
 from tidings.messaging.conversations.directory import Directory
-from tidings.model import (
-    ConversationAdded,
-    ConversationRemoved,
-    ConversationUpdated,
-    Head,
-    InboxItem,
-    Member,
-    Row,
-    Totals,
-    User,
-)
+from tidings.model import Head, InboxItem, Member, Row, Totals, User
+from tidings.pushes import ConversationAdded, ConversationRemoved, ConversationUpdated
 
 
 async def inbox(node: FaultyNode, user_id: str) -> list[str]:

@@ -8,7 +8,8 @@ from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect
 from tests.support.waiting import eventually
 from tidings.errors import NotFound
-from tidings.model import ConversationAdded, ConversationRemoved, InboxItem, Presence, User
+from tidings.model import InboxItem, User
+from tidings.pushes import ConversationAdded, ConversationRemoved, Presence
 from tidings.stores.tables.values import Preferences
 
 

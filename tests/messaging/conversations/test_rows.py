@@ -6,7 +6,7 @@ from tests.support.messaging.faulty_stores import FaultyNode, down
 from tests.support.messaging.two_nodes import connect
 from tests.support.waiting import eventually
 from tidings.errors import Unavailable
-from tidings.model import ConversationAdded
+from tidings.pushes import ConversationAdded
 
 
 async def test_whoever_is_connected_is_told_of_a_new_row(a: FaultyNode) -> None:

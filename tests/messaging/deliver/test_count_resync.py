@@ -12,7 +12,8 @@ from tests.support.waiting import eventually
 from tidings.bounds import COUNT_RESYNC_S
 from tidings.messaging.deliver import count_resync as module
 from tidings.messaging.deliver.count_resync import CountResync
-from tidings.model import MessageNew, ReadState, ReadSynced
+from tidings.model import ReadState
+from tidings.pushes import MessageNew, ReadSynced
 from tidings.routing.hub import Hub
 
 

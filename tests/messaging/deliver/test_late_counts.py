@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.messaging.faulty_stores import FaultyNode, Gate
 from tests.support.messaging.two_nodes import connect, shown, telling
 from tests.support.waiting import eventually
-from tidings.model import MessageNew
+from tidings.pushes import MessageNew
 
 
 async def test_a_count_that_comes_after_its_entry_is_told_again(a: FaultyNode, b: FaultyNode, group: str) -> None:

@@ -9,7 +9,7 @@ from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, down
 from tests.support.messaging.two_nodes import connect, telling
 from tests.support.waiting import eventually
 from tidings.messaging.deliver.membership_events import MembershipEvents
-from tidings.model import ConversationAdded, ConversationRemoved, MessageNew
+from tidings.pushes import ConversationAdded, ConversationRemoved, MessageNew
 
 
 @pytest.fixture

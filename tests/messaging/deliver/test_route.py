@@ -15,7 +15,8 @@ from tidings.bounds import PAGE_MAX, STREAM_IDLE_S
 from tidings.errors import Problem
 from tidings.messaging.access import MemberList
 from tidings.messaging.deliver import route as deliver
-from tidings.model import Content, ContentPatch, ConversationAdded, ConversationRemoved, Entry, MessageNew, ReadSynced
+from tidings.model import Content, ContentPatch, Entry
+from tidings.pushes import ConversationAdded, ConversationRemoved, MessageNew, ReadSynced
 from tidings.routing.bus import Delivery
 
 NOBODY: dict[int, str | None] = {}

@@ -11,7 +11,8 @@ from tidings.bounds import BLOCKS_PER_USER_MAX
 from tidings.errors import BadRequest, Forbidden, TooLarge, Unavailable
 from tidings.messaging.people import blocks as module
 from tidings.messaging.unread.rebuild import HOLD_MS
-from tidings.model import Blocked, ContentPatch, MessageNew
+from tidings.model import ContentPatch
+from tidings.pushes import Blocked, MessageNew
 
 
 async def test_a_blocked_person_s_direct_message_is_forbidden(a: FaultyNode, direct: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect
-from tidings.model import Presence, Typing
+from tidings.pushes import Presence, Typing
 
 
 async def presence(node: FaultyNode, asker: str, conversation_id: str) -> list[bool]:

@@ -11,7 +11,7 @@ from tests.support.messaging.presence_nodes import open_presence_node
 from tests.support.waiting import eventually
 from tidings.config.settings import Settings
 from tidings.errors import NotFound
-from tidings.model import Presence, Typing
+from tidings.pushes import Presence, Typing
 from tidings.routing.bus import Signal
 from tidings_proof.world.valkey import start_valkey
 

@@ -10,7 +10,7 @@ from tidings.bounds import LEASE_S, PRESENCE_BURST_MAX, PRESENCE_MEMBERS_MAX
 from tidings.clock import Clock
 from tidings.config.settings import Settings
 from tidings.errors import NotFound, TooLarge
-from tidings.model import Presence
+from tidings.pushes import Presence
 from tidings_proof.world.valkey import ValkeyProcess
 
 AWAY_S = 0.5  # a busy machine reconnects in less

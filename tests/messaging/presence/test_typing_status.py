@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 from tidings.bounds import TYPING_AGAIN_S
 from tidings.config.settings import Settings
 from tidings.errors import NotFound
-from tidings.model import Typing
+from tidings.pushes import Typing
 from tidings.routing.bus import Signal
 
 

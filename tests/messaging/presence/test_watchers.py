@@ -8,7 +8,7 @@ from tests.support.messaging.presence_nodes import AheadClock, Screen, open_pres
 from tidings.bounds import WATCH_S, WATCHED_MAX
 from tidings.config.settings import Settings
 from tidings.errors import NotFound, TooLarge
-from tidings.model import Typing
+from tidings.pushes import Typing
 from tidings_proof.world.valkey import ValkeyProcess
 
 

@@ -15,7 +15,8 @@ from tests.support.waiting import eventually
 from tidings.bounds import PAGE_BYTES_MAX
 from tidings.errors import BadCursor, BadRequest, NotFound
 from tidings.gateway.encode import history_of
-from tidings.model import Content, ContentPatch, Entry, HistoryPage, MessageNew
+from tidings.model import Content, ContentPatch, Entry, HistoryPage
+from tidings.pushes import MessageNew
 from tidings.stores.tables.values import Group
 
 

@@ -21,7 +21,8 @@ from tidings.bounds import (
 )
 from tidings.errors import NotFound, Unavailable
 from tidings.messaging.reading import receipts as module
-from tidings.model import Entry, ReceiptSummary
+from tidings.model import Entry
+from tidings.pushes import ReceiptSummary
 from tidings_proof.world.valkey import ValkeyProcess
 
 

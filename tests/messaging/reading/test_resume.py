@@ -16,17 +16,9 @@ from tests.support.waiting import eventually
 from tidings.bounds import PAGE_MAX, RESUME_ENTRIES_MAX, SOCKET_QUEUE_BYTES_MAX, TEXT_BYTES_MAX
 from tidings.errors import Close, StoreUnavailable
 from tidings.messaging.reading import resume as module
-from tidings.model import (
-    ContentPatch,
-    ConversationRemoved,
-    ConversationUpdated,
-    Entry,
-    Event,
-    Head,
-    MessageNew,
-    Resumed,
-)
+from tidings.model import ContentPatch, Entry, Head
 from tidings.node.node import Node
+from tidings.pushes import ConversationRemoved, ConversationUpdated, Event, MessageNew, Resumed
 
 
 class Reader(Device):

@@ -33,7 +33,8 @@ from tidings.messaging.send import lanes
 from tidings.messaging.send.batch import Batch
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.lanes import Lane
-from tidings.model import Content, MessageNew, Sent
+from tidings.model import Content, Sent
+from tidings.pushes import MessageNew
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 # --- order ----------------------------------------------------------------------------------------

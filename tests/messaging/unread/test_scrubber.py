@@ -8,7 +8,7 @@ from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect
 from tidings.bounds import SCRUB_EVERY_S
 from tidings.messaging.unread import scrubber
-from tidings.model import ReadSynced
+from tidings.pushes import ReadSynced
 from tidings.stores.keyspace.scripts.marks import unpack_mark
 
 

@@ -35,9 +35,10 @@ from tidings.config import settings as config
 from tidings.config.settings import Limits, Settings
 from tidings.errors import BadRequest, NotFound, RateLimited, StoreError, TooLarge, Unavailable
 from tidings.messaging.unread.rebuild import HOLD_MS
-from tidings.model import Content, ContentPatch, ConversationKind, Entry, ReadSynced
+from tidings.model import Content, ContentPatch, ConversationKind, Entry
 from tidings.node import graph
 from tidings.node.graph import Core
+from tidings.pushes import ReadSynced
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 USERS = ("ann", "ben", "cid", "dan")

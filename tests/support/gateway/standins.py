@@ -17,22 +17,19 @@ from tidings.messaging.send.draft import Draft
 from tidings.model import (
     Content,
     ContentPatch,
-    ConversationRemoved,
     Entry,
-    Event,
     Head,
     HistoryPage,
     InboxItem,
     InboxPage,
     Member,
-    Presence,
     ReadState,
-    Resumed,
     Row,
     Sent,
     Totals,
     User,
 )
+from tidings.pushes import ConversationRemoved, Event, Presence, Resumed
 from tidings.routing.hub import Connection, Hub
 from tidings.stores.tables.values import ApiKey, Block, Override, Preferences
 

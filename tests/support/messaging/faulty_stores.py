@@ -18,9 +18,10 @@ from tidings.clock import Clock
 from tidings.config.settings import Node, Settings
 from tidings.errors import Close, Problem, Throttled, Unavailable
 from tidings.messaging.send.draft import Companion, Draft
-from tidings.model import Content, Entry, Event, MessageNew, Sent
+from tidings.model import Content, Entry, Sent
 from tidings.node import graph
 from tidings.node.graph import Core, Stores
+from tidings.pushes import Event, MessageNew
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.scripts import audit as scripts_audit
 from tidings.stores.keyspace.scripts.messaging import SOURCES

@@ -16,8 +16,8 @@ from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.presence.presence import Presences
 from tidings.messaging.presence.typing_status import TypingStatus
 from tidings.messaging.presence.watchers import Watchers
-from tidings.model import Event, Presence, Typing
 from tidings.node import graph
+from tidings.pushes import Event, Presence, Typing
 from tidings.routing.bus import Item, Joined, Signal
 from tidings.tasks import TaskSet
 

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.support.messaging.faulty_stores import Device, Do, FaultyNode
-from tidings.model import Content, Entry, Event, ReadSynced, Receipt, digest_of
+from tidings.model import Content, Entry, digest_of
+from tidings.pushes import Event, ReadSynced, Receipt
 from tidings.stores.tables.values import Group
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tidings.errors import Close, NotFound, Problem, StoreError
 from tidings.gateway.live_gate import LiveGate
 from tidings.messaging.send.draft import Draft
-from tidings.model import Content, ConversationAdded, ConversationRemoved, Entry, Event, MessageNew, Resumed, Sent
+from tidings.model import Content, Entry, Sent
+from tidings.pushes import ConversationAdded, ConversationRemoved, Event, MessageNew, Resumed
 from tidings_proof.simulation.nodes import Gone, SimNode
 
 if TYPE_CHECKING:

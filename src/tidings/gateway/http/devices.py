@@ -18,9 +18,10 @@ from tidings.bounds import PUSH_TOKEN_CHARS_MAX
 from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound
 from tidings.gateway.http.routes import Reply, Request, Route
-from tidings.model import DeviceRemoved, Event, Provider
+from tidings.model import Provider
 from tidings.protocol.bodies import RequestBody
 from tidings.protocol.client_frames import Id
+from tidings.pushes import DeviceRemoved, Event
 from tidings.stores.push.ports import is_endpoint, is_token
 from tidings.stores.tables.ports import Devices
 from tidings.stores.tables.values import Device

@@ -14,8 +14,8 @@ from tidings.bounds import ID_CHARS_MAX, PRESENCE_BURST_MAX
 from tidings.errors import BadRequest
 from tidings.gateway.http.routes import Reply, Request, Route, ids_of
 from tidings.messaging.presence.live_status import LiveStatus
-from tidings.model import Presence
 from tidings.protocol.client_frames import Id
+from tidings.pushes import Presence
 
 UserIdList = Annotated[
     str,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tidings.bounds import ANNOUNCEMENTS_MAX
 from tidings.errors import Problem, StoreError
 from tidings.messaging.reading.inbox import Inbox
-from tidings.model import ConversationAdded, ConversationUpdated
+from tidings.pushes import ConversationAdded, ConversationUpdated
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
 from tidings.tasks import TaskSet

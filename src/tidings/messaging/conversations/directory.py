@@ -38,19 +38,8 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import (
-    ConversationKind,
-    ConversationRemoved,
-    ConversationUpdated,
-    Head,
-    HistoryRule,
-    Member,
-    MemberChange,
-    Role,
-    Row,
-    User,
-    is_id,
-)
+from tidings.model import ConversationKind, Head, HistoryRule, Member, MemberChange, Role, Row, User, is_id
+from tidings.pushes import ConversationRemoved, ConversationUpdated
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.scripts.messaging import Scripts

@@ -15,7 +15,8 @@ from tidings.messaging.access import Access
 from tidings.messaging.conversations.rows import Rows
 from tidings.messaging.log import entry_at
 from tidings.messaging.send.lanes import Sends
-from tidings.model import ConversationRemoved, Head, Member, MemberChange, Row
+from tidings.model import Head, Member, MemberChange, Row
+from tidings.pushes import ConversationRemoved
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts

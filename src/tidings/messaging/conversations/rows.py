@@ -14,7 +14,8 @@ from tidings.errors import StoreError
 from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.unread.rebuild import HOLD_MS
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import ConversationAdded, Row, User
+from tidings.model import Row, User
+from tidings.pushes import ConversationAdded
 from tidings.stores.keyspace.call import Call, Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 

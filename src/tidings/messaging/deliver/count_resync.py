@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 from tidings.bounds import COUNT_RESYNC_CONVERSATIONS_MAX, COUNT_RESYNC_S, COUNT_RESYNC_USERS_MAX
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
-from tidings.model import ReadState, ReadSynced
+from tidings.model import ReadState
+from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
 
 log = logging.getLogger("tidings.count_resync")

@@ -14,7 +14,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.sequencer import Sequencer
 from tidings.messaging.unread.unread import Unread
-from tidings.model import ReadSynced
+from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
 from tidings.routing.router import Router
 from tidings.stores.keyspace.scripts.answers import Indexed

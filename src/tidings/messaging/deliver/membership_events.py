@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from tidings.errors import NotFound, Problem, StoreError, cause_of
 from tidings.messaging.access import MemberList
 from tidings.messaging.reading.inbox import Inbox
-from tidings.model import ConversationAdded, ConversationRemoved, Entry, Event
+from tidings.model import Entry
+from tidings.pushes import ConversationAdded, ConversationRemoved, Event
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.router import Router
 

@@ -34,7 +34,8 @@ from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Entry, MessageNew
+from tidings.model import Entry
+from tidings.pushes import MessageNew
 from tidings.routing.bus import Bus, Counts, Delivery
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry

@@ -21,7 +21,7 @@ from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, TooLarge
 from tidings.messaging.access import MemberList
 from tidings.messaging.unread.rebuild import HOLD_MS
-from tidings.model import Blocked
+from tidings.pushes import Blocked
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.messaging import Scripts

@@ -15,7 +15,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.presence.presence import Presences
 from tidings.messaging.presence.typing_status import TypingStatus
 from tidings.messaging.presence.watchers import Watchers
-from tidings.model import Presence, Typing
+from tidings.pushes import Presence, Typing
 from tidings.routing.bus import Signal
 from tidings.routing.hub import Connection
 from tidings.tasks import TaskSet, log

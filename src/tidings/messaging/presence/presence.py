@@ -31,7 +31,7 @@ from tidings.errors import NotFound, TooLarge
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.presence.watchers import Watchers
-from tidings.model import Presence
+from tidings.pushes import Presence
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.registry import Registry
 from tidings.stores.keyspace.call import Call, Keyspace, plain

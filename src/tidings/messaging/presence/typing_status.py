@@ -14,7 +14,7 @@ from tidings.bounds import TYPING_AGAIN_S, TYPING_S, TYPISTS_MAX
 from tidings.clock import Clock
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.presence.watchers import Watchers
-from tidings.model import Typing
+from tidings.pushes import Typing
 from tidings.tasks import TaskSet
 
 Key = tuple[str, str]  # user_id, conversation_id

@@ -14,7 +14,7 @@ from tidings.bounds import WATCH_S, WATCHED_MAX
 from tidings.errors import TooLarge
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.people.sight import Sight
-from tidings.model import Presence, Typing
+from tidings.pushes import Presence, Typing
 from tidings.routing.bus import Bus, Signal
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.registry import Registry

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tidings.bounds import INDEX_TTL_S
 from tidings.errors import Unavailable
 from tidings.messaging.access import MemberList
-from tidings.model import ReceiptSummary
+from tidings.pushes import ReceiptSummary
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.receipts import ReceiptScripts
 from tidings.stores.tables.ports import Statuses

@@ -13,7 +13,7 @@ from tidings.bounds import PAGE_MAX, RECEIPT_MEMBERS_MAX, RECEIPTS_KNOWN_MAX
 from tidings.messaging.access import MemberList
 from tidings.messaging.log import NEWEST
 from tidings.messaging.reading.receipt_marks import Raise, ReceiptMarks
-from tidings.model import ReceiptSummary
+from tidings.pushes import ReceiptSummary
 from tidings.routing.router import Router
 from tidings.stores.tables.ports import Messages
 from tidings.tasks import Recent

@@ -25,7 +25,8 @@ from tidings.messaging.reading.receipt_marks import Moved, Raise, ReceiptMarks
 from tidings.messaging.reading.receipt_summaries import ReceiptSummaries, is_large
 from tidings.messaging.reading.waiting_receipts import Waiting, WaitingReceipts
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Entry, Receipt
+from tidings.model import Entry
+from tidings.pushes import Receipt
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call
 from tidings.stores.tables.ports import Conversations, Messages, Statuses

@@ -21,7 +21,8 @@ from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.unread.unread import Unread
-from tidings.model import ConversationRemoved, ConversationUpdated, Entry, MessageNew, Resumed
+from tidings.model import Entry
+from tidings.pushes import ConversationRemoved, ConversationUpdated, MessageNew, Resumed
 from tidings.routing.hub import Connection
 from tidings.stores.tables.ports import Conversations
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from tidings.bounds import COUNT_RESYNC_CONVERSATIONS_MAX, REBUILD_CHUNK, SCRUB_AGAIN_S, SCRUB_EVERY_S, SCRUB_ROWS_PER_S
 from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify, Wrong
-from tidings.model import ReadSynced
+from tidings.pushes import ReadSynced
 from tidings.routing.router import Router
 from tidings.tasks import Loop
 

@@ -18,7 +18,8 @@ from tidings.messaging.access import Access
 from tidings.messaging.unread.ranges import is_same, read_these, read_up_to, seen_up_to, unread_from
 from tidings.messaging.unread.rebuild import HOLD_MS, Rebuilds, load_member
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import ReadState, ReadSynced, Status, Totals
+from tidings.model import ReadState, Status, Totals
+from tidings.pushes import ReadSynced
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import UnreadState

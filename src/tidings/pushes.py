@@ -1,0 +1,101 @@
+"""Pushes: the values that are pushed to a connected device.
+
+They travel between nodes as they are (routing/bus.py). protocol/server_frames.py gives them their wire form.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidings.model import Entry, InboxItem, ReadState, Totals
+
+
+class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
+    entry: Entry
+    unread_count: int | None
+    unread_capped: bool
+    total_unread: int | None
+    is_hidden: bool = False  # its sender is blocked by the reader
+
+
+class ReadSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
+    state: ReadState
+
+
+class TotalsSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The totals that a hello left out, because the inbox was being rebuilt."""
+
+    totals: Totals
+
+
+class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag=True):
+    """The answer for one conversation of a `resume`. Where it is not complete, history goes on after to_seq."""
+
+    conversation_id: str
+    from_seq: int
+    to_seq: int
+    complete: bool
+    reset: bool
+    read_seq: int
+    unread_count: int | None
+    delivered_all_seq: int
+    read_all_seq: int
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False, tag=True):
+    conversation_id: str
+    user_id: str
+    delivered_seq: int
+    read_seq: int
+
+
+class ReceiptSummary(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The receipts of a large conversation, to the sender of `seq`: counts of that message, and the lowest marks."""
+
+    conversation_id: str
+    seq: int
+    delivered_count: int
+    read_count: int
+    delivered_all_seq: int
+    read_all_seq: int
+
+
+class Typing(msgspec.Struct, frozen=True, gc=False, tag=True):
+    conversation_id: str
+    user_id: str
+    typing: bool
+
+
+class Presence(msgspec.Struct, frozen=True, gc=False, tag=True):
+    user_id: str
+    online: bool
+    last_seen: int | None
+
+
+class Blocked(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The user has blocked another one, or no longer does: for the user's own devices."""
+
+    user_id: str
+    blocked: bool
+
+
+class ConversationAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
+    item: InboxItem
+
+
+class ConversationUpdated(msgspec.Struct, frozen=True, gc=False, tag=True):
+    item: InboxItem
+
+
+class ConversationRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
+    conversation_id: str
+
+
+class DeviceRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
+    device: str  # another user registered its push token, so it is notified of nothing more
+
+
+CountEvent = ReadSynced | TotalsSynced
+ReceiptEvent = Receipt | ReceiptSummary
+RowEvent = ConversationAdded | ConversationUpdated | ConversationRemoved
+Event = MessageNew | CountEvent | Resumed | ReceiptEvent | Typing | Presence | Blocked | RowEvent | DeviceRemoved
