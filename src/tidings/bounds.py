@@ -187,6 +187,15 @@ RESUME_HELD_MAX = 5_000  # live events that wait for a resume to end; past it th
 CONNECTS_MAX = 32  # connects and resumes carried out at the same time: a storm must not starve the connected
 RESUMES_SLOW_MAX = 64  # resumes that wait for their readers without a permit: each holds up to 8 pages of entries
 DRAIN_S = 30.0  # design: from SIGTERM to exit 0, at most
+WORKERS_MAX = 256  # worker processes of one supervisor: more than any machine has use for
+WORKER_DEATHS_MAX = 3  # design: a worker that dies this often within WORKER_DEATHS_S stops all of them
+WORKER_DEATHS_S = 60.0  # the time in which deaths of a worker count together
+WORKER_START_S = 120.0  # a worker that does not listen by then counts as dead; a large SQLite file upgrades its schema
+WORKER_RETRY_S = 2.0  # pause before a worker that found a store down is started again
+WORKER_STOP_S = DRAIN_S + 10.0  # from SIGTERM until a worker is killed
+WORKER_ASK_S = 1.0  # a worker or supervisor that does not answer another by then is left out
+WORKER_LINE_BYTES_MAX = 8 * 1024 * 1024  # one page of metrics between two processes
+WORKER_QUESTIONS_MAX = 64  # questions between two processes under way; each is shared by its callers
 
 COUNT_RESYNC_S = 0.5  # counts of two nodes within this time may have crossed; longer than any publish takes
 COUNT_RESYNC_USERS_MAX = 100_000  # users remembered with the node that pushed counts last

@@ -119,7 +119,10 @@ def test_probes_ask_for_pages_that_exist() -> None:
     async def nothing() -> dict[str, str]:
         return {}
 
-    paths = {route.path for route in PageRoutes(nothing, lambda: False, lambda: (b"", ""), Clock()).routes()}
+    async def no_metrics() -> tuple[bytes, str]:
+        return b"", ""
+
+    paths = {route.path for route in PageRoutes(nothing, lambda: False, no_metrics, Clock()).routes()}
     probes = {name: node()[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
     assert {probe["path"] for probe in probes.values()} <= paths
     assert probes["liveness"]["path"] == "/healthz" and probes["readiness"]["path"] == "/readyz"

@@ -1,4 +1,4 @@
-"""`tidings serve`: start a node, and print its URLs once it listens."""
+"""`tidings serve`: start a node, or a supervisor with several, and print the URLs once they listen."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from pathlib import Path
 from tidings import __version__
 from tidings.cli.verb import Verb, load
 from tidings.config.secret import to_serve
-from tidings.config.settings import Settings
+from tidings.config.settings import Loaded, Settings
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    loaded = load(arguments)
-    settings = to_serve(loaded.settings)
-    from tidings.node import node
+    loaded = _read(arguments)
+    settings = loaded.settings
     from tidings.telemetry.logs import configure_logs
 
     configure_logs(settings.log.format, settings.log.level, settings.node.id)
-    return node.serve(settings, lambda port: print(banner(settings, port), flush=True), loaded.sources)
+    if settings.workers > 1:
+        from tidings.node.supervisor.supervisor import supervise
+
+        return supervise(loaded, lambda: _read(arguments), _announce)
+    from tidings.node import node
+
+    return node.serve(settings, lambda port: _announce(settings, port), loaded.sources)
+
+
+def _read(arguments: argparse.Namespace) -> Loaded:
+    loaded = load(arguments)
+    return Loaded(to_serve(loaded.settings), loaded.sources)
+
+
+def _announce(settings: Settings, port: int) -> None:
+    print(banner(settings, port), flush=True)
 
 
 def banner(settings: Settings, port: int) -> str:
@@ -34,6 +48,7 @@ def banner(settings: Settings, port: int) -> str:
         f"  metrics   {url}/metrics",
         f"  health    {url}/healthz   {url}/readyz",
         f"  data      {settings.data}",
+        *([f"  workers   {settings.workers}"] if settings.workers > 1 else []),
     ]
     return "\n".join(lines + (_dev_lines(url) if settings.dev else []))
 
@@ -53,5 +68,5 @@ def _dev_lines(url: str) -> list[str]:
 
 
 VERBS: dict[str, Verb] = {
-    "serve": Verb("start a node and print its URLs", _serve, has_json=False),
+    "serve": Verb("start a node (or several: --workers) and print its URLs", _serve, has_json=False),
 }

@@ -144,6 +144,7 @@ class Settings:
 
     host: str = setting("127.0.0.1", values.host, "address to listen on")
     port: int = setting("8000", values.whole(0, 65_535), "port to listen on; 0 = any free port")
+    workers: int = setting("1", values.workers, "processes that share the port; auto = one for each core")
     data: Path = setting("./tidings-data", values.path, "folder of the embedded stores")
     keyspace: str = setting(
         "embedded",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tidings.bounds import Limit
+from tidings.bounds import WORKERS_MAX, Limit
 from tidings.model import is_id
 from tidings.stores.tables import schemes
 
@@ -94,6 +95,14 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         return number
 
     return parse
+
+
+def workers(value: str) -> int:
+    """A number of processes; `auto` is the number of cores that this process may use."""
+    if value.strip() == "auto":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(cores, WORKERS_MAX)
+    return whole(1, WORKERS_MAX)(value)
 
 
 def choice(*words: str) -> Callable[[str], str]:

@@ -39,7 +39,11 @@ class GatewayServer:
         allowed_origins: frozenset[str],
         clock: Clock,
         metrics_app: App | None = None,
+        *,
+        shares_port: bool = False,
     ) -> None:
+        """`shares_port`: other processes listen on the same port, and the kernel spreads the connections."""
+        self._shares_port = shares_port
         self._config = _config_of(app)
         self._metrics_app = metrics_app
         self._state = ServerState()
@@ -73,21 +77,26 @@ class GatewayServer:
         return await self._listen(lambda: FrontDoor(gate, config, self._state), host, port)
 
     async def _listen(self, new_door: Callable[[], FrontDoor], host: str, port: int) -> int:
-        server = await asyncio.get_running_loop().create_server(new_door, host, port, backlog=BACKLOG)
+        server = await asyncio.get_running_loop().create_server(
+            new_door, host, port, backlog=BACKLOG, reuse_port=self._shares_port or None
+        )
         self._servers.append(server)
         actual: int = server.sockets[0].getsockname()[1]
         return actual
 
     async def drain(self, spread_ms: int = 5_000) -> None:
-        """Accept no new sockets. Tell the clients when to come back, within `spread_ms`, and close them with 4001."""
+        """Accept no new sockets. Tell the clients when to come back, within `spread_ms`, and close them with 4001.
+
+        On a shared port the kernel must send new connections to the other workers, so this one stops listening."""
+        if self._shares_port:
+            self._close_servers()
         await self._connections.drain(spread_ms)
 
     async def stop(self) -> None:
         self._connections.is_draining = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for server in self._servers:
-            server.close()
+        self._close_servers()
         await self._connections.stop()
         for door in list(self._state.connections):
             door.shutdown()
@@ -99,6 +108,11 @@ class GatewayServer:
             task.cancel()
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
         await self._auth.close()
+
+    def _close_servers(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
 
     def revoke(self, user_id: str) -> None:
         """Close the user's sockets with 4503, on every node; the next token is checked with the tables."""

@@ -22,7 +22,7 @@ from tidings.gateway.http.devices import DeviceRoutes
 from tidings.gateway.http.docs.asyncapi import asyncapi_of
 from tidings.gateway.http.docs.openapi import openapi_of
 from tidings.gateway.http.docs.page import docs_page
-from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness
+from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
 from tidings.gateway.http.inbox import InboxRoutes
 from tidings.gateway.http.limits import LimitRoutes
 from tidings.gateway.http.messages import MessageRoutes
@@ -36,14 +36,17 @@ from tidings.gateway.server import GatewayServer
 from tidings.gateway.tokens import Tokens
 from tidings.node.admin import admin_routes, build_samples
 from tidings.node.graph import Core
+from tidings.node.siblings import Siblings
 from tidings.operators.node_samples import Samples
 from tidings.stores.tables.ports import Accounts
 
 
-def build_gateway(core: Core, sources: Mapping[str, str] | None) -> tuple[GatewayServer, Samples]:
+def build_gateway(
+    core: Core, sources: Mapping[str, str] | None, siblings: Siblings | None = None
+) -> tuple[GatewayServer, Samples]:
     """Build the gateway and the samples that its admin page shows. Raises SettingsError.
 
-    `sources`: where each setting came from."""
+    `sources`: where each setting came from. `siblings`: the other workers of this port."""
     settings, cases, accounts, clock = core.settings, _use_cases(core), core.tables.accounts, core.clock
     try:
         auth, connections = build_connections(settings, cases, accounts, clock, core.metrics.connections.set)
@@ -58,7 +61,8 @@ def build_gateway(core: Core, sources: Mapping[str, str] | None) -> tuple[Gatewa
         connections,
         clock,
         readiness=partial(_readiness, core),
-        metrics_page=lambda: (core.metrics.render(), CONTENT_TYPE_LATEST),
+        metrics_page=partial(_metrics_page, core, siblings),
+        worker_states=None if siblings is None else siblings.states,
         more_routes=[*_device_routes(core), *admin_routes(core, samples, sources)],
     )
     return server, samples
@@ -82,11 +86,13 @@ def build_server(
     *,
     readiness: Readiness,
     metrics_page: MetricsPage,
+    worker_states: WorkerStates | None = None,
     more_routes: Sequence[Route] = (),
 ) -> GatewayServer:
+    """`worker_states`: the state of each worker of the port, where several share it."""
     dev_auth = settings.auth if settings.dev else None
     has_own_port = settings.metrics.port is not None
-    pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page, clock)
+    pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page, clock, worker_states)
     pictures = Pictures(settings.picture_hosts or ((ANY_HOST,) if settings.dev else ()))
     account_routes = AccountRoutes(
         accounts, cases.directory, auth, clock, connections.revoke, cases.audit, dev_auth, pictures, cases.limiter
@@ -112,7 +118,9 @@ def build_server(
         HttpApp(table, auth, cases.limiter, clock, allowed, connections.refusals, cases.activity)
         for table in (routes, [pages.metrics_route()])
     ]
-    return GatewayServer(apps[0], connections, auth, allowed, clock, apps[1] if has_own_port else None)
+    metrics_app = apps[1] if has_own_port else None
+    shares_port = worker_states is not None
+    return GatewayServer(apps[0], connections, auth, allowed, clock, metrics_app, shares_port=shares_port)
 
 
 def _use_cases(core: Core) -> UseCases:
@@ -150,6 +158,11 @@ def _device_routes(core: Core) -> list[Route]:
         webpush_hosts=core.settings.push.webpush_hosts,
         vapid_public_key=getattr(providers.get("webpush"), "public_key", None),
     ).routes()
+
+
+async def _metrics_page(core: Core, siblings: Siblings | None) -> tuple[bytes, str]:
+    own = core.metrics.render
+    return own() if siblings is None else await siblings.page(own), CONTENT_TYPE_LATEST
 
 
 async def _readiness(core: Core) -> dict[str, str]:

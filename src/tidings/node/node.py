@@ -10,7 +10,7 @@ import errno
 import gc
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,8 @@ from tidings.errors import StoreError, Unavailable
 from tidings.gateway.server import GatewayServer, loop_factory
 from tidings.node.gateway import build_gateway
 from tidings.node.graph import Core, open_core
+from tidings.node.predecessors import read_predecessors, write_predecessors
+from tidings.node.siblings import Siblings
 from tidings.operators.node_samples import Samples
 from tidings.tasks import Loop
 
@@ -38,14 +40,20 @@ class Node:
 
 @asynccontextmanager
 async def open_node(
-    settings: Settings, clock: Clock | None = None, sources: Mapping[str, str] | None = None
+    settings: Settings,
+    clock: Clock | None = None,
+    sources: Mapping[str, str] | None = None,
+    siblings: Siblings | None = None,
+    dead: Sequence[str] = (),
 ) -> AsyncIterator[Node]:
-    """Start a node and listen; at the end, drain it and stop. `sources`: where each setting came from."""
+    """Start a node and listen; at the end, drain it and stop. `sources`: where each setting came from.
+
+    `siblings`: the other workers of this port. `dead`: names of nodes that are known to be dead."""
     async with open_core(settings, clock) as core:
-        gateway, samples = build_gateway(core, sources)
+        gateway, samples = build_gateway(core, sources, siblings)
         core.events.user_revoked.add(gateway.forget_user)
         core.events.may_have_missed.add(gateway.recheck)
-        await _bury_predecessor(core)
+        await _bury(core, dead)
         await core.heartbeat.start()
         await _check_clock(core)
         await core.limiting.overrides.start()
@@ -71,14 +79,13 @@ def _loops(core: Core, samples: Samples) -> list[Loop]:
     ]
 
 
-async def _bury_predecessor(core: Core) -> None:
-    """End the lease of the process that owned the embedded Valkey before: it is dead, because we hold its folder."""
-    if core.settings.keyspace == "embedded":
-        note = core.settings.data / "node.id"
-        if note.exists():
-            await core.registry.bury(note.read_text("utf-8").strip())
-        note.touch(mode=0o600)
-        note.write_text(core.node_id, "utf-8")
+async def _bury(core: Core, dead: Sequence[str]) -> None:
+    """End the leases of nodes that are dead: those named, and those that owned the embedded Valkey before."""
+    is_owner = core.settings.keyspace == "embedded"
+    for node_id in (*dead, *(read_predecessors(core.settings.data) if is_owner else ())):
+        await core.registry.bury(node_id)
+    if is_owner:
+        write_predecessors(core.settings.data, [core.node_id])
 
 
 async def _check_clock(core: Core) -> None:
@@ -129,10 +136,10 @@ def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[
         stopped = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _keep_settings)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, keep_settings)
         async with open_node(settings, sources=sources) as node:
             node.core.events.leave_requested.add(stopped.set)
-            _spare_the_collector()
+            spare_the_collector()
             on_ready(node.port)
             await stopped.wait()
             log.info("draining")
@@ -142,12 +149,12 @@ def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[
         return runner.run(run())
 
 
-def _keep_settings() -> None:
+def keep_settings() -> None:
     """Survive SIGHUP, which a closed terminal and many a reload command send: its default action is death."""
     log.warning("SIGHUP ignored", extra={"cause": "settings are read at the start only; restart the node for new ones"})
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Make full garbage collections rare: one stops the loop for 10 ms and more per thousand connections.
 
     They find nothing: the parts of a node stay for good, and what passes through it makes no cycles."""

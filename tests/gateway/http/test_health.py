@@ -36,6 +36,10 @@ async def test_readiness_names_each_store_and_fails_for_the_tables_only(
     assert answer[0] == status and stores.items() <= answer[2].items()
 
 
+async def no_metrics() -> tuple[bytes, str]:
+    return b"", ""
+
+
 class StillClock(Clock):
     at_s = 100.0
 
@@ -51,7 +55,7 @@ async def test_readiness_asks_the_stores_at_most_once_a_second() -> None:
         asked += 1
         return {"tables": "up", "keyspace": "up"}
 
-    pages = PageRoutes(readiness, lambda: False, lambda: (b"", ""), clock)
+    pages = PageRoutes(readiness, lambda: False, no_metrics, clock)
     request = cast(Any, None)  # it is not looked at
     for _ in range(3):
         assert (await pages.readyz(request)).status == 200

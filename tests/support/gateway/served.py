@@ -87,8 +87,11 @@ class Gateway:
             connections,
             self.clock,
             readiness=self._readiness,
-            metrics_page=lambda: (b"tidings_connections 1\n", "text/plain; version=0.0.4"),
+            metrics_page=self._metrics_page,
         )
+
+    async def _metrics_page(self) -> tuple[bytes, str]:
+        return b"tidings_connections 1\n", "text/plain; version=0.0.4"
 
     def cases(self) -> UseCases:
         """The stand-ins have the methods that the gateway calls, and no others."""

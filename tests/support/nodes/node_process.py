@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import redis
 
@@ -44,7 +44,7 @@ class NodeProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._valkey_pids: set[int] = set()
 
-    def __enter__(self) -> NodeProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -55,7 +55,7 @@ class NodeProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> NodeProcess:
+    def start(self) -> Self:
         """Ready to answer."""
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(

@@ -16,13 +16,21 @@ from tidings.tasks import SingleFlight
 METRICS_PATH = "/metrics"
 
 Readiness = Callable[[], Awaitable[dict[str, str]]]
-MetricsPage = Callable[[], tuple[bytes, str]]
+MetricsPage = Callable[[], Awaitable[tuple[bytes, str]]]
+WorkerStates = Callable[[], Awaitable[dict[str, str]]]
 
 
 class PageRoutes:
     def __init__(
-        self, readiness: Readiness, is_draining: Callable[[], bool], metrics_page: MetricsPage, clock: Clock
+        self,
+        readiness: Readiness,
+        is_draining: Callable[[], bool],
+        metrics_page: MetricsPage,
+        clock: Clock,
+        worker_states: WorkerStates | None = None,
     ) -> None:
+        """`worker_states`: the state of each worker of this port, where there are several."""
+        self._worker_states = worker_states
         self._ask_stores = SingleFlight(readiness)
         self._clock = clock
         self._stores: dict[str, str] = {}
@@ -64,10 +72,14 @@ class PageRoutes:
         return Reply(200, HealthBody("ok"))
 
     async def readyz(self, request: Request) -> Reply:
-        stores = await self._store_states()
-        is_ready = stores.get("tables") == "up" and not self._is_draining()
-        status = "ready" if is_ready else "draining" if self._is_draining() else "down"
-        return Reply(200 if is_ready else 503, msgspec.json.encode({"status": status, **stores}))
+        """One ready worker is enough: the kernel gives it the new connections."""
+        body: dict[str, Any] = dict(await self._store_states())
+        states = await self._worker_states() if self._worker_states is not None else {}
+        is_draining = self._is_draining() and "ready" not in states.values()
+        is_ready = body.get("tables") == "up" and not is_draining
+        status = "ready" if is_ready else "draining" if is_draining else "down"
+        workers = {"workers": states} if states else {}
+        return Reply(200 if is_ready else 503, msgspec.json.encode({"status": status, **body, **workers}))
 
     async def _store_states(self) -> dict[str, str]:
         """The state of each store, at most READY_KNOWN_S old: anybody may ask, and each question costs the tables."""
@@ -78,7 +90,7 @@ class PageRoutes:
         return self._stores
 
     async def metrics(self, request: Request) -> Reply:
-        page, content_type = self._metrics_page()
+        page, content_type = await self._metrics_page()
         return Reply(200, page, content_type.encode())
 
     async def document(self, request: Request) -> Reply:
