@@ -78,6 +78,12 @@ PREVIEW_CHARS_MAX = 120  # the part of the last message that an inbox row shows
 # --- people ---------------------------------------------------------------------------------------
 BLOCKS_PER_USER_MAX = 1_000  # people whom one user has blocked: read with each rebuild of a count
 SHARED_ROWS_MAX = 5_000  # rows of a stranger that are compared to find a shared group: 50 reads at most
+PEOPLE_FOUND_MAX = 50  # people in one answer of the directory
+PEOPLE_READ_MAX = 1_000  # entries of the directory that one question reads: 5 reads of 200
+PEOPLE_SHARED_MAX = 5_000  # people of shared conversations whose names one question compares: 50 reads at most
+PEOPLE_SIGN_INS_MAX = 1_000  # sign-ins under way whose user is entered in the directory; others are at the next one
+PEOPLE_NOTED_MAX = 100_000  # users whose entries in the directory a node need not check again: 10 MB
+NAME_WORDS_MAX = 16  # places at which the directory finds one user: the words of the name, and the user id
 BLOCKS_CACHED_MAX = 100_000  # users whose blocks are kept in a node's memory: 20 MB at most
 BLOCKS_READ_S = 1.0  # how often a node asks which blocks have changed: it is the delay of a block on other nodes
 BLOCKS_CHANGED_S = 15.0  # a change is read again for so long: a commit that began with it is over by then
@@ -264,7 +270,7 @@ OTEL_CLOSE_S = 3.0  # for what waits at the end; a collector that is down must n
 OTEL_SENDS_MAX = 32  # messages of one traced batch with a span of their own: enough to see, and a batch may hold 512
 
 # --- limits, audit, activity ----------------------------------------------------------------------
-CLASSES = ("send", "read", "typing", "connect", "http", "create")  # of requests: each has a limit of its own
+CLASSES = ("send", "read", "typing", "connect", "http", "create", "search")  # of requests: each has a limit of its own
 MEMBERS_NAMED_PER_SLOT = 50  # protocol: a new conversation takes one slot of class `create` for so many members
 MEMBERS_CHANGED_PER_SLOT = 10  # protocol: the same for members who are added to one that exists
 OVERRIDES_MAX = 10_000  # all of them are in every node's memory; for more people than that there are roles

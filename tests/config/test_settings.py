@@ -63,6 +63,7 @@ def test_every_setting_can_be_given_by_each_of_its_names(tmp_path: Path) -> None
         "keyspace_queues": "redis://queues.internal:6379",
         "push.preview": "true",
         "picture_hosts": "*.pictures.example,cdn.example",
+        "directory": "all",
         "push.vapid_contact": "mailto:ops@chat.example",
         "metrics.port": "9100",
         "otel.endpoint": "http://127.0.0.1:4318",

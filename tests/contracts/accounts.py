@@ -20,6 +20,15 @@ class AccountsContract:
             await tables.accounts.put_user(user)
             assert await tables.accounts.user(user_id) == user
 
+    async def test_profiles_of_several_users_are_read_together(self, tables: Tables) -> None:
+        people = [User(user_id=fresh("user"), name=f"N{n}") for n in range(3)]
+        for user in people:
+            await tables.accounts.put_user(user)
+        ids = [user.user_id for user in people]
+        found = await tables.accounts.users([*ids, fresh("user"), ids[0]])
+        assert found == {user.user_id: user for user in people}
+        assert await tables.accounts.users([]) == {}
+
     async def test_a_revocation_never_goes_back(self, tables: Tables) -> None:
         user_id = fresh("user")
         await tables.accounts.put_user(User(user_id=user_id, tokens_valid_after=50))

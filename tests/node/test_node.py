@@ -23,6 +23,7 @@ def leaving(drain: Any, flush: Any) -> tuple[Any, Any, Any]:
         sends=SimpleNamespace(drain=drain),
         receipts=SimpleNamespace(flush=flush),
         live_status=parts,
+        names=parts,
         blocks=parts,
         limiting=SimpleNamespace(overrides=parts, audit=parts, fold=parts, activity=parts, lags=parts),
         cold=SimpleNamespace(archiving=parts),

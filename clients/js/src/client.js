@@ -329,6 +329,11 @@ export class TidingsClient extends Emitter {
     return this._rest.send('PUT', `/v1/users/${encodeURIComponent(this.userId)}`, body, true);
   }
 
+  async findPeople(query = '', { limit = 20 } = {}) {
+    const asked = new URLSearchParams({ query, limit });
+    return (await this._rest.send('GET', `/v1/users?${asked}`, undefined, true)).users;
+  }
+
   /** Block a person: no direct messages, and nothing of theirs is counted or notified. */
   async block(userId) {
     await this._rest.send('PUT', `/v1/blocks/${encodeURIComponent(userId)}`, undefined, true);

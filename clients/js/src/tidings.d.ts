@@ -136,6 +136,10 @@ export interface Profile {
   readonly avatarUrl: string | null;
 }
 
+export interface PersonFound extends Profile {
+  readonly online: boolean;
+}
+
 export interface Budget {
   readonly limit: number;
   readonly remaining: number;
@@ -355,6 +359,8 @@ export class TidingsClient {
   /** Read presence from the server. Without userIds: of all other members. */
   fetchPresence(conversationId: string, userIds?: readonly string[]): Promise<readonly Presence[]>;
 
+  /** Find people by the beginning of a name or user id. Case and accents do not matter. */
+  findPeople(query?: string, options?: { limit?: number }): Promise<readonly PersonFound[]>;
   getProfile(userId: string): Promise<Profile>;
   block(userId: string): Promise<void>;
   unblock(userId: string): Promise<void>;

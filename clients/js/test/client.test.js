@@ -338,6 +338,7 @@ describe('the client', { concurrency: 6 }, () => {
     const profileOf = (userId, name) => ({ userId, name, avatarUrl: null });
     assert.deepEqual(await group.profiles([bob, cem]), [profileOf(bob, 'Bob')]);
     assert.deepEqual(await group.profiles(), [profileOf(ann, null), profileOf(bob, 'Bob')]);
+    assert.deepEqual(await first.findPeople(`${bob}`.toUpperCase()), [{ ...profileOf(bob, 'Bob'), online: true }]);
   });
 
   it('an error says what it is', async () => {

@@ -68,6 +68,7 @@ class Connector:
         if totals is not None:
             self._cases.live_status.came(connection)
         self._cases.activity.note(connection.user_id)
+        self._cases.people.signed_in(connection.user_id)
         is_resuming = bool(frame.resume) or frame.since is not None
         connection.greet(hello, is_resuming=is_resuming)
         if is_resuming:

@@ -27,6 +27,7 @@ from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.find import FindPeople
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.push.worker import PushWorker
 from tidings.messaging.reading.history import History
@@ -77,6 +78,7 @@ class UseCases:
     directory: Directory
     blocks: Blocks
     consent: Consent
+    people: FindPeople
     unread: Unread
     inbox: Inbox
     history: History

@@ -107,7 +107,7 @@ def build_server(
         *MessageRoutes(
             cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
         ).routes(),
-        *PeopleRoutes(cases.blocks, cases.consent).routes(),
+        *PeopleRoutes(cases.blocks, cases.consent, cases.people, cases.limiter).routes(),
         *PresenceRoutes(cases.live_status).routes(),
         *more_routes,
     ]
@@ -134,6 +134,7 @@ def _use_cases(core: Core) -> UseCases:
         directory=core.directory,
         blocks=core.blocks,
         consent=core.consent,
+        people=core.people,
         unread=core.unread,
         inbox=core.inbox,
         history=core.history,

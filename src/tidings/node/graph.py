@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from tidings.clock import Clock
 from tidings.config.settings import Settings
@@ -24,6 +25,8 @@ from tidings.messaging.deliver.route import Deliver
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.find import FindPeople, Scope
+from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.reading.history import History
@@ -190,11 +193,14 @@ def _build_members(stores: Stores, events: Events, routing: Routing, cold: ColdT
         events.unread_changed,
     )
     verify = Verify(tables, keyspace, scripts, rebuilds)
+    sight, names = Sight(blocks, tables.conversations), NameIndex(tables.records, tables.accounts)
     return MemberState(
         scripts=scripts,
         access=access,
         blocks=blocks,
-        sight=Sight(blocks, tables.conversations),
+        names=names,
+        people=_build_people(stores, routing, access, blocks, sight, names),
+        sight=sight,
         consent=Consent(tables.people, tables.inboxes, blocks),
         log=Log(cold.messages, clock, metrics.count_repair),
         rebuilds=rebuilds,
@@ -225,6 +231,22 @@ def _build_reading(stores: Stores, events: Events, routing: Routing, members: Me
         receipts=receipts,
         history=History(access, members.blocks, tables.conversations, log, unread, receipts),
         resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts),
+    )
+
+
+def _build_people(
+    stores: Stores, routing: Routing, access: Access, blocks: Blocks, sight: Sight, names: NameIndex
+) -> FindPeople:
+    settings = stores.settings
+    return FindPeople(
+        names=names,
+        accounts=stores.tables.accounts,
+        inboxes=stores.tables.inboxes,
+        access=access,
+        sight=sight,
+        blocks=blocks,
+        registry=routing.registry,
+        scope=cast(Scope, settings.directory or ("all" if settings.dev else "shared")),
     )
 
 
@@ -345,6 +367,7 @@ def _build_sending(
         access=access,
         conversations=tables.conversations,
         accounts=tables.accounts,
+        names=members.names,
         sends=sends,
         announcements=announcements,
         inboxes=tables.inboxes,

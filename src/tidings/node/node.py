@@ -120,6 +120,7 @@ async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
     finally:
         await gateway.stop()
         await core.live_status.close()
+        await core.names.close()
         await core.limiting.overrides.loop.stop()
         await core.blocks.loop.stop()
         for loop in reversed(_loops(core, samples)):

@@ -11,6 +11,8 @@ from tidings.messaging.deliver.route import Deliver
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.find import FindPeople
+from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
@@ -55,6 +57,8 @@ class MemberState:
     blocks: Blocks
     sight: Sight
     consent: Consent
+    names: NameIndex
+    people: FindPeople
     log: Log
     rebuilds: Rebuilds
     unknown_outcomes: UnknownOutcomes

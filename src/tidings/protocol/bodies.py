@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
+from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PEOPLE_FOUND_MAX, PROFILES_MAX, URL_CHARS_MAX
 from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, ReadState, Role, Totals
 from tidings.protocol.client_frames import Anchor, Cursor, Data, Id, Limit, MessageId, Millis, Seq, Seqs, Timestamp
 from tidings.protocol.names import is_name
@@ -54,6 +54,13 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 
 class ProfilesQuery(msgspec.Struct, frozen=True):
     user_ids: ProfileIds | None = None
+
+
+class PeopleQuery(msgspec.Struct, frozen=True):
+    """Without a query: the first people there are."""
+
+    query: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    limit: Annotated[int, Meta(ge=1, le=PEOPLE_FOUND_MAX)] = 20
 
 
 class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -266,6 +273,16 @@ class ProfileBody(msgspec.Struct, frozen=True):
     user_id: str
     name: str | None
     avatar_url: str | None
+
+
+class PersonFound(ProfileBody, frozen=True):
+    online: bool
+
+
+class PeopleBody(msgspec.Struct, frozen=True):
+    """By name."""
+
+    users: list[PersonFound]
 
 
 class ProfilesBody(msgspec.Struct, frozen=True):

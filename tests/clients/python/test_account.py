@@ -97,4 +97,5 @@ async def test_people_have_profiles_presence_and_budgets(server: TestServer) -> 
     assert [(person.user_id, person.online) for person in await alice.presence(name)] == [("bob", True)]
     assert [(one.user_id, one.name) for one in await alice.profiles(name)] == [("alice", "Alice"), ("bob", None)]
     assert [one.user_id for one in await alice.profiles(name, ["bob", "eve"])] == ["bob"]
+    assert [one.user_id for one in await alice.find_people("bo", limit=5)] == ["bob"]
     assert (await alice.rate_limits()).rate_limits["send"].limit > 0

@@ -20,3 +20,20 @@ async def test_preferences_have_defaults_and_are_replaced_as_a_whole(gateway: Ga
     assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_write": "shared"}))[0] == 200
     assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody | {"who_may_write": "shared"}
     assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_add": "friends"}))[0] == 400
+
+
+async def test_people_are_found_and_each_question_is_paid_for(gateway: Gateway) -> None:
+    status, _, body = await gateway.rest("GET", "/v1/users?query=b%C3%B6b&limit=5")
+    assert status == 200
+    assert body == {"users": [{"user_id": "bob", "name": "Bob", "avatar_url": None, "online": True}]}
+    assert gateway.people.asked == [("alice", "böb", 5)] and ("search", "alice") in gateway.limiter.asked
+    assert (await gateway.rest("GET", "/v1/users"))[0] == 200
+    assert gateway.people.asked[1] == ("alice", "", 20)
+    assert (await gateway.rest("GET", "/v1/users?limit=51"))[0] == 400
+    gateway.limiter.refused.add("search")
+    assert (await gateway.rest("GET", "/v1/users?query=b"))[0] == 429
+
+
+async def test_a_connect_is_a_sign_in(gateway: Gateway) -> None:
+    await gateway.wire("carol")
+    assert gateway.people.signed_in_ids == ["carol"]

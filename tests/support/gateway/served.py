@@ -20,6 +20,7 @@ from tests.support.gateway.standins import (
     Marks,
     Notify,
     OverrideRows,
+    People,
     Registry,
     Resume,
     Router,
@@ -68,6 +69,7 @@ class Gateway:
         self.directory = Directory(self.accounts)
         self.blocks = Blocks()
         self.consent = Consent()
+        self.people = People()
         self.resume = Resume()
         self.router = Router(self.hub)
         self.live_status = LiveStatus()
@@ -105,6 +107,7 @@ class Gateway:
             directory=behind.directory,
             blocks=behind.blocks,
             consent=behind.consent,
+            people=behind.people,
             unread=behind.marks,
             inbox=behind.inbox,
             history=behind.log,

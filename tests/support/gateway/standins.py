@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 from tidings.errors import Close, NotFound, Problem, RateLimited
 from tidings.messaging.limits.in_flight import InFlight
+from tidings.messaging.people.find import Person
 from tidings.messaging.send.draft import Draft
 from tidings.model import (
     Content,
@@ -44,7 +45,7 @@ INBOX_KEYS = [
 
 class Accounts:
     def __init__(self) -> None:
-        self.users: dict[str, User] = {}
+        self.profiles: dict[str, User] = {}
         self.keys: dict[str, ApiKey] = {}
         self.user_reads = self.key_reads = 0
         self.error: Exception | None = None
@@ -53,12 +54,15 @@ class Accounts:
         self.user_reads += 1
         if self.error is not None:
             raise self.error
-        return self.users.get(user_id)
+        return self.profiles.get(user_id)
+
+    async def users(self, user_ids: Iterable[str]) -> dict[str, User]:
+        return {user_id: self.profiles[user_id] for user_id in user_ids if user_id in self.profiles}
 
     async def put_user(self, user: User) -> None:
-        known = self.users.get(user.user_id)
+        known = self.profiles.get(user.user_id)
         after = max(user.tokens_valid_after, known.tokens_valid_after if known else 0)
-        self.users[user.user_id] = msgspec.structs.replace(user, tokens_valid_after=after)
+        self.profiles[user.user_id] = msgspec.structs.replace(user, tokens_valid_after=after)
 
     async def api_key(self, key_hash: str) -> ApiKey | None:
         self.key_reads += 1
@@ -352,6 +356,19 @@ class Consent:
 
     async def put_preferences(self, user_id: str, preferences: Preferences) -> None:
         self.of[user_id] = preferences
+
+
+class People:
+    def __init__(self) -> None:
+        self.signed_in_ids: list[str] = []
+        self.asked: list[tuple[str, str, int]] = []
+
+    def signed_in(self, user_id: str) -> None:
+        self.signed_in_ids.append(user_id)
+
+    async def find(self, user_id: str, query: str, limit: int) -> list[Person]:
+        self.asked.append((user_id, query, limit))
+        return [Person("bob", "Bob", None, True)]
 
 
 class Directory:

@@ -11,6 +11,7 @@ from tidings_client.client import Client
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import TokenSource, sign_token
 from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
+from tidings_client.found import PersonFound
 from tidings_client.reading.streams import Stream
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
 from tidings_client.server import Server
@@ -83,6 +84,7 @@ __all__ = [
     "Message",
     "MessageNew",
     "Person",
+    "PersonFound",
     "Preferences",
     "Presence",
     "Problem",

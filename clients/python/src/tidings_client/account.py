@@ -41,6 +41,7 @@ from tidings_client.forms import (
     path_of,
     query_of,
 )
+from tidings_client.found import People, PersonFound
 from tidings_client.rest import Rest
 from tidings_client.values import (
     Block,
@@ -239,6 +240,10 @@ class Account:
         """Read profiles of members, 100 at a time: of all unless some are named. TooLarge where all are over 100."""
         path = _one(conversation_id, "profiles")
         return (await self._rest.get(path, Profiles, user_ids=_listed(user_ids))).profiles
+
+    async def find_people(self, query: str = "", *, limit: int = 20) -> list[PersonFound]:
+        """Find people by the beginning of a name or user id. Case and accents do not matter."""
+        return (await self._rest.get(path_of("users"), People, query=query, limit=limit)).users
 
     async def profile(self, user_id: str) -> Profile:
         return await self._rest.get(path_of("users", user_id), Profile)

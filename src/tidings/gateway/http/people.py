@@ -1,23 +1,36 @@
-"""Routes of what people may do to each other: blocks and preferences."""
+"""Routes of people: finding them, and what they may do to each other (blocks and preferences)."""
 
 from __future__ import annotations
 
 from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
-from tidings.protocol.bodies import BlockBody, BlocksBody, PreferencesBody
+from tidings.messaging.people.find import FindPeople
+from tidings.protocol.bodies import BlockBody, BlocksBody, PeopleBody, PeopleQuery, PersonFound, PreferencesBody
 from tidings.stores.tables.values import Preferences
 
 _BLOCK = "/v1/blocks/{user_id}"
 
 
 class PeopleRoutes:
-    def __init__(self, blocks: Blocks, consent: Consent) -> None:
+    def __init__(self, blocks: Blocks, consent: Consent, people: FindPeople, limiter: Limiter) -> None:
+        self._people = people
+        self._limiter = limiter
         self._blocks = blocks
         self._consent = consent
 
     def routes(self) -> list[Route]:
         return [
+            Route(
+                "GET",
+                "/v1/users",
+                self.find,
+                "Find people by the beginning of a name or user id",
+                query=PeopleQuery,
+                answer=PeopleBody,
+                errors=("forbidden",),
+            ),
             Route("GET", "/v1/blocks", self.blocks, "The people whom the caller has blocked", answer=BlocksBody),
             Route(
                 "PUT",
@@ -38,6 +51,12 @@ class PeopleRoutes:
             ),
             Route("DELETE", _BLOCK, self.unblock, "End a block", statuses=(204,)),
         ]
+
+    async def find(self, request: Request) -> Reply:
+        query: PeopleQuery = request.query
+        await self._limiter.admit("search", request.user_id)
+        found = await self._people.find(request.user_id, query.query, query.limit)
+        return Reply(200, PeopleBody([PersonFound(one.user_id, one.name, one.avatar_url, one.online) for one in found]))
 
     async def blocks(self, request: Request) -> Reply:
         found = await self._blocks.all(request.user_id)

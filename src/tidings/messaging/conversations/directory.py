@@ -35,6 +35,7 @@ from tidings.messaging.conversations.direct_ids import client_made_id, direct_id
 from tidings.messaging.conversations.invitations import Invitations
 from tidings.messaging.conversations.rows import Rows, direct_row
 from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
@@ -61,6 +62,7 @@ class Directory:
         sight: Sight,
         conversations: Conversations,
         accounts: Accounts,
+        names: NameIndex,
         sends: Sends,
         announcements: Announcements,
         rows: Rows,
@@ -78,6 +80,7 @@ class Directory:
         self._sight = sight
         self._conversations = conversations
         self._accounts = accounts
+        self._names = names
         self._sends = sends
         self._announcements = announcements
         self._rows = rows
@@ -248,17 +251,14 @@ class Directory:
         A user who is not a member, or has left, is left out. Raises NotFound where the asker is not a member.
         """
         member_list = await self._access.authorize(user_id, conversation_id, "read")
-        ids = (
-            [id_ for id_ in dict.fromkeys(user_ids) if id_ in member_list.members]
-            if user_ids
-            else sorted(member_list.members)
-        )
+        members = member_list.members
+        ids = [id_ for id_ in dict.fromkeys(user_ids) if id_ in members] if user_ids else sorted(members)
         if max(len(ids), len(user_ids)) > PROFILES_MAX:
             raise TooLarge(f"at most {PROFILES_MAX} people at a time")
         hidden = await self._sight.hidden_from(user_id, member_list)
         ids = [id_ for id_ in ids if id_ not in hidden]
-        found = await asyncio.gather(*(self._accounts.user(id_) for id_ in ids))
-        return [user or User(user_id=id_) for id_, user in zip(ids, found, strict=True)]
+        found = await self._accounts.users(ids)
+        return [found.get(id_) or User(user_id=id_) for id_ in ids]
 
     async def introduce(self, user: User) -> None:
         """Put a profile. Everybody who has a direct conversation with the user sees it there.
@@ -268,7 +268,7 @@ class Directory:
         before = await self._accounts.user(user.user_id) or User(user_id=user.user_id)
         if (before.name, before.avatar_url) != (user.name, user.avatar_url):
             await self._relabel(user)
-        await self._accounts.put_user(user)
+        await self._names.put_user(user, before)
 
     async def _relabel(self, user: User) -> None:
         after_id = ""

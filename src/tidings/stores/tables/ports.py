@@ -1,8 +1,7 @@
 """The table ports: one small protocol per concern, and `Tables`, the record of all ports of one opened adapter.
 
-An adapter raises the four store errors of errors.py and leaks nothing else. Every method is safe to call from many
-tasks at once; an adapter gathers concurrent calls into few round trips or commits. Reads see every write that was
-answered before (consistent). `tests/contracts/` has one suite per port; an adapter adds a ten-line harness.
+An adapter raises the four store errors of errors.py and nothing else. Many tasks may call at once: calls share round
+trips or commits. Reads see every write that was answered before. `tests/contracts/` has one suite per port.
 """
 
 from __future__ import annotations
@@ -177,6 +176,8 @@ class Accounts(Protocol):
     """users, api_keys and the store's own identity."""
 
     async def user(self, user_id: str) -> User | None: ...
+
+    async def users(self, user_ids: Iterable[str]) -> dict[str, User]: ...
 
     async def put_user(self, user: User) -> None:
         """Set name and avatar_url; tokens_valid_after never goes back."""

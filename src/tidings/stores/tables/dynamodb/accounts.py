@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidings.clock import Clock
 from tidings.errors import Throttled
 from tidings.model import User
@@ -11,6 +13,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     from_item,
     plain,
     to_item,
+    unique,
 )
 from tidings.stores.tables.dynamodb.client.operations import Store, assign, delete, put, remove, update
 from tidings.stores.tables.values import ApiKey
@@ -35,6 +38,11 @@ class DynamoAccounts:
     async def user(self, user_id: str) -> User | None:
         item = await self._store.get("users", attributes(user_id=user_id))
         return from_item(User, item) if item is not None else None
+
+    async def users(self, user_ids: Iterable[str]) -> dict[str, User]:
+        keys = [attributes(user_id=user_id) for user_id in unique(user_ids)]
+        found = [from_item(User, item) for item in await self._store.batch_get("users", keys)]
+        return {user.user_id: user for user in found}
 
     async def put_user(self, user: User) -> None:
         key, since = attributes(user_id=user.user_id), user.tokens_valid_after

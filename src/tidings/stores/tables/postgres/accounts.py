@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidings.model import User
 from tidings.stores.tables.postgres.server.database import Database, names
 from tidings.stores.tables.postgres.server.schema import Identity
@@ -11,6 +13,7 @@ _USER = User.__struct_fields__
 _API_KEY = ApiKey.__struct_fields__
 
 _USER_OF = f"SELECT {names(_USER)} FROM @users WHERE user_id = $1"
+_USERS_OF = f"SELECT {names(_USER)} FROM @users WHERE user_id = ANY($1::text[])"
 _PUT_USER = f"""
     INSERT INTO @users AS u ({names(_USER)}) VALUES ($1, $2, $3, $4) ON CONFLICT (user_id) DO UPDATE SET
       name = excluded.name,
@@ -34,6 +37,10 @@ class PostgresAccounts:
     async def user(self, user_id: str) -> User | None:
         found = await self._database.rows("users", _USER_OF, user_id)
         return User(**dict(zip(_USER, found[0], strict=True))) if found else None
+
+    async def users(self, user_ids: Iterable[str]) -> dict[str, User]:
+        found = await self._database.rows("users", _USERS_OF, list(user_ids))
+        return {row[0]: User(**dict(zip(_USER, row, strict=True))) for row in found}
 
     async def put_user(self, user: User) -> None:
         await self._database.write("users", _PUT_USER, *(getattr(user, field) for field in _USER))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidings.model import User
 from tidings.stores.tables.sqlite.engine import Port, Threads
 from tidings.stores.tables.sqlite.file.schema import Identity
-from tidings.stores.tables.sqlite.sql import names, values_of
+from tidings.stores.tables.sqlite.sql import json_of, names, values_of
 from tidings.stores.tables.values import ApiKey
 
 _USER = User.__struct_fields__
 _API_KEY = ApiKey.__struct_fields__
 
 _USER_OF = f"SELECT {names(_USER)} FROM users WHERE user_id = ?"
+_USERS_OF = f"""
+    SELECT {names(_USER, "u")} FROM json_each(?) AS named CROSS JOIN users AS u ON u.user_id = named.value
+"""
 _PUT_USER = f"""
     INSERT INTO users ({names(_USER)}) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET
       name = excluded.name,
@@ -32,6 +37,11 @@ class SqliteAccounts(Port):
     async def user(self, user_id: str) -> User | None:
         found = await self._read(lambda tx: tx.rows("users", _USER_OF, (user_id,)))
         return User(**dict(zip(_USER, found[0], strict=True))) if found else None
+
+    async def users(self, user_ids: Iterable[str]) -> dict[str, User]:
+        asked = (json_of(user_ids),)
+        found = await self._read(lambda tx: tx.rows("users", _USERS_OF, asked))
+        return {row[0]: User(**dict(zip(_USER, row, strict=True))) for row in found}
 
     async def put_user(self, user: User) -> None:
         await self._write(lambda tx: tx.write("users", _PUT_USER, values_of(user)))
