@@ -25,14 +25,11 @@ help:
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml clients/python/pyproject.toml proof/pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "setup: Python 3.11 or newer is needed, $$($(PYTHON) -V 2>&1) was found; name another: make PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
-	  || { echo "setup: Python's venv is missing: install python3-venv (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@echo "setup: installing requirements/dev.txt into $(VENV) ..."
-	@$(PIP) --no-deps --require-hashes -r requirements/dev.txt
-	@$(PIP) --no-deps --no-build-isolation -e . -e ./clients/python -e ./proof
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" tools/environment.sh dev
+	@touch $@ $(VENV)/.ready-run
+
+$(VENV)/.ready-run: requirements/run.txt
+	@test -e $(VENV)/.ready || PYTHON="$(PYTHON)" VENV="$(VENV)" tools/environment.sh run
 	@touch $@
 
 $(VENV)/.ready-bench: $(VENV)/.ready requirements/bench.txt
@@ -40,7 +37,7 @@ $(VENV)/.ready-bench: $(VENV)/.ready requirements/bench.txt
 	@$(PIP) --no-deps --require-hashes -r requirements/bench.txt
 	@touch $@
 
-run: setup
+run: $(VENV)/.ready-run
 	@exec $(BIN)/tidings serve --dev $(ARGS)
 
 test: setup

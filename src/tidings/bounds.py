@@ -341,3 +341,7 @@ ADMIN_CENSUS_S = 5.0  # doctor walks the keys of one server this long for the pa
 ADMIN_MINUTES_MAX = 1_440  # minutes of refusals that one request covers: a day
 ADMIN_DAYS = 30  # days of activity that are shown
 ADMIN_ROWS_MAX = 50  # dead letters, audit entries and refused users that are shown
+
+# --- trying it out --------------------------------------------------------------------------------
+DEV_TOKEN_TTL_S = 30 * 86_400  # a token of --dev: a demo outlives a holiday
+GREETINGS_WAITING_MAX = 100  # users whom the bot of --dev has yet to greet; more are not greeted

@@ -22,7 +22,16 @@ def test_serve_prints_the_urls_once_it_listens(put_node: PutNode, capsys: pytest
     put_node(serve=serve)
     assert main(["serve", "--dev", "--port", "0", "--log-level", "error"]) == 0
     text = capsys.readouterr().out
-    for place in ("/", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz", "/v1/dev/token"):
+    for place in (
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/metrics",
+        "/healthz",
+        "/v1/dev/token",
+        "/?as=alice",
+        "/admin#key=tk_",
+    ):
         assert f"http://127.0.0.1:1234{place}" in text
     assert "SIGN-IN IS OPEN" in text and "tidings-data" in text
 
@@ -30,6 +39,19 @@ def test_serve_prints_the_urls_once_it_listens(put_node: PutNode, capsys: pytest
 def test_the_banner_is_quiet_about_dev_without_it_and_brackets_ipv6(tmp_path: Path) -> None:
     text = banner(load({"host": "::1"}, {}, tmp_path).settings, 80)
     assert "http://[::1]:80/" in text and "dev" not in text
+
+
+def test_the_banner_names_the_command_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / ".venv" / "bin" / "tidings"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(program), "serve"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    settings = load({}, {}, tmp_path).settings
+    assert "(a key: .venv/bin/tidings key create" in banner(settings, 80)
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert "(a key: tidings key create" in banner(settings, 80)
 
 
 def test_the_banner_says_how_to_make_a_key_for_this_folder(tmp_path: Path) -> None:

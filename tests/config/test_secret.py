@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import SECRET
+from tidings.bounds import Limit
 from tidings.config.secret import make_secret, to_serve, to_sign
 from tidings.config.settings import Settings, load
 from tidings.config.values import SettingsError
@@ -61,3 +62,10 @@ def test_an_empty_secret_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "auth.secret").touch()
     with pytest.raises(SettingsError, match="empty"):
         make_secret(tmp_path)
+
+
+def test_dev_has_generous_limits_unless_the_operator_set_them(tmp_path: Path) -> None:
+    dev = to_serve(load({"dev": "true"}, {}, tmp_path).settings)
+    assert (dev.limits.send, dev.limits.create) == (Limit(1000, 60), Limit(200, 60))
+    chosen = to_serve(load({"dev": "true"}, {"TIDINGS_LIMITS_SEND": "7/60s"}, tmp_path).settings)
+    assert (chosen.limits.send, chosen.limits.read) == (Limit(7, 60), Limit(6000, 60))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.gateway.upgrade import Refusal, handshake_of, is_origin_allowed, refusal_of_upgrade
+from tidings.gateway.upgrade import LOOPBACK, Refusal, handshake_of, is_origin_allowed, refusal_of_upgrade
 
 GOOD = {b"host": b"h:1", b"sec-websocket-version": b"13", b"sec-websocket-key": b"dGhlIHNhbXBsZSBub25jZQ=="}
 
@@ -63,3 +63,19 @@ def test_the_request_handed_on_is_of_our_own_making() -> None:
     request = handshake_of([*GOOD.items(), (b"connection", b"keep-alive, Upgrade"), (b"x-odd", b"1")])
     assert b"Connection: Upgrade\r\n" in request and b"x-odd" not in request
     assert request.endswith(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("origin", "may"),
+    [
+        (b"http://localhost:5173", True),
+        (b"http://127.0.0.1:3000", True),
+        (b"https://[::1]", True),
+        (b"http://localhost.example.org", False),
+        (b"http://example.org:5173", False),
+        (b"null", False),
+    ],
+)
+def test_pages_of_this_machine_may_connect_where_loopback_is_listed(origin: bytes, may: bool) -> None:
+    assert is_origin_allowed(origin, b"127.0.0.1:8000", frozenset((LOOPBACK,))) is may
+    assert not is_origin_allowed(origin, b"127.0.0.1:8000", frozenset())

@@ -12,6 +12,7 @@ from tests.support.waiting import eventually
 
 _LOOKS = 10  # at the counts: each of them takes a second or more
 
+
 async def connect(crowd: Crowd, node: NodeProcess) -> None:
     await crowd.connect(lambda name: node.port, node.token)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tidings import __version__
@@ -44,13 +47,23 @@ def banner(settings: Settings, port: int) -> str:
         f"Tidings {__version__} listens on {url}",
         f"  page      {url}/",
         f"  API       {url}/docs   {url}/openapi.json",
-        f"  admin     {url}/admin   (a key: tidings key create --name ops{_data_flag(settings)})",
+        f"  admin     {url}/admin   (a key: {_command()} key create --name ops{_data_flag(settings)})",
         f"  metrics   {url}/metrics",
         f"  health    {url}/healthz   {url}/readyz",
         f"  data      {settings.data}",
         *([f"  workers   {settings.workers}"] if settings.workers > 1 else []),
     ]
-    return "\n".join(lines + (_dev_lines(url) if settings.dev else []))
+    return "\n".join(lines + (_dev_lines(settings, url) if settings.dev else []))
+
+
+def _command() -> str:
+    """The command as this shell can call it: an environment that is not active is named with its folder."""
+    program = Path(sys.argv[0])
+    if program.name != "tidings" or shutil.which("tidings") == str(program.absolute()):
+        return "tidings"
+    with suppress(ValueError):
+        program = program.absolute().relative_to(Path.cwd())
+    return shlex.quote(str(program))
 
 
 def _data_flag(settings: Settings) -> str:
@@ -58,12 +71,17 @@ def _data_flag(settings: Settings) -> str:
     return "" if settings.data == Path.cwd() / Settings().data else f" --data {shlex.quote(str(settings.data))}"
 
 
-def _dev_lines(url: str) -> list[str]:
+def _dev_lines(settings: Settings, url: str) -> list[str]:
+    from tidings.node.dev import admin_key
+
     body = """-H 'Content-Type: application/json' -d '{"user_id":"alice"}'"""
     return [
         "",
         "  --dev: SIGN-IN IS OPEN. Anyone on this machine can become any user; loopback only. Not for production.",
-        f"  a token   curl -s -X POST {url}/v1/dev/token {body}",
+        f"  two people  {url}/?as=alice   {url}/?as=bob   (in two windows)",
+        f"  operator    {url}/admin#key={admin_key(settings)}",
+        f"  a token     curl -s -X POST {url}/v1/dev/token {body}",
+        f"  commands    {_command()} --help",
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ class Refusal(NamedTuple):
     status: int
     code: str
     message: str
+
+
+LOOPBACK = "loopback"  # in a list of origins; no origin has this name
+_LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 
 
 def refusal_of_upgrade(method: str, target: bytes, headers: Headers, allowed_origins: frozenset[str]) -> Refusal | None:
@@ -48,15 +53,18 @@ def _refusal_of_handshake(named: dict[bytes, bytes]) -> Refusal | None:
 
 
 def is_origin_allowed(origin: bytes | None, host: bytes | None, allowed: frozenset[str]) -> bool:
-    """Whether the origin is absent, on the list (`*`: any), or the host and port of the request itself."""
-    if origin is None or "*" in allowed:
+    """Whether the origin is absent, on the list, or the host and port of the request itself."""
+    if origin is None or is_origin_listed(origin, allowed):
         return True
-    text = origin.decode("latin-1")
-    if text in allowed:
-        return True
-    scheme, separator, authority = text.partition("://")
+    scheme, separator, authority = origin.decode("latin-1").partition("://")
     is_web = separator == "://" and scheme in ("http", "https")
     return is_web and host is not None and authority == host.decode("latin-1")
+
+
+def is_origin_listed(origin: bytes, allowed: frozenset[str]) -> bool:
+    """Whether the list names the origin. `*` names every origin, LOOPBACK every page of this machine."""
+    text = origin.decode("latin-1")
+    return text in allowed or "*" in allowed or (LOOPBACK in allowed and _LOOPBACK.fullmatch(text) is not None)
 
 
 def handshake_of(headers: Headers) -> bytes:

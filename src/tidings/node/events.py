@@ -35,3 +35,5 @@ class Events:
     epoch_changed: Listeners[[str, str]] = field(default_factory=Listeners)
     # keyspace of the queues -> push: the same for that keyspace, where it is another. Queued jobs may be lost.
     queues_epoch_changed: Listeners[[str, str]] = field(default_factory=Listeners)
+    # gateway -> dev: (user_id) the page of --dev signs this user in.
+    signed_in_on_page: Listeners[[str]] = field(default_factory=Listeners)

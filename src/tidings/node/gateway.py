@@ -34,6 +34,7 @@ from tidings.gateway.http.users import AccountRoutes
 from tidings.gateway.http.web import WebRoutes
 from tidings.gateway.server import GatewayServer
 from tidings.gateway.tokens import Tokens
+from tidings.gateway.upgrade import LOOPBACK
 from tidings.node.admin import admin_routes, build_samples
 from tidings.node.graph import Core
 from tidings.node.siblings import Siblings
@@ -63,6 +64,7 @@ def build_gateway(
         readiness=partial(_readiness, core),
         metrics_page=partial(_metrics_page, core, siblings),
         worker_states=None if siblings is None else siblings.states,
+        signed_in_on_page=core.events.signed_in_on_page,
         more_routes=[*_device_routes(core), *admin_routes(core, samples, sources)],
     )
     return server, samples
@@ -86,6 +88,7 @@ def build_server(
     *,
     readiness: Readiness,
     metrics_page: MetricsPage,
+    signed_in_on_page: Callable[[str], None],
     worker_states: WorkerStates | None = None,
     more_routes: Sequence[Route] = (),
 ) -> GatewayServer:
@@ -94,9 +97,8 @@ def build_server(
     has_own_port = settings.metrics.port is not None
     pages = PageRoutes(readiness, lambda: connections.is_draining, metrics_page, clock, worker_states)
     pictures = Pictures(settings.picture_hosts or ((ANY_HOST,) if settings.dev else ()))
-    account_routes = AccountRoutes(
-        accounts, cases.directory, auth, clock, connections.revoke, cases.audit, dev_auth, pictures, cases.limiter
-    )
+    people = (accounts, cases.directory, auth, clock, connections.revoke, cases.audit)
+    account_routes = AccountRoutes(*people, dev_auth, pictures, cases.limiter, signed_in_on_page)
     routes = [
         *(route for route in pages.routes() if not (has_own_port and route.path == METRICS_PATH)),
         *WebRoutes(pictures).routes(),
@@ -113,7 +115,7 @@ def build_server(
     ]
     openapi, asyncapi = openapi_of(routes), asyncapi_of()
     pages.publish(openapi, asyncapi, docs_page(openapi, asyncapi))
-    allowed = frozenset(settings.allowed_origins)
+    allowed = frozenset((*settings.allowed_origins, *((LOOPBACK,) if settings.dev else ())))
     apps = [
         HttpApp(table, auth, cases.limiter, clock, allowed, connections.refusals, cases.activity)
         for table in (routes, [pages.metrics_route()])

@@ -11,7 +11,7 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from tidings.bounds import CLOCKS_APART_S, DRAIN_S
@@ -138,7 +138,9 @@ def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stopped.set)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, keep_settings)
-        async with open_node(settings, sources=sources) as node:
+        async with open_node(settings, sources=sources) as node, AsyncExitStack() as extras:
+            if settings.dev:
+                await extras.enter_async_context(_dev(node))
             node.core.events.leave_requested.add(stopped.set)
             spare_the_collector()
             on_ready(node.port)
@@ -148,6 +150,17 @@ def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(run())
+
+
+@asynccontextmanager
+async def _dev(node: Node) -> AsyncIterator[None]:
+    """Add what --dev has beside open sign-in. The module is loaded here: no other node needs it."""
+    from tidings.node import dev
+
+    core = node.core
+    await dev.allow_admin_key(core.settings, core.tables.accounts, core.clock)
+    async with dev.greeting(core.settings, core.events, core.clock, node.port):
+        yield
 
 
 def keep_settings() -> None:

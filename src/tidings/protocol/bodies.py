@@ -144,6 +144,7 @@ class ProfilePut(_Named, frozen=True):
 
 class TokenRequest(RequestBody, frozen=True):
     user_id: Id
+    welcome: bool = False  # the page asks for it: the bot of --dev greets the user, once
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ async def test_who_comes_through_a_tunnel_gets_no_dev_token(headers: dict[str, s
 )
 async def test_a_dev_token_is_for_this_machine(peer: str | None, host: bytes, may: bool) -> None:
     nobody: Any = None
-    routes = AccountRoutes(nobody, nobody, nobody, Clock(), nobody, nobody, Auth(secret=SECRET), nobody, nobody)
+    routes = AccountRoutes(nobody, nobody, nobody, Clock(), nobody, nobody, Auth(secret=SECRET), nobody, nobody, nobody)
     request = Request("POST", (), Caller(None, None, ""), None, TokenRequest("alice"), peer, [(b"host", host)])
     if may:
         assert (await routes.dev_token(request)).status == 200

@@ -90,6 +90,7 @@ class Gateway:
             self.clock,
             readiness=self._readiness,
             metrics_page=self._metrics_page,
+            signed_in_on_page=lambda user_id: None,
         )
 
     async def _metrics_page(self) -> tuple[bytes, str]:

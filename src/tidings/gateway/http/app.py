@@ -20,6 +20,7 @@ from tidings.gateway.auth import Authenticator, Caller
 from tidings.gateway.dispatch import problem_of
 from tidings.gateway.fairness import PagesAtOnce, Refusals
 from tidings.gateway.http.routes import Reply, Request, Route, Router
+from tidings.gateway.upgrade import is_origin_listed
 from tidings.messaging.limits.limiter import Limiter
 from tidings.operators.active_users import ActiveUsers
 from tidings.protocol.bodies import ErrorBody, ErrorFacts, RequestBody
@@ -65,7 +66,7 @@ class HttpApp:
         self._auth = auth
         self._limiter = limiter
         self._clock = clock
-        self._allowed_origins = frozenset(origin.encode() for origin in allowed_origins)
+        self._allowed_origins = allowed_origins
         assert all(route.body is None or issubclass(route.body, RequestBody) for route in routes), "bodies are strict"
         self._decoders = {route.body: msgspec.json.Decoder(route.body) for route in routes if route.body is not None}
 
@@ -190,7 +191,7 @@ class HttpApp:
         if not self._allowed_origins:
             return []
         origin = next((value for name, value in headers if name == b"origin"), None)
-        if origin is None or not self._allowed_origins & {origin, b"*"}:
+        if origin is None or not is_origin_listed(origin, self._allowed_origins):
             return []
         return [
             (b"access-control-allow-origin", origin),

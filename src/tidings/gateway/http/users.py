@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 
+from tidings.bounds import DEV_TOKEN_TTL_S
 from tidings.clock import Clock
 from tidings.config.settings import Auth
 from tidings.errors import Forbidden, NotFound
@@ -19,8 +20,6 @@ from tidings.model import User
 from tidings.operators.audit.events import Audit
 from tidings.protocol.bodies import ProfileBody, ProfilePut, RevokedBody, TokenBody, TokenRequest
 from tidings.stores.tables.ports import Accounts
-
-DEV_TOKEN_TTL_S = 30 * 86_400  # a demo outlives a holiday
 
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 _FORWARDED = frozenset((b"forwarded", b"via", b"x-real-ip"))  # what proxies and tunnels add, beside X-Forwarded-*
@@ -40,7 +39,9 @@ class AccountRoutes:
         dev_auth: Auth | None,
         pictures: Pictures,
         limiter: Limiter,
+        signed_in_on_page: Callable[[str], None],
     ) -> None:
+        self._signed_in_on_page = signed_in_on_page
         self._pictures = pictures
         self._limiter = limiter
         self._audit = audit
@@ -133,6 +134,8 @@ class AccountRoutes:
             raise Forbidden("only a client on this machine gets a token: use `localhost`")
         asked: TokenRequest = request.body
         token = mint_token(self._dev_auth, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms())
+        if asked.welcome:
+            self._signed_in_on_page(asked.user_id)
         return Reply(200, TokenBody(token))
 
     def _whose(self, request: Request) -> str:

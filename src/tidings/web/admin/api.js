@@ -15,6 +15,16 @@ export class Api {
     this.key = key;
   }
 
+  /** The key in the address, as `serve --dev` prints it. It is taken out of the address and kept for this tab. */
+  static given() {
+    const key = new URLSearchParams(location.hash.slice(1)).get('key');
+    if (!key) return null;
+    history.replaceState(null, '', location.pathname);
+    const api = new Api(key);
+    api.keep();
+    return api;
+  }
+
   static kept() {
     const key = sessionStorage.getItem(KEPT);
     return key ? new Api(key) : null;

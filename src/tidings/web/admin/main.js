@@ -32,7 +32,7 @@ const VIEWS = {
 const place = document.getElementById('app');
 
 async function start() {
-  const kept = Api.kept();
+  const kept = Api.given() ?? Api.kept();
   if (kept) {
     try {
       run(kept, await kept.look('me'));

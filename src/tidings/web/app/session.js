@@ -108,7 +108,7 @@ export async function isDev() {
 }
 
 export async function devToken(userId) {
-  const answer = await fetch('/v1/dev/token', { method: 'POST', body: JSON.stringify({ user_id: userId }) });
+  const answer = await fetch('/v1/dev/token', { method: 'POST', body: JSON.stringify({ user_id: userId, welcome: true }) });
   const body = await answer.json();
   if (!answer.ok) throw permanent(body.error?.message ?? 'No token was given.');
   return body.token;
