@@ -157,3 +157,48 @@ def test_tables_in_dynamodb_get_another_epoch_too(
     first = epoch("check")
     renewed = epoch("restored")
     assert first != renewed == epoch("check")
+
+
+# --- copy -----------------------------------------------------------------------------------------
+
+
+async def test_an_installation_moves_to_other_tables_and_back(node: NodeProcess, tmp_path: Path) -> None:
+    c = node.create_group(["alice", "bob"])
+    alice = await connected(node, "alice")
+    said = [await alice.say(c, f"m{n}", f"text {n}") for n in range(20)]
+    await alice.close()
+    refused = node.tidings("tables", "copy", "sqlite", f"sqlite://{tmp_path}/moved.db")
+    assert refused.returncode == 1 and "a node runs on" in refused.stderr
+    node.stop()
+    moved = f"sqlite://{tmp_path}/moved.db"
+    report = done(node, "tables", "copy", "sqlite", moved)
+    assert report["is_equal"] and (report["conversations"], report["messages"]) == (1, 20)
+    (node.data / "tidings.db").unlink()
+    node.env["TIDINGS_TABLES"] = moved
+    node.start()
+    alice = await connected(node, "alice")
+    again = await alice.say(c, "m7", "text 7")
+    assert (again["seq"], again["duplicate"]) == (said[7]["seq"], True)
+    assert len(await read_log(alice, c)) == 20
+    await alice.close()
+
+
+def test_a_copy_that_cannot_be_made_is_one_line(node: NodeProcess, tmp_path: Path) -> None:
+    node.stop()
+    for words, complaint, code in (
+        (("sqlite", "sqlite"), "both are the same tables", 2),
+        (("sqlite", "mysql://x"), "is not one of sqlite", 2),
+        ((f"sqlite://{tmp_path}/nowhere.db", f"sqlite://{tmp_path}/new.db"), "there are no tables", 2),
+    ):
+        answer = node.tidings("tables", "copy", *words)
+        assert (answer.returncode, answer.stderr.count("\n")) == (code, 1) and complaint in answer.stderr, answer
+
+
+def test_a_copy_for_people_shows_both_sides(node: NodeProcess, tmp_path: Path) -> None:
+    node.create_group(["alice", "bob"])
+    node.stop()
+    target = f"sqlite://{tmp_path}/new.db"
+    answer = node.tidings("tables", "copy", "sqlite", target)
+    assert answer.returncode == 0 and answer.stdout.endswith("both sides are equal\n"), answer
+    assert re.search(r"^conversation_heads +1  [0-9a-f]{24}  =$", answer.stdout, re.MULTILINE)
+    assert "the target is not empty" in node.tidings("tables", "copy", "sqlite", target).stderr

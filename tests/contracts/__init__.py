@@ -29,6 +29,7 @@ for _suite in (
     "blobs",
     "archives",
     "records",
+    "whole",
 ):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 

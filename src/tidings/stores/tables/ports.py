@@ -27,6 +27,7 @@ from tidings.stores.tables.values import (
     Touch,
     Waiting,
 )
+from tidings.stores.tables.whole import Whole
 
 
 class Messages(Protocol):
@@ -314,9 +315,8 @@ class Archive(Protocol):
 
     Two promises carry it. A row changes only if its rev and its s3_ref are still those that were seen. And every
     change of the archiver carries a *fence*, a number that grows with each run of an archiver: an archiver with an
-    older fence is refused, however late it comes.
-
-    A `Recheck` asks the archiver to read a segment again. Edits, deletes and deleted conversations leave one.
+    older fence is refused, however late it comes. A `Recheck` asks the archiver to read a segment again: edits, deletes
+    and deleted conversations leave one.
     """
 
     async def id(self) -> str:
@@ -396,5 +396,6 @@ class Tables:
     people: People
     records: Records
     archive: Archive
+    whole: Whole
     ping: Callable[[], Awaitable[None]]  # raises Unavailable when the tables cannot answer now
     close: Callable[[], Awaitable[None]]

@@ -26,6 +26,7 @@ from tidings.stores.tables.dynamodb.pending import DynamoPending
 from tidings.stores.tables.dynamodb.people import DynamoPeople
 from tidings.stores.tables.dynamodb.records import DynamoRecords
 from tidings.stores.tables.dynamodb.statuses import DynamoStatuses
+from tidings.stores.tables.dynamodb.whole import DynamoWhole
 from tidings.stores.tables.open import Adapter
 from tidings.stores.tables.ports import NO_COUNTS, Counts, Tables
 
@@ -74,6 +75,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
         people=DynamoPeople(store),
         records=DynamoRecords(store),
         archive=DynamoArchive(store),
+        whole=DynamoWhole(store),
         ping=ping,
         close=close,
     )

@@ -31,6 +31,11 @@ def _token_key(device: Device) -> Item:
     return _key(f"#{device.provider}#{digest}", "#")
 
 
+def token_item(device: Device) -> Item:
+    """The row of the device's token. It names the owner."""
+    return _token_key(device) | attributes(owner_id=device.user_id, owner_device=device.device_id)
+
+
 def _owner(device: Device) -> Item:
     return values(owner_id=device.user_id, owner_device=device.device_id)
 
@@ -100,8 +105,7 @@ def _put_ops(device: Device, before: Device | None, owned: Item | None, former: 
     key, token_key = _key(device.user_id, device.device_id), _token_key(device)
     seen = (_ABSENT, None) if before is None else _with_token(before)
     owner = (_ABSENT, None) if owned is None else (_OWNED, {f":{name}": owned[name] for name in _OWNER})
-    token_item = token_key | attributes(owner_id=device.user_id, owner_device=device.device_id)
-    ops = [put("devices", key, to_item(device), *seen), put("devices", token_key, token_item, *owner)]
+    ops = [put("devices", key, to_item(device), *seen), put("devices", token_key, token_item(device), *owner)]
     if before is not None and _token_key(before) != token_key:
         ops.append(_drop_token(before))
     if former is not None:

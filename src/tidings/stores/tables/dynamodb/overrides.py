@@ -12,7 +12,7 @@ from tidings.stores.tables.dynamodb.client.operations import Op, Store, delete, 
 from tidings.stores.tables.values import Override
 
 _TABLE = "rate_overrides"
-_VERSION = attributes(part="version", row="version")
+VERSION = attributes(part="version", row="version")
 
 
 class DynamoOverrides:
@@ -22,11 +22,11 @@ class DynamoOverrides:
         self._store = store
 
     async def put(self, override: Override) -> None:
-        key = _key(override.scope, override.name, override.class_name)
+        key = override_key(override.scope, override.name, override.class_name)
         await self._store.transact([put(_TABLE, key, key | to_item(override)), self._change()])
 
     async def remove(self, scope: str, name: str, class_name: str) -> bool:
-        key = _key(scope, name, class_name)
+        key = override_key(scope, name, class_name)
         try:
             await self._store.transact([delete(_TABLE, key, "attribute_exists(#row)"), self._change()])
         except Canceled as canceled:
@@ -41,13 +41,13 @@ class DynamoOverrides:
         return sorted(found, key=lambda one: (one.scope, one.name, one.class_name))
 
     async def version(self) -> str:
-        item = await self._store.get(_TABLE, _VERSION)
+        item = await self._store.get(_TABLE, VERSION)
         return str(plain(item["version"])) if item is not None else ""
 
     def _change(self) -> Op:
-        return put(_TABLE, _VERSION, _VERSION | attributes(version=self._store.clock.random_id(8)))
+        return put(_TABLE, VERSION, VERSION | attributes(version=self._store.clock.random_id(8)))
 
 
-def _key(scope: str, name: str, class_name: str) -> Item:
+def override_key(scope: str, name: str, class_name: str) -> Item:
     """The key of an override. Ids have no `#`, so two overrides never make one key."""
     return attributes(part="override", row=f"{scope}#{name}#{class_name}")

@@ -25,11 +25,11 @@ class DynamoPeople:
         self._store = store
 
     async def block(self, block: Block) -> bool:
-        keys = _keys(block.user_id, block.blocked_id)
+        keys = block_keys(block.user_id, block.blocked_id)
         return await self._both([put(_TABLE, key, key | to_item(block), _NEW) for key in keys])
 
     async def unblock(self, user_id: str, blocked_id: str) -> bool:
-        return await self._both([delete(_TABLE, key, _THERE) for key in _keys(user_id, blocked_id)])
+        return await self._both([delete(_TABLE, key, _THERE) for key in block_keys(user_id, blocked_id)])
 
     async def blocks_of(self, user_id: str) -> list[Block]:
         pages = self._store.query(_TABLE, "#part = :part", values(part=f"by#{user_id}"))
@@ -64,5 +64,5 @@ class DynamoPeople:
         return True
 
 
-def _keys(user_id: str, blocked_id: str) -> tuple[Item, Item]:
+def block_keys(user_id: str, blocked_id: str) -> tuple[Item, Item]:
     return attributes(part=f"by#{user_id}", row=blocked_id), attributes(part=f"of#{blocked_id}", row=user_id)

@@ -24,7 +24,7 @@ class DynamoRecords:
 
     async def get(self, owner: str, collection: str, names: Iterable[str]) -> dict[str, Record]:
         keys = [record_key(owner, collection, name) for name in unique(names)]
-        found = [_record(item) for item in await self._store.batch_get(_TABLE, keys)]
+        found = [record_of(item) for item in await self._store.batch_get(_TABLE, keys)]
         return {record.name: record for record in found}
 
     async def page(
@@ -35,7 +35,7 @@ class DynamoRecords:
         where, held = "#owner = :owner AND #place BETWEEN :low AND :high", values(owner=owner, low=low, high=high)
         pages = self._store.query(_TABLE, where, held, newest_first=newest_first, limit=limit + 2)
         found = [item for item in await self._store.first(pages, limit + 2) if low < plain(item["place"]) < high]
-        return [_record(item) for item in found[:limit]]
+        return [record_of(item) for item in found[:limit]]
 
     async def put(self, puts: Sequence[Put]) -> None:
         try:
@@ -54,7 +54,7 @@ class DynamoRecords:
     async def _due(self, part: str, until_ms: int, limit: int) -> list[Record]:
         where, held = "#due_in = :part AND #due_ms <= :until_ms", values(part=part, until_ms=until_ms)
         pages = self._store.query(_TABLE, where, held, index="by_due", limit=limit)
-        return [_record(item) for item in await self._store.first(pages, limit)]
+        return [record_of(item) for item in await self._store.first(pages, limit)]
 
 
 async def delete_records(store: Store, owner: str) -> None:
@@ -63,7 +63,7 @@ async def delete_records(store: Store, owner: str) -> None:
         await store.delete_many(_TABLE, [{name: item[name] for name in ("owner", "place")} for item in items])
 
 
-def _record(item: Item) -> Record:
+def record_of(item: Item) -> Record:
     collection, _, name = plain(item["place"]).partition("#")
     due_ms = plain(item["due_ms"]) if "due_ms" in item else None
     return Record(plain(item["owner"]), collection, name, plain(item["value"]), plain(item["version"]), due_ms)

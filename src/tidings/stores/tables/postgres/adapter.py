@@ -31,6 +31,7 @@ from tidings.stores.tables.postgres.server import schema
 from tidings.stores.tables.postgres.server.database import COMMAND_S, Database, Link
 from tidings.stores.tables.postgres.server.examination import check_database
 from tidings.stores.tables.postgres.statuses import PostgresStatuses
+from tidings.stores.tables.postgres.whole import PostgresWhole
 
 SCHEMA = "tidings"  # unless the URL names another one
 LINKS = 10  # connections of a node, unless the URL names another number
@@ -92,6 +93,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
         people=PostgresPeople(database),
         records=PostgresRecords(database),
         archive=PostgresArchive(identity.archive_id, database),
+        whole=PostgresWhole(database),
         ping=ping,
         close=database.close,
     )

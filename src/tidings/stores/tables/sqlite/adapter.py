@@ -34,6 +34,7 @@ from tidings.stores.tables.sqlite.pending import SqlitePending
 from tidings.stores.tables.sqlite.people import SqlitePeople
 from tidings.stores.tables.sqlite.records import SqliteRecords
 from tidings.stores.tables.sqlite.statuses import SqliteStatuses
+from tidings.stores.tables.sqlite.whole import SqliteWhole
 
 
 def path_of(url: str) -> Path:
@@ -115,6 +116,7 @@ def tables_on(identity: Identity, reads: Threads, writes: Threads, clock: Clock)
         people=SqlitePeople(reads, writes),
         records=SqliteRecords(reads, writes),
         archive=SqliteArchive(identity.archive_id, reads, writes),
+        whole=SqliteWhole(reads, writes),
         ping=ping,
         close=close,
     )

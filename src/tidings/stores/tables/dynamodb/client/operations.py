@@ -173,9 +173,12 @@ class Store:
             if not after:
                 return
 
-    async def walk(self, table: str, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+    async def walk(
+        self, table: str, limit: int, after: Item | None, *, is_consistent: bool = False
+    ) -> tuple[list[Item], Item | None]:
         """Some rows of a whole table in no order, and where to go on; None: that was the end."""
-        request = self._request(table, Limit=limit, **({"ExclusiveStartKey": after} if after else {}))
+        request = self._request(table, Limit=limit, ConsistentRead=is_consistent)
+        request |= {"ExclusiveStartKey": after} if after else {}
         reply = await self._wire.call("Scan", request)
         self._count_read(table, reply["ScannedCount"])
         return reply["Items"], reply.get("LastEvaluatedKey") or None

@@ -1,0 +1,16 @@
+"""The contract of whole tables on DynamoDB Local."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contracts.whole import WholeContract
+from tidings.stores.tables.ports import Tables
+
+
+@pytest.fixture
+def tables(dynamo: Tables) -> Tables:
+    return dynamo
+
+
+class TestWhole(WholeContract): ...

@@ -1,0 +1,8 @@
+"""The contract of whole tables on SQLite."""
+
+from __future__ import annotations
+
+from tests.contracts.whole import WholeContract
+
+
+class TestWhole(WholeContract): ...
