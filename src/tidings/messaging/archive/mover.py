@@ -22,7 +22,7 @@ from tidings.messaging.archive.segment import Damaged, name_of, pack, size_of
 from tidings.messaging.log import Log
 from tidings.model import Content, Entry
 from tidings.stores.blobs.ports import Blobs
-from tidings.stores.tables.ports import Archive
+from tidings.stores.tables.cold import Archive
 from tidings.stores.tables.values import Candidate, Move
 
 log = logging.getLogger("tidings.archive")

@@ -22,7 +22,8 @@ from tidings.errors import Missing, StoreError, Unavailable, cause_of
 from tidings.messaging.archive.segment import Damaged, Segment, name_of, size_of, unpack
 from tidings.model import Entry
 from tidings.stores.blobs.ports import Blobs
-from tidings.stores.tables.ports import Archive, Messages
+from tidings.stores.tables.cold import Archive
+from tidings.stores.tables.ports import Messages
 from tidings.stores.tables.values import Recheck, Why
 from tidings.tasks import Recent, SingleFlight
 

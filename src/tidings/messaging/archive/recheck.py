@@ -23,7 +23,8 @@ from tidings.messaging.archive.read_through import Count, Segments, new_recheck
 from tidings.messaging.archive.segment import Damaged, Segment, folder_of, name_of, parse_name, parse_ref
 from tidings.model import Content, Entry
 from tidings.stores.blobs.ports import Blob, Blobs
-from tidings.stores.tables.ports import Archive, Conversations, Messages
+from tidings.stores.tables.cold import Archive
+from tidings.stores.tables.ports import Conversations, Messages
 from tidings.stores.tables.values import EVERY_SEGMENT, Move, Recheck
 
 log = logging.getLogger("tidings.archive")

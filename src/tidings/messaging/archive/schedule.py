@@ -23,7 +23,8 @@ from tidings.messaging.archive.recheck import Rechecked, Rechecker
 from tidings.stores.blobs.ports import Blobs
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.archive import ArchiveScripts
-from tidings.stores.tables.ports import Archive, Conversations
+from tidings.stores.tables.cold import Archive
+from tidings.stores.tables.ports import Conversations
 from tidings.stores.tables.values import Candidate
 from tidings.tasks import Loop
 
