@@ -32,7 +32,7 @@ CLIENT = sorted(CLIENT_PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SCRIPTS = [
     *sorted((ROOT / "clients" / "js" / "src").glob("*.js")),
-    *sorted(file for folder in ("app", "admin") for file in (SRC / "web" / folder).glob("*.js")),
+    *sorted(file for folder in ("app", "admin") for file in (SRC / "web" / folder).rglob("*.js")),
 ]
 LUA = sorted((SRC / "stores" / "keyspace" / "lua").glob("*.lua"))
 PROOF_PACKAGE = ROOT / "proof" / "src" / "tidings_proof"

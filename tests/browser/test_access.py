@@ -79,7 +79,7 @@ async def menus_and_dialogs(ann: Person) -> list[str]:
     found += await findings(ann, "new conversation")
     await ann.page.keyboard.press("Escape")
     await ann.page.get_by_label("Search messages").click()
-    await ann.page.get_by_label("Search in loaded messages").fill("this")
+    await ann.page.get_by_label("Search in this conversation").fill("this")
     await expect(ann.page.locator("mark")).to_be_visible()
     return found + await findings(ann, "search")
 

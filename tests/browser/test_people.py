@@ -15,7 +15,7 @@ Named = Callable[[str], str]
 
 # A group without a name and two people in it, whom nobody can tell about at first; and the time, which the test owns.
 REFUSED = """async () => {
-  const { Profiles } = await import('/web/app/profiles.js');
+  const { Profiles } = await import('/web/app/people/profiles.js');
   let now = 0;
   performance.now = () => now;
   let asked = 0;
@@ -188,24 +188,40 @@ async def test_archiving_leaves_the_archived_conversation_and_no_other(
     assert await person.page.locator(".thread-name", has_text=named("cem")).is_visible()
 
 
-async def test_what_is_no_id_and_no_address_is_said_in_plain_words(people: People, named: Named) -> None:
+async def test_what_is_no_person_and_no_address_is_said_in_plain_words(people: People, named: Named) -> None:
     person = await people(named("ann"))
     page = person.page
-    fault = page.locator("dialog .fault")
     await page.get_by_label("New conversation").first.click()
     for text, sentence in (
-        ("josé", "“josé” is no user id"),
-        ("Ben at work", "one user id, without spaces"),
+        ("josé", "Nobody called “josé” is here yet."),
+        ("Ben at work", "Nobody called “Ben at work” is here yet."),
         (person.user_id, "That is you."),
     ):
-        await page.get_by_label("With whom").fill(text)
+        await page.get_by_role("combobox", name="With whom").fill(text)
         await page.keyboard.press("Enter")
-        await expect(fault).to_contain_text(sentence)
+        await expect(page.locator("#people-note")).to_have_text(sentence)
     await page.keyboard.press("Escape")
     await choose(person, "Your account", "Your profile")
     await page.get_by_label("Picture (address)").fill("javascript:alert(1)")
     await page.keyboard.press("Enter")
-    await expect(fault).to_contain_text("begins with https://")
+    await expect(page.locator("dialog .fault")).to_contain_text("begins with https://")
+
+
+async def test_enter_writes_to_nobody_who_is_not_known(people: People, seeds: Seeds, named: Named) -> None:
+    """A message to an id that nobody has reaches nobody, and its sender is told that it was sent."""
+    ann = await people(named("ann"))
+    page = ann.page
+    await page.get_by_label("New conversation").first.click()
+    await page.keyboard.type("Mallory")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#people-note")).to_have_text("Nobody called “Mallory” is here yet.")
+    await page.get_by_role("button", name="Start").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await expect(page.locator(".thread-open")).to_be_hidden()
+    await page.locator(".option.is-unknown").click()
+    await expect(page.locator("#people-note")).to_contain_text("Nobody is known by the marked id.")
+    await page.get_by_role("button", name="Start").click()
+    await expect(page.locator(".thread-name")).to_have_text("Mallory")
 
 
 async def test_an_address_that_leads_nowhere_says_so(people: People, seeds: Seeds, named: Named) -> None:

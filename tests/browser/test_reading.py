@@ -31,19 +31,34 @@ async def test_a_thousand_unread_are_999_plus_with_a_line_a_jump_and_a_way_back(
     await expect(ann.row(you)).to_contain_text("1,001 unread")
     await expect(ann.page).to_have_title("(999+) Tidings")
     await ann.until("() => document.querySelector('link[rel=icon]').href.startsWith('data:image/png')")
-    await ann.open(conversation)
-    await ann.sees("line 1000")
-    pill = ann.page.get_by_role("button", name="999+ unread, jump to the oldest")
-    await pill.click()
+    await ann.open(conversation, at_end=False)
     await expect(ann.page.locator(".unread-line")).to_have_text("1,001 new messages")
     await ann.sees("line 0")
-    await expect(pill).to_be_hidden()
-    await expect(ann.row(you).locator(".badge")).to_have_count(0)
-    assert await ann.drawn() < DRAWN_MAX
-    await ann.page.get_by_label("Jump to the newest message").click()
+    await ann.until("() => !document.querySelector('.pill-now').hidden")
+    await ann.page.evaluate("document.querySelector('.pill-now').click()")
     await ann.sees("line 1000")
     await ann.until(AT_END)
+    await expect(ann.row(you).locator(".badge")).to_have_count(0)
     await expect(ann.page).to_have_title("Tidings")
+    assert await ann.drawn() < DRAWN_MAX
+    await ann.leave()
+    await ann.open(conversation)
+    await expect(ann.page.locator(".unread-line")).to_have_count(0)
+
+
+async def test_only_what_was_in_view_is_read(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    conversation = await seeds.direct(you, me)
+    await seeds.say(you, conversation, *(f"line {number}" for number in range(60)))
+    ann = await people(me)
+    await ann.open(conversation, at_end=False)
+    await ann.sees("line 0")
+    await ann.until("() => Number(document.querySelector('.row .badge').textContent) < 60")
+    assert int(await ann.row(you).locator(".badge").inner_text()) > 20, "the end was never shown"
+    await ann.page.locator(".thread-view").focus()
+    await ann.page.keyboard.press("End")
+    await ann.sees("line 59")
+    await expect(ann.row(you).locator(".badge")).to_have_count(0)
 
 
 async def test_the_line_stays_where_it_was_at_opening_until_one_sends(
@@ -231,7 +246,7 @@ async def test_search_finds_marks_and_steps_through_loaded_messages(people: Peop
     )
     ann = await (await people(me)).open(conversation)
     await ann.page.get_by_label("Search messages").click()
-    await ann.page.get_by_label("Search in loaded messages").fill("needle")
+    await ann.page.get_by_label("Search in this conversation").fill("needle")
     await expect(ann.page.locator(".find output")).to_have_text("2 of 2")
     await expect(ann.page.locator("mark")).to_have_text("needle")
     await ann.page.keyboard.press("Enter")

@@ -64,6 +64,7 @@ def test_every_setting_can_be_given_by_each_of_its_names(tmp_path: Path) -> None
         "push.preview": "true",
         "picture_hosts": "*.pictures.example,cdn.example",
         "directory": "all",
+        "login_url": "https://id.example/login",
         "push.vapid_contact": "mailto:ops@chat.example",
         "metrics.port": "9100",
         "otel.endpoint": "http://127.0.0.1:4318",
@@ -90,6 +91,14 @@ def test_limits_are_a_count_and_a_window_or_off(tmp_path: Path) -> None:
 def test_archiving_may_be_at_once_or_never(tmp_path: Path) -> None:
     assert loaded(tmp_path, env={"TIDINGS_ARCHIVE_AFTER_DAYS": "0"}).settings.archive.after_days == 0
     assert loaded(tmp_path, env={"TIDINGS_ARCHIVE_AFTER_DAYS": "off"}).settings.archive.after_days is None
+
+
+def test_a_login_is_an_address_or_a_path(tmp_path: Path) -> None:
+    assert loaded(tmp_path).settings.login_url is None
+    for good in ("https://id.example/login?app=chat", "/login"):
+        assert loaded(tmp_path, env={"TIDINGS_LOGIN_URL": good}).settings.login_url == good
+    for bad in ("javascript:alert(1)", "//id.example", "login", "https://"):
+        assert "login_url" in complaint(tmp_path, env={"TIDINGS_LOGIN_URL": bad})
 
 
 def test_origins_are_a_list(tmp_path: Path) -> None:

@@ -39,8 +39,11 @@ export class Actions {
     await this._client._rest.send('DELETE', `${this._path}/members/${encodeURIComponent(userId)}`);
   }
 
-  accept() {
-    return this._detailed('PUT', `${this._path}/accept`, undefined, true);
+  async accept() {
+    const details = await this._detailed('PUT', `${this._path}/accept`, undefined, true);
+    Object.assign(this, { requested: false, invited: false });
+    this._client.inbox._changed(null);
+    return details;
   }
 
   leave() {

@@ -182,14 +182,15 @@ export class Conversation extends Actions {
     return entry.kind === 'message' && entry.senderId !== null && entry.senderId === this._client.userId;
   }
 
+  /** The message of an entry: all that the server told of it, and what it is for this user. */
   _messageOf(entry) {
-    const { seq, kind, messageId, senderId, text, ts, sentAt, deleted, unavailable = false, editedAt, member } = entry;
-    const { data = null, silent = false, replyTo = null } = entry;
+    const { targetSeq, state: stream = null, ...told } = entry;
+    const { seq, kind, messageId, senderId } = told;
     const mine = this._isMine(entry);
     const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
+    const unset = { data: null, silent: false, replyTo: null, unavailable: false };
     const state = mine ? this._stateOf(seq) : null;
-    return { key, conversationId: this.id, seq, kind, messageId, senderId, text, data, silent, replyTo, ts, sentAt,
-      deleted, unavailable, editedAt, member, mine, state, error: null };
+    return { ...unset, ...told, key, conversationId: this.id, mine, state, stream, error: null };
   }
 
   _stateOf(seq) {

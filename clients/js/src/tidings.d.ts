@@ -55,6 +55,10 @@ export interface Message {
   readonly silent: boolean;
   /** The seq of the message that it quotes. */
   readonly replyTo: number | null;
+  /** It was written by somebody whom the user has blocked. */
+  readonly hidden?: true;
+  /** It was imported: `ts` is the time to show. */
+  readonly imported?: true;
   /** The sender's clock; for display only. */
   readonly ts: number | null;
   /** The server's clock; null until it is stored. */
@@ -67,6 +71,8 @@ export interface Message {
   readonly mine: boolean;
   /** null for messages of others and for changes of members. */
   readonly state: MessageState | null;
+  /** Of a message that is written while it is read: 'streaming', 'done' or 'interrupted'. */
+  readonly stream?: 'streaming' | 'done' | 'interrupted' | null;
   /** The reason of a failure, or null. */
   readonly error: TidingsError | null;
 }

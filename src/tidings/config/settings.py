@@ -69,6 +69,11 @@ class Settings:
         values.choice("off", "shared", "all"),
         "people whom a user finds by name: shared = of shared conversations; unset = all with --dev, else shared",
     )
+    login_url: str | None = setting(
+        "",
+        values.login_url,
+        "the address of the team's own login; the page sends people there instead of asking for a token",
+    )
     members_max: int = setting(
         str(bounds.MEMBERS_MAX), values.whole(2, bounds.MEMBERS_MAX), "most members of one conversation"
     )

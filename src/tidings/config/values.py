@@ -210,6 +210,16 @@ def picture_hosts(value: str) -> tuple[str, ...]:
     return ("*",) if value.strip() == "*" else push_hosts(value)
 
 
+def login_url(value: str) -> str | None:
+    """An address of the web, or a path of this host; empty = none."""
+    text = value.strip()
+    parts = urlsplit(text)
+    is_path = text.startswith("/") and not text.startswith("//")
+    if text and not is_path and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise SettingsError(f"{value!r} is neither an https:// address nor a path such as /login")
+    return text or None
+
+
 def origins(value: str) -> tuple[str, ...]:
     """Comma-separated origins; `*` allows every one."""
     return tuple(_origin(item.strip()) for item in value.split(",") if item.strip())

@@ -101,7 +101,7 @@ def build_server(
     account_routes = AccountRoutes(*people, dev_auth, pictures, cases.limiter, signed_in_on_page)
     routes = [
         *(route for route in pages.routes() if not (has_own_port and route.path == METRICS_PATH)),
-        *WebRoutes(pictures).routes(),
+        *WebRoutes(pictures, settings.login_url).routes(),
         *account_routes.routes(),
         *InboxRoutes(cases.inbox, cases.unread, cases.limiter).routes(),
         *LimitRoutes(cases.overrides, cases.audit).routes(),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,12 +49,28 @@ async def test_what_a_browser_has_already_is_not_sent_again(gateway: Gateway) ->
     assert other[0] == 200
 
 
+async def test_files_of_the_page_are_compressed_and_kept_for_ever(gateway: Gateway) -> None:
+    _, headers, page = await http(gateway.port, "GET", "/")
+    assert headers["cache-control"] == "no-cache", "an upgrade shows at once"
+    for path in re.findall(r'(?:href|src)="(/assets/[^"]+\.(?:js|css))"', page):
+        _, plain, body = await http(gateway.port, "GET", path)
+        assert plain["cache-control"] == "public, max-age=31536000, immutable" and "content-encoding" not in plain
+        status, packed, _ = await http(gateway.port, "HEAD", path, headers={"Accept-Encoding": "br, gzip"})
+        assert (status, packed["content-encoding"], packed["vary"]) == (200, "gzip", "accept-encoding")
+        assert int(packed["content-length"]) < len(body) / 2
+
+
+async def test_the_worker_stands_at_the_root_so_that_it_may_keep_the_page(gateway: Gateway) -> None:
+    status, headers, body = await http(gateway.port, "GET", "/worker.js")
+    assert status == 200 and headers["content-type"].startswith("text/javascript") and "caches" in body
+
+
 async def test_every_file_of_the_page_is_served_under_its_path(gateway: Gateway) -> None:
     found = read_files()
     assert {"index.html", "sdk/tidings.js"} <= set(found)
     for name in found:
-        assert name.count("/") <= 1, "deeper folders have no route"
-        status, headers, _ = await http(gateway.port, "GET", f"/web/{name}")
+        assert name.count("/") <= 2, "deeper folders have no route"
+        status, headers, _ = await http(gateway.port, "HEAD", f"/web/{name}")
         assert status == 200 and headers["content-type"].encode() in CONTENT_TYPES.values(), name
 
 

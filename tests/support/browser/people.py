@@ -28,6 +28,10 @@ MOVED = """() => {
   const { row, top } = window.looked;
   return row.isConnected ? row.querySelector('.text').getBoundingClientRect().top - top : Infinity;
 }"""
+TO_END = """() => {
+  const pill = document.querySelector('.pill-now');
+  if (!pill.hidden) pill.click();
+}"""
 BUBBLES = "els => els.map(el => el.textContent)"
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -56,10 +60,15 @@ class Person:
         await self.page.wait_for_selector(".row, .inbox-empty:not([hidden])")
         return self
 
-    async def open(self, conversation_id: str) -> Person:
-        """By its address; there once its messages, or its beginning, are drawn."""
+    async def open(self, conversation_id: str, *, at_end: bool = True) -> Person:
+        """By its address; there once its messages, or its beginning, are drawn. It opens at the first unread message;
+        `at_end` goes on to the newest."""
         await self.page.evaluate("id => { location.hash = `#/c/${encodeURIComponent(id)}` }", conversation_id)
         await self.page.wait_for_selector(".messages > li")
+        await self.page.wait_for_selector(".loading", state="hidden")
+        if at_end:
+            await self.page.evaluate(TO_END)
+            await self.page.wait_for_selector(".pill-now", state="hidden")
         return self
 
     async def leave(self) -> None:
@@ -75,6 +84,25 @@ class Person:
     def _with(self, whole: str, part: str, text: str) -> Locator:
         """The element whose part says exactly this."""
         return self.page.locator(whole, has=self.page.locator(part, has_text=re.compile(f"^{re.escape(text)}$")))
+
+    # --- choosing people ---
+
+    async def pick(self, label: str, *ids: str) -> None:
+        """Choose people by their ids in the field of this label, known or not."""
+        field = self.page.get_by_role("combobox", name=label, exact=True)
+        for id_ in ids:
+            await field.fill(id_)
+            await self.page.locator(".option", has_text=id_).first.click()
+
+    async def write_to(self, user_id: str) -> None:
+        """In the dialog of a new conversation: begin a direct one. A person who is known is one choice away."""
+        await self.page.get_by_role("combobox", name="With whom").fill(user_id)
+        option = self.page.locator(".option", has_text=user_id).first
+        await option.wait_for()
+        is_unknown = "is-unknown" in (await option.get_attribute("class") or "")
+        await option.click()
+        if is_unknown:
+            await self.page.get_by_role("button", name="Start").click()
 
     # --- saying and seeing ---
 

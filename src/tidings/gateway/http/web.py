@@ -1,13 +1,15 @@
 """Routes of the pages and the JavaScript client: the files of web/ and its folders, kept in memory.
 
 All files are read once, at the start. A path names an entry of that table and never a file, so no path leads out of
-web/. A browser keeps its copy and asks with the ETag whether it is current, so an upgrade shows at once. Scripts and
-styles come from this server alone. web/sdk/ is the source of clients/js: a link in the repository, a folder in the
-wheel.
+web/. A browser keeps its copy and asks with the ETag whether it is current, so an upgrade shows at once. The page
+itself is one script and one style sheet, whose names contain their content's hash: a browser never asks for them twice.
+Scripts and styles come from this server alone. web/sdk/ is the source of clients/js: a link in the repository, a folder
+in the wheel.
 """
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from hashlib import sha256
 from importlib.resources import files
@@ -16,6 +18,7 @@ from importlib.resources.abc import Traversable
 import msgspec
 
 from tidings.errors import NotFound
+from tidings.gateway.http.page.assets import packed
 from tidings.gateway.http.pictures import Pictures
 from tidings.gateway.http.routes import Reply, Request, Route
 
@@ -33,9 +36,13 @@ CONTENT_TYPES = {
 PAGE_CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: {pictures}; connect-src 'self'"
     "; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"
+    "require-trusted-types-for 'script'; trusted-types tidings-worker"
 )
 _NO_CHANGES = (b"cache-control", b"no-cache")  # a browser keeps the file, but asks each time
+_FOR_EVER = (b"cache-control", b"public, max-age=31536000, immutable")
+_VARIES = (b"vary", b"accept-encoding")
+_WORTH_PACKING_BYTES = 1024  # a smaller file fits into one packet anyway
+_PACKABLE = (b"text/", b"image/svg", b"application/")
 
 
 class WebFile(msgspec.Struct, frozen=True):
@@ -45,8 +52,12 @@ class WebFile(msgspec.Struct, frozen=True):
 
 
 class WebRoutes:
-    def __init__(self, pictures: Pictures) -> None:
+    def __init__(self, pictures: Pictures, login_url: str | None = None) -> None:
         self._files = read_files()
+        page = packed({name: one.content for name, one in self._files.items()}, login_url)
+        self._assets = {name: _web_file(name, content) for name, content in page.assets.items()}
+        self._page = _web_file("index.html", page.index)
+        self._gzipped: dict[bytes, bytes] = {}  # by ETag, made when first asked for
         self._csp = PAGE_CSP.format(pictures=pictures.sources).encode()
 
     def routes(self) -> list[Route]:
@@ -55,6 +66,7 @@ class WebRoutes:
         return [
             Route("GET", "/assets/{name}", self.asset, "A file of the pages", "open", errors=missing),
             Route("GET", "/", self.index, "The page", "open", statuses=statuses),
+            Route("GET", "/worker.js", self.worker, "The service worker of the page", "open", statuses=statuses),
             Route("GET", "/admin", self.admin, "The page for operators", "open", statuses=statuses),
             Route("GET", "/web/{name}", self.file, "A file of the page", "open", statuses=statuses, errors=missing),
             Route(
@@ -66,15 +78,30 @@ class WebRoutes:
                 statuses=statuses,
                 errors=missing,
             ),
+            Route(
+                "GET",
+                "/web/{folder}/{room}/{name}",
+                self.file,
+                "A file of the page, in a room of a folder",
+                "open",
+                statuses=statuses,
+                errors=missing,
+            ),
             Route("GET", "/sdk/{name}", self.sdk, "The JavaScript client", "open", statuses=statuses, errors=missing),
         ]
 
     async def asset(self, request: Request) -> Reply:
-        found = self._found(request.params[0])
+        name = request.params[0]
+        if name in self._assets:
+            return self._answer(self._assets[name], request, (_FOR_EVER,))
+        found = self._found(name)
         return Reply(200, found.content, found.content_type)
 
     async def index(self, request: Request) -> Reply:
-        return self._reply("index.html", request)
+        return self._answer(self._page, request, (_NO_CHANGES, self._policy))
+
+    async def worker(self, request: Request) -> Reply:
+        return self._reply("app/worker.js", request)
 
     async def admin(self, request: Request) -> Reply:
         return self._reply("admin/index.html", request)
@@ -85,19 +112,38 @@ class WebRoutes:
     async def sdk(self, request: Request) -> Reply:
         return self._reply(f"sdk/{request.params[0]}", request)
 
+    @property
+    def _policy(self) -> tuple[bytes, bytes]:
+        return (b"content-security-policy", self._csp)
+
     def _found(self, name: str) -> WebFile:
         if name not in self._files:
             raise NotFound("no file has this name")
         return self._files[name]
 
     def _reply(self, name: str, request: Request) -> Reply:
-        found = self._found(name)
-        headers = [(b"etag", found.etag), _NO_CHANGES]
-        if name.endswith(".html"):
-            headers.append((b"content-security-policy", self._csp))
+        policy = (self._policy,) if name.endswith(".html") else ()
+        return self._answer(self._found(name), request, (_NO_CHANGES, *policy))
+
+    def _answer(self, found: WebFile, request: Request, more: tuple[tuple[bytes, bytes], ...]) -> Reply:
+        headers = ((b"etag", found.etag), _VARIES, *more)
         if _is_known(request, found.etag):
-            return Reply(304, headers=tuple(headers))
-        return Reply(200, found.content, found.content_type, tuple(headers))
+            return Reply(304, headers=headers)
+        if not _is_packable(found) or not _takes_gzip(request):
+            return Reply(200, found.content, found.content_type, headers)
+        if found.etag not in self._gzipped:
+            self._gzipped[found.etag] = gzip.compress(found.content, mtime=0)
+        gzipped = (b"content-encoding", b"gzip")
+        return Reply(200, self._gzipped[found.etag], found.content_type, (*headers, gzipped))
+
+
+def _is_packable(found: WebFile) -> bool:
+    return len(found.content) >= _WORTH_PACKING_BYTES and found.content_type.startswith(_PACKABLE)
+
+
+def _takes_gzip(request: Request) -> bool:
+    taken = b",".join(value for name, value in request.headers if name == b"accept-encoding")
+    return any(one.strip() == b"gzip" for one in taken.split(b","))
 
 
 def _is_known(request: Request, etag: bytes) -> bool:

@@ -1,6 +1,6 @@
 // The count of unread messages where the browser shows it: in the title, and as a mark on the tab's icon.
 
-import { badgeOf } from './format.js';
+import { badgeOf } from './parts/format.js';
 
 const SIZE_PX = 64;
 

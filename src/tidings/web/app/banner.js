@@ -1,8 +1,9 @@
 // The banner of a lost connection: the reason, the time of the next attempt, the unsent messages, and a button to hurry.
 
-import { el, setText } from './dom.js';
-import { plural } from './format.js';
-import { icon } from './icons.js';
+import { el, setText } from './parts/dom.js';
+import { countOf } from './parts/format.js';
+import { icon } from './parts/icons.js';
+import { t } from './parts/words.js';
 
 const GRACE_MS = 900; // the banner does not mention shorter breaks
 const TICK_MS = 250;
@@ -14,10 +15,10 @@ export class Banner {
     this._since = performance.now();
     this._timer = null;
     this._facts = el('span.banner-facts');
-    this._button = el('button', { type: 'button', onclick: () => this._hurry() }, 'Try now');
+    this._button = el('button', { type: 'button', onclick: () => this._hurry() }, t('tryNow'));
     this._bar = el('div.banner', { hidden: true }, icon('cloud'), this._facts, this._button);
     this._status = el('p.quiet', { role: 'status' }); // a screen reader hears it once, without the countdown
-    this.element = el('section', { 'aria-label': 'Connection' }, this._bar, this._status);
+    this.element = el('section', { 'aria-label': t('connection') }, this._bar, this._status);
     client.on('state', ({ state }) => {
       if (state === 'connected') this._since = null;
       else this._since ??= performance.now();
@@ -30,10 +31,10 @@ export class Banner {
   refresh() {
     const isAway = !navigator.onLine || (this._since !== null && performance.now() - this._since >= this._graceMs());
     this._bar.hidden = !isAway;
-    setText(this._status, isAway ? 'No connection. Messages are kept and sent later.' : '');
+    setText(this._status, isAway ? t('noConnectionKept') : '');
     if (!isAway) return;
     setText(this._facts, this._sentence());
-    setText(this._button, this.client.state === 'disconnected' ? 'Connect' : 'Try now');
+    setText(this._button, this.client.state === 'disconnected' ? t('connect') : t('tryNow'));
     this._button.hidden = !navigator.onLine || (this.client.retryAt === null && this.client.state !== 'disconnected');
   }
 
@@ -49,18 +50,18 @@ export class Banner {
 
   _sentence() {
     const waits = this.client.unsentCount;
-    const queue = waits ? ` ${plural(waits, 'message waits', 'messages wait')} and will be sent.` : '';
+    const queue = waits ? ` ${countOf(waits, 'messagesWait')}` : '';
     return `${this._reason()}${queue}`;
   }
 
   _reason() {
     const { state, error, retryAt } = this.client;
-    if (state === 'disconnected' && error?.closeCode === REPLACED) return 'In use in another window.';
-    if (state === 'disconnected') return error ? `Disconnected: ${error.message}.` : 'Disconnected.';
+    if (state === 'disconnected' && error?.closeCode === REPLACED) return t('otherWindow');
+    if (state === 'disconnected') return error ? t('disconnectedBecause', { why: error.message }) : t('disconnected');
     const rest_s = retryAt === null ? null : Math.max(0, Math.ceil((retryAt - Date.now()) / 1000));
-    const next = rest_s === null ? '' : ` Next try in ${rest_s} s.`;
-    if (!navigator.onLine) return `You are offline.${next}`;
-    return next ? `No connection to the server.${next}` : 'Connecting …';
+    const next = rest_s === null ? '' : ` ${t('nextTry', { n: rest_s })}`;
+    if (!navigator.onLine) return `${t('youAreOffline')}${next}`;
+    return next ? `${t('noConnection')}${next}` : t('connecting');
   }
 
   _hurry() {

@@ -5,14 +5,19 @@ import { localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.j
 
 import { TabBadge } from './badge.js';
 import { Banner } from './banner.js';
-import { el } from './dom.js';
-import { InboxPane } from './inbox.js';
-import { openMenu } from './menu.js';
-import { newConversation, showProfile } from './people.js';
-import { Profiles } from './profiles.js';
-import { findSessions } from './session.js';
+import { el } from './parts/dom.js';
+import { InboxPane } from './inbox/inbox.js';
+import { QuickOpen } from './inbox/quick.js';
+import { Notifier } from './notify.js';
+import { openMenu } from './parts/menu.js';
+import { chooseWords, has, t } from './parts/words.js';
+import { newConversation } from './people/create.js';
+import { showPreferences, showProfile } from './people/profile.js';
+import { Profiles } from './people/profiles.js';
+import { findSessions, sessionOfName } from './session.js';
 import { chooseSession, signIn } from './signin.js';
-import { ThreadPane } from './thread.js';
+import { ThreadPane } from './thread/thread.js';
+import { Drafts } from './writing/drafts.js';
 
 const RETURNS = new Set([4501, 4502, 4504, 4505]); // the connection stopped but the session is valid: the banner offers a way back
 const THEME = 'tidings.theme';
@@ -25,13 +30,19 @@ class Page {
     this.profiles = new Profiles(this.client);
     this.badge = new TabBadge();
     this.banner = new Banner(this.client);
-    const acts = { create: () => this.create(), menu: (button) => this.menu(button) };
-    this.inbox = new InboxPane(this.client, this.profiles, acts);
-    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave() });
+    this.drafts = new Drafts(this.client);
+    this.notifier = new Notifier(this.client, this.profiles, { open: (conversation) => this.go(conversation) });
+    const write = (userId) => this.write(userId);
+    this.quick = new QuickOpen(this.client, this.profiles, { open: (conversation, seq) => this.go(conversation, seq), write });
+    this.inbox = new InboxPane(this.client, this.profiles, {
+      create: () => this.create(), menu: (button) => this.menu(button), search: () => this.quick.open(), write,
+      draftOf: (conversation) => this.drafts.of(conversation),
+    });
+    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave(), write, drafts: this.drafts });
     this.shell = el('main.shell', { 'data-pane': 'inbox' }, this.inbox.element, this.thread.element);
-    const skip = el('a.skip', { href: '#thread', onclick: (event) => this.skip(event) }, 'Skip to the conversation');
+    const skip = el('a.skip', { href: '#thread', onclick: (event) => this.skip(event) }, t('skip'));
     const title = el('header.quiet', null, el('h1', null, 'Tidings'));
-    place.replaceChildren(skip, title, this.banner.element, this.shell);
+    place.replaceChildren(skip, title, this.banner.element, this.notifier.element, this.shell);
     this.listen();
   }
 
@@ -43,8 +54,14 @@ class Page {
     addEventListener('keydown', (event) => this.key(event));
     this.client.on('state', ({ state, error }) => {
       const isOver = state === 'disconnected' && error && error.code !== 'closed' && !RETURNS.has(error.closeCode);
-      if (isOver) this.signOut(`Please sign in again: ${error.message}`);
+      if (isOver) this.signOut(t('signInAgain', { why: this.whyRefused(error) }));
     });
+  }
+
+  /** Why a token was refused: as the server says it, else as the token says it of itself. */
+  whyRefused({ reason, message }) {
+    if (reason && has(`reason.${reason}`)) return t(`reason.${reason}`);
+    return this.session.isExpired ? t('reason.expired') : message;
   }
 
   async start(name) {
@@ -61,16 +78,33 @@ class Page {
   // --- the address ---
 
   route() {
-    const found = /^#\/c\/(.+)$/u.exec(location.hash);
+    const found = /^#\/c\/([^/]+)(?:\/(\d+))?$/u.exec(location.hash);
     const id = found ? decoded(found[1]) : null;
+    const seq = found?.[2] ? Number(found[2]) : null;
     this.shell.dataset.pane = id ? 'thread' : 'inbox';
     this.inbox.setCurrent(id);
-    if (id) this.thread.open(this.client.conversation(id));
+    if (id) this.show(this.client.conversation(id), seq);
     else this.thread.close();
   }
 
-  go(conversation) {
-    location.hash = `#/c/${encodeURIComponent(conversation.id)}`;
+  /** Show a conversation, at one of its messages where the address names one. */
+  async show(conversation, seq) {
+    await this.thread.open(conversation);
+    if (seq === null || conversation !== this.thread.conversation) return;
+    history.replaceState(null, '', `#/c/${encodeURIComponent(conversation.id)}`); // the same jump can be asked for again
+    this.thread.reading.jumpToSeq(seq);
+  }
+
+  go(conversation, seq = null) {
+    location.hash = `#/c/${encodeURIComponent(conversation.id)}${seq === null ? '' : `/${seq}`}`;
+  }
+
+  async write(userId) {
+    try {
+      this.go(await this.client.direct(userId));
+    } catch (error) {
+      this.thread.tell(error);
+    }
   }
 
   leave() {
@@ -83,28 +117,30 @@ class Page {
   // --- the account ---
 
   create() {
-    newConversation(this.client, (conversation) => this.go(conversation));
+    newConversation(this.client, this.profiles, (conversation) => this.go(conversation));
   }
 
   menu(button) {
     const isDark = document.documentElement.dataset.theme === 'dark'
       || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
-    openMenu(button, 'Account', [
+    openMenu(button, t('account'), [
       this.whoAmI(),
-      { icon: 'user', label: 'Your profile', run: () => showProfile(this.client, this.profiles) },
+      { icon: 'user', label: t('yourProfile'), run: () => showProfile(this.client, this.profiles) },
+      { icon: 'gear', label: t('preferences'), run: () => showPreferences(this.client, this.profiles) },
+      this.notifier.menuItem(),
       isDark
-        ? { icon: 'sun', label: 'Light colours', run: () => setTheme('light') }
-        : { icon: 'moon', label: 'Dark colours', run: () => setTheme('dark') },
+        ? { icon: 'sun', label: t('lightColours'), run: () => setTheme('light') }
+        : { icon: 'moon', label: t('darkColours'), run: () => setTheme('dark') },
       this.inbox.isArchive
-        ? { icon: 'bubble', label: 'Inbox', run: () => this.inbox.showArchive(false) }
-        : { icon: 'archive', label: 'Archived conversations', run: () => this.inbox.showArchive(true) },
-      { icon: 'signout', label: 'Sign out', run: () => this.signOut() },
+        ? { icon: 'bubble', label: t('inbox'), run: () => this.inbox.showArchive(false) }
+        : { icon: 'archive', label: t('archivedConversations'), run: () => this.inbox.showArchive(true) },
+      { icon: 'signout', label: t('signOut'), run: () => this.signOut() },
     ]);
   }
 
   whoAmI() {
     const { id, name } = this.profiles.of(this.client.userId ?? '…');
-    return `Signed in as ${name === id ? id : `${name} (${id})`}`;
+    return t('signedInAs', { who: name === id ? id : `${name} (${id})` });
   }
 
   /** Sign out. The outbox stays: the same user finds the unsent messages at the next sign-in. */
@@ -121,7 +157,11 @@ class Page {
   // --- keys ---
 
   key(event) {
-    if (document.querySelector('dialog[open], .menu:popover-open')) return;
+    if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === 'k') {
+      event.preventDefault();
+      this.quick.open();
+    }
+    if (document.querySelector('dialog[open], :popover-open')) return;
     if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) {
       const next = this.inbox.beside(event.key === 'ArrowUp' ? -1 : 1);
       if (next) this.go(next);
@@ -201,14 +241,30 @@ async function sessionOf(place) {
   return session;
 }
 
+/** The session: of the name in the address (--dev), of a token, or of the sign-in. */
+async function entry(place) {
+  const named = await sessionOfName().catch(() => null);
+  if (named) return named;
+  const known = await sessionOf(place);
+  return known ? { session: known, name: null } : signIn(place, takeNote());
+}
+
 async function begin() {
   const place = document.getElementById('app');
   const theme = storedTheme();
   if (theme) document.documentElement.dataset.theme = theme;
-  const known = await sessionOf(place);
-  const { session, name } = known ? { session: known, name: null } : await signIn(place, takeNote());
+  await chooseWords();
+  const { session, name } = await entry(place);
   const page = new Page(place, session);
   await page.start(name);
 }
 
+/** Keep the page for times without a connection. The page works without it. The one policy allows this one address. */
+function keepPage() {
+  const address = '/worker.js';
+  const policy = globalThis.trustedTypes?.createPolicy('tidings-worker', { createScriptURL: () => address });
+  navigator.serviceWorker?.register(policy?.createScriptURL(address) ?? address).catch(() => {});
+}
+
+keepPage();
 begin();

@@ -3,6 +3,8 @@
 // --dev nothing is shared, so that two tabs can be two people. A token of the address is not shared either: anybody can
 // write a link, so it signs in no other tab, and it replaces another user's sign-in only when the user agrees.
 
+import { t } from './parts/words.js';
+
 const SHARED = 'tidings.token';
 const OWN = 'tidings.session';
 
@@ -33,7 +35,13 @@ export class Session {
   }
 
   get userId() {
-    return userOf(this.token);
+    return claimsOf(this.token).sub ?? null;
+  }
+
+  /** Whether the token's own time is over. The server decides; this only explains its refusal. */
+  get isExpired() {
+    const { exp } = claimsOf(this.token);
+    return typeof exp === 'number' && exp * 1000 < Date.now();
   }
 
   keep() {
@@ -51,12 +59,12 @@ export class Session {
   async renew(reason) {
     if (reason === 'start') return this.token;
     if (this.devUser !== null) this.token = await devToken(this.devUser);
-    else if (!this._isReplaced() && reason === 'refused') throw permanent('The token was refused, or has expired.');
+    else if (!this._isReplaced() && reason === 'refused') throw permanent(this.isExpired ? t('reason.expired') : t('reason.refused'));
     this.keep();
     return this.token;
   }
 
-  /** Whether the page that embeds this one has left a newer token. */
+  /** Whether another page of this origin has left a newer token. */
   _isReplaced() {
     const shared = read('localStorage', SHARED);
     if (!shared || shared === this.token || (this.isOfTab && userOf(shared) !== this.userId)) return false;
@@ -73,14 +81,16 @@ export function findSessions() {
   return { known, given: token ? new Session(token, null, true) : null };
 }
 
-/** The user of a token, as the token says; null for a damaged one. The server decides whether it is true. */
-function userOf(token) {
+/** The claims of a token, as the token says; none of a damaged one. The server decides whether they are true. */
+function claimsOf(token) {
   try {
-    return JSON.parse(atob(token.split('.')[1].replace(/-/gu, '+').replace(/_/gu, '/'))).sub ?? null;
+    return JSON.parse(atob(token.split('.')[1].replace(/-/gu, '+').replace(/_/gu, '/'))) ?? {};
   } catch {
-    return null;
+    return {};
   }
 }
+
+const userOf = (token) => claimsOf(token).sub ?? null;
 
 function stored(text) {
   try {
@@ -98,6 +108,16 @@ function tokenInAddress() {
   return found;
 }
 
+/** With --dev, `/?as=alice` signs this tab in as alice. Null without the word, or where the server gives no tokens. */
+export async function sessionOfName() {
+  const name = new URLSearchParams(location.search).get('as');
+  if (!name || !idOf(name) || !(await isDev())) return null;
+  const session = new Session(await devToken(idOf(name)), idOf(name));
+  history.replaceState(null, '', location.pathname + location.hash);
+  session.keep();
+  return { session, name: name === session.devUser ? null : name };
+}
+
 /** Whether this server gives tokens away (--dev). The path does not exist otherwise. */
 export async function isDev() {
   try {
@@ -110,7 +130,7 @@ export async function isDev() {
 export async function devToken(userId) {
   const answer = await fetch('/v1/dev/token', { method: 'POST', body: JSON.stringify({ user_id: userId, welcome: true }) });
   const body = await answer.json();
-  if (!answer.ok) throw permanent(body.error?.message ?? 'No token was given.');
+  if (!answer.ok) throw permanent(body.error?.message ?? t('noToken'));
   return body.token;
 }
 

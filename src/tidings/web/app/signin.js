@@ -1,33 +1,52 @@
-// The first screen: with --dev a name is enough, otherwise the user enters a token of the team's backend.
+// The first screen. With --dev a name is enough. Otherwise the team's own login signs people in (`login_url`); where the
+// operator has named none, the user enters a token of the team's backend.
 
-import { el } from './dom.js';
-import { logo } from './icons.js';
+import { el } from './parts/dom.js';
+import { logo } from './parts/icons.js';
+import { t } from './parts/words.js';
 import { devToken, idOf, isDev, Session } from './session.js';
 
 /** Show the screen; resolves with a session. `note` says why the user is here again. */
 export function signIn(place, note = null) {
   return new Promise((resolve) => {
-    const card = el('div.entry-card', { 'aria-busy': 'true' }, logo(), heading('Tidings', 'One moment'));
-    place.replaceChildren(el('main.entry', null, card, links()));
+    const card = el('div.entry-card', { 'aria-busy': 'true' }, logo(), heading('Tidings', t('oneMoment')));
+    const screen = el('main.entry', null, card);
+    place.replaceChildren(screen);
     isDev().then((isOpen) => {
       card.removeAttribute('aria-busy');
-      const form = isOpen ? nameForm(resolve) : tokenForm(resolve);
-      const lead = isOpen ? 'Pick any name. Open a second tab to be somebody else.' : 'Sign in with your token.';
-      card.replaceChildren(logo(), heading('Welcome to Tidings', lead), note ? el('p.note', null, note) : '', form);
-      form.querySelector('input, textarea').focus();
+      const [lead, form] = wayIn(isOpen, resolve);
+      card.replaceChildren(logo(), heading(t('welcome'), lead), note ? el('p.note', { role: 'status' }, note) : '', form);
+      if (isOpen) screen.append(links());
+      form.querySelector('input, textarea, a')?.focus();
     });
   });
+}
+
+function wayIn(isOpen, resolve) {
+  if (isOpen) return [t('pickName'), nameForm(resolve)];
+  const url = loginUrl();
+  if (url === null) return [t('signInWithToken'), tokenForm(resolve)];
+  return [t('signInToGoOn'), el('form', null, el('a.primary.as-button', { href: url }, t('signIn')))];
+}
+
+/** The address of the team's login; it gets the present address, to come back to. */
+function loginUrl() {
+  const given = document.querySelector('meta[name="login-url"]')?.content;
+  if (!given || !URL.canParse(given, location.href)) return null;
+  const url = new URL(given, location.href);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return null;
+  url.searchParams.set('return_to', location.href);
+  return url.href;
 }
 
 /** Ask before a link replaces the sign-in of another user; resolves with the session that the user wants. */
 export function chooseSession(place, known, given) {
   return new Promise((resolve) => {
-    const stay = el('button.primary', { type: 'button', onclick: () => resolve(known) }, `Stay ${known.userId}`);
-    const change = el('button.plain', { type: 'button', onclick: () => resolve(given) }, `Sign in as ${given.userId}`);
-    const lead = `You are signed in as ${known.userId}. This link signs this tab in as ${given.userId}. `
-      + 'Whoever made the link may read what you write there.';
+    const stay = el('button.primary', { type: 'button', onclick: () => resolve(known) }, t('stayAs', { id: known.userId }));
+    const change = el('button.plain', { type: 'button', onclick: () => resolve(given) }, t('signInAs', { id: given.userId }));
+    const lead = t('otherSession', { known: known.userId, given: given.userId });
     place.replaceChildren(el('main.entry', null,
-      el('div.entry-card', null, logo(), heading('Sign in as somebody else?', lead), stay, change)));
+      el('div.entry-card', null, logo(), heading(t('signInAsOther'), lead), stay, change)));
     stay.focus();
   });
 }
@@ -41,11 +60,11 @@ function nameForm(resolve) {
   const open = async () => {
     const name = input.value.trim();
     const id = idOf(name);
-    if (!id) throw new Error('At least one letter of a to z, or a digit.');
+    if (!id) throw new Error(t('nameNeedsLetter'));
     const session = new Session(await devToken(id), id);
     return { session, name: name === id ? null : name };
   };
-  return formOf(el('div.field', null, el('label', { for: 'name' }, 'Your name'), input), 'Continue', open, resolve);
+  return formOf(el('div.field', null, el('label', { for: 'name' }, t('yourName')), input), t('continue'), open, resolve);
 }
 
 function tokenForm(resolve) {
@@ -56,9 +75,9 @@ function tokenForm(resolve) {
   };
   const facts = { id: 'token', name: 'token', required: true, spellcheck: 'false', autocomplete: 'off', onkeydown: submit };
   const input = el('textarea', facts);
-  const hint = el('p.hint', null, 'Your own backend makes it, or: tidings token create --user ann');
+  const hint = el('p.hint', null, t('tokenHint'));
   const open = async () => ({ session: new Session(input.value.trim()), name: null });
-  return formOf(el('div.field', null, el('label', { for: 'token' }, 'Token'), input, hint), 'Sign in', open, resolve);
+  return formOf(el('div.field', null, el('label', { for: 'token' }, t('token')), input, hint), t('signIn'), open, resolve);
 }
 
 function formOf(field, action, open, resolve) {
@@ -79,7 +98,8 @@ function formOf(field, action, open, resolve) {
   return el('form', { onsubmit: submit }, field, fault, button);
 }
 
+/** For developers, who are the only ones to see this screen with --dev. */
 function links() {
   const known = document.getElementById('links').content.cloneNode(true);
-  return el('footer.links', { 'aria-label': 'For developers' }, known);
+  return el('footer.links', { 'aria-label': t('forDevelopers') }, known);
 }

@@ -94,6 +94,16 @@ export class VirtualList {
     return bottom > top && bottom <= top + this.viewport.clientHeight + END_PX;
   }
 
+  /** The last row that `isWanted` and whose end is in view, or null. */
+  lastInView(isWanted) {
+    if (!this.rows.length || this.viewport.clientHeight === 0) return null;
+    const end = this.viewport.scrollTop - this._inset() + this.viewport.clientHeight + END_PX;
+    for (let place = this._rowAt(Math.max(0, end)); place >= 0; place -= 1) {
+      if (this._offsets[place + 1] <= end && isWanted(this.rows[place])) return this.rows[place];
+    }
+    return null;
+  }
+
   /** -1 above the view, 0 in it, 1 below; null when there is no such row. */
   sideOf(key) {
     const place = this._places.get(key);

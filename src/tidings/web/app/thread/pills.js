@@ -1,8 +1,9 @@
 // The two pills over a conversation: one leads to the first unread message, the other to the newest one.
 
-import { pill } from './controls.js';
-import { el, setText } from './dom.js';
-import { badgeOf, plural, unreadOf } from './format.js';
+import { pill } from '../parts/controls.js';
+import { el, setText } from '../parts/dom.js';
+import { badgeOf, countOf, unreadOf } from '../parts/format.js';
+import { t } from '../parts/words.js';
 
 export class Pills {
   /** @param on { unread(), now() } */
@@ -23,8 +24,8 @@ export class Pills {
     if (divider) setText(this._unreadText, unreadOf(divider));
     this.now.hidden = isNow;
     const count = unreadCount ?? 0;
-    setText(this._nowText, count ? `${badgeOf(count, unreadCapped)} new` : '');
-    const label = `${plural(count, 'new message', 'new messages')}, jump to the newest`;
-    this.now.setAttribute('aria-label', count ? label : 'Jump to the newest message');
+    setText(this._nowText, count ? t('newCount', { n: badgeOf(count, unreadCapped) }) : '');
+    const label = t('jumpNewestCount', { said: countOf(count, 'newMessages') });
+    this.now.setAttribute('aria-label', count ? label : t('jumpNewest'));
   }
 }

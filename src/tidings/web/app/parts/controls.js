@@ -14,16 +14,25 @@ export function pill(name, picture, text, run) {
   return el(`button.pill.${name}`, { type: 'button', hidden: true, onclick: run }, icon(picture), text);
 }
 
-/** A field for user ids. */
-export function idField(id, more = null) {
-  return el('input', { id, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', required: true, ...more });
-}
-
 /** A person in a list: picture, name, a note, and actions. Anybody may choose any name, so the id is shown too. */
-export function personRow({ id, name, url }, { isOnline = false, facts = [], action = null } = {}) {
+export function personRow({ id, name, url }, { isOnline = false, facts = [], action = null, tag = 'li.person' } = {}) {
   const picture = avatarOf({ id: name, name, url, size: 'small' });
   if (isOnline) picture.append(el('span.dot'));
   const said = [name === id ? '' : id, ...facts].filter(Boolean).join(' · ');
   const who = el('div.who', null, el('strong', { dir: 'auto' }, name), said ? el('span', null, said) : null);
-  return el('li.person', null, picture, who, action);
+  return el(tag, null, picture, who, action);
+}
+
+/** A field with its label, and a hint below it. */
+export function field(id, label, input, hint = null) {
+  return el('div.field', null, el('label', { for: id }, label), input, hint ? el('p.hint', null, hint) : null);
+}
+
+/** A form whose button runs `run`; `fault` shows the error. */
+export function formOf(run, ...children) {
+  const submit = (event) => {
+    event.preventDefault();
+    run();
+  };
+  return el('form.dialog-body', { onsubmit: submit, novalidate: true }, ...children);
 }

@@ -2,12 +2,14 @@
 // except that the row under the pointer keeps its place, so that a click never hits a row that just moved in. One row is
 // in the tab order; arrow keys move to the others.
 
-import { avatarOf } from './avatar.js';
-import { round } from './controls.js';
-import { el, perFrame, setText } from './dom.js';
-import { badgeOf, numberOf, shortWhen, typingOf } from './format.js';
-import { icon } from './icons.js';
-import { VirtualList } from './virtual.js';
+import { avatarOf } from '../parts/avatar.js';
+import { round } from '../parts/controls.js';
+import { el, perFrame, setText } from '../parts/dom.js';
+import { icon } from '../parts/icons.js';
+import { VirtualList } from '../parts/virtual.js';
+import { t } from '../parts/words.js';
+import { ownId } from '../people/profile.js';
+import { Rows } from './row.js';
 
 const ROW_PX = 72;
 const PAGE = 20;
@@ -15,22 +17,33 @@ const AHEAD_PX = 1200; // more rows are loaded this far before the end
 const WATCHED_MAX = 40; // the server accepts 50, the open conversation included
 const WATCH_MS = 800;
 const SKELETONS = 8;
+const OTHERS_MAX = 6; // people that an empty inbox proposes
+const FILTERS = ['all', 'unread', 'mentions', 'groups'];
+const WANTED = {
+  all: () => true,
+  unread: (one) => Boolean(one.unreadCount),
+  mentions: (one) => Boolean(one.mentionCount),
+  groups: (one) => one.kind !== 'direct',
+};
 
 export class InboxPane {
-  /** @param on { open(conversation), create(), menu(button) } */
+  /** @param on { create(), menu(button), search(), draftOf(conversation), write(userId) } */
   constructor(client, profiles, on) {
     this.client = client;
     this.profiles = profiles;
     this.on = on;
     this.currentId = null;
     this.isArchive = false;
+    this.filter = 'all';
+    this._drawer = new Rows(client, profiles, on.draftOf);
     this._pointedId = null;
     this._focusedId = null;
     this._isLoading = false;
     this._order = [];
     this._build();
     const refresh = perFrame(() => this.refresh());
-    for (const event of ['inbox', 'unread', 'typing', 'conversation']) client.on(event, refresh);
+    const events = ['inbox', 'unread', 'typing', 'conversation', 'presence', 'state', 'receipt', 'updated', 'message', 'draft'];
+    for (const event of events) client.on(event, refresh);
     profiles.onChange(refresh);
     client.on('state', ({ state }) => state === 'connected' && this._fill());
     this._clock = setInterval(() => this._list.redraw(), 60_000); // "14:02" becomes "Yesterday" by itself
@@ -39,21 +52,23 @@ export class InboxPane {
 
   _build() {
     this._view = el('div.inbox-view');
-    this._rows = el('ul', { 'aria-label': 'Conversations, the latest first' });
+    this._rows = el('ul', { 'aria-label': t('conversationsLatest') });
     this._note = el('p.inbox-note', { hidden: true });
     const bones = Array.from({ length: SKELETONS }, skeleton);
-    this._skeleton = el('div', { role: 'status', 'aria-label': 'Loading conversations' }, ...bones);
+    this._skeleton = el('div', { role: 'status', 'aria-label': t('loadingConversations') }, ...bones);
     this._empty = this._emptyNote();
-    this._noArchive = el('div.archive-empty', { hidden: true }, icon('archive'), el('h2', null, 'Nothing is archived'),
-      el('p', null, 'Archived conversations are kept here until something new comes.'));
+    this._noArchive = el('div.archive-empty', { hidden: true }, icon('archive'), el('h2', null, t('nothingArchived')),
+      el('p', null, t('nothingArchivedHint')));
+    this._noMatch = el('div.archive-empty', { hidden: true }, icon('check'), el('h2', null, t('nothingHere')),
+      el('button.plain', { type: 'button', onclick: () => this.show('all') }, t('showAll')));
     this._view.append(this._rows, this._note);
-    this.element = el('nav.inbox', { 'aria-label': 'Conversations' },
-      this._head(), this._skeleton, this._empty, this._noArchive, this._view);
+    this.element = el('nav.inbox', { 'aria-label': t('conversations') },
+      this._head(), this._tools(), this._skeleton, this._empty, this._noArchive, this._noMatch, this._view);
     this._list = new VirtualList(this._view, this._rows, {
       holds: 'offset',
       isCounted: true,
       estimate: () => ROW_PX,
-      markOf: (row) => this._markOf(row.value),
+      markOf: (row) => this._drawer.markOf(row.value, row.value.id === this.currentId),
       draw: (element, row) => this._draw(element, row.value),
       onScroll: () => this._scrolled(),
     });
@@ -64,17 +79,33 @@ export class InboxPane {
   }
 
   _head() {
-    this._me = round('Your account', 'user', () => this.on.menu(this._me), { 'aria-haspopup': 'menu' });
-    const create = round('New conversation', 'plus', () => this.on.create());
-    this._title = el('h2', null, 'Inbox');
-    this._back = round('Back to the inbox', 'back', () => this.showArchive(false), { hidden: true });
+    this._me = round(t('yourAccount'), 'user', () => this.on.menu(this._me), { 'aria-haspopup': 'menu' });
+    const create = round(t('newConversation'), 'plus', () => this.on.create());
+    this._title = el('h2', null, t('inbox'));
+    this._back = round(t('backToInbox'), 'back', () => this.showArchive(false), { hidden: true });
     return el('header.inbox-head', null, this._back, this._me, this._title, create);
   }
 
+  /** The search and the filters below the head. */
+  _tools() {
+    const isMac = /Mac|iPhone|iPad/u.test(navigator.platform);
+    const search = el('button.inbox-search', { type: 'button', onclick: () => this.on.search() }, icon('search'),
+      el('span', null, t('search')), el('kbd', { 'aria-hidden': 'true' }, isMac ? '⌘K' : 'Ctrl K'));
+    this._filters = FILTERS.map((name) => el('button.filter', {
+      type: 'button', 'data-filter': name, 'aria-pressed': String(name === 'all'), onclick: () => this.show(name),
+    }, t(`filter.${name}`)));
+    this._toolbar = el('div.inbox-tools', null, search,
+      el('div.filters', { role: 'group', 'aria-label': t('filters') }, ...this._filters));
+    return this._toolbar;
+  }
+
   _emptyNote() {
-    return el('div.inbox-empty', { hidden: true }, icon('bubble'), el('h2', null, 'No conversations yet'),
-      el('p', null, 'Start one with somebody, or wait to be written to.'),
-      el('button.primary', { type: 'button', onclick: () => this.on.create() }, 'New conversation'));
+    this._others = el('div.others');
+    this._ownId = el('div');
+    return el('div.inbox-empty', { hidden: true }, icon('bubble'), el('h2', null, t('noConversations')),
+      el('p', null, t('noConversationsHint')),
+      el('button.primary', { type: 'button', onclick: () => this.on.create() }, t('newConversation')),
+      this._others, this._ownId);
   }
 
   // --- content ---
@@ -93,26 +124,54 @@ export class InboxPane {
     const isEmpty = !conversations.length && !inbox.hasMore;
     this._order = conversations;
     this._skeleton.hidden = inbox.loaded || conversations.length > 0;
-    this._empty.hidden = !inbox.loaded || !isEmpty || this.isArchive;
+    const isPlain = !this.isArchive && this.filter === 'all';
+    this._showEmpty(inbox.loaded && isEmpty && isPlain);
     this._noArchive.hidden = !isEmpty || !this.isArchive;
+    this._noMatch.hidden = !inbox.loaded || !isEmpty || this.isArchive || isPlain;
+    this._toolbar.hidden = this.isArchive || (isEmpty && isPlain);
     this._view.hidden = isEmpty;
     this._list.setRows(conversations.map((one) => ({ key: one.id, value: one })));
     this._rove();
     this._note.hidden = !inbox.hasMore && !inbox.stale;
-    setText(this._note, inbox.stale ? 'Counts may lag: the server is recovering.' : 'Loading more …');
+    setText(this._note, inbox.stale ? t('countsLag') : t('loadingMore'));
     this._showMe();
   }
 
   /** Hide an archived conversation until a new message arrives. The open one stays in the list. */
   _isWanted(one) {
     if (this.isArchive) return one.archived;
-    return !one.archived || Boolean(one.unreadCount) || one.id === this.currentId;
+    const isHere = !one.archived || Boolean(one.unreadCount) || one.id === this.currentId;
+    return isHere && (WANTED[this.filter](one) || one.id === this._keptId);
+  }
+
+  /** Show all conversations, or a part of them. The row that is open when it stops matching stays until it is left. */
+  show(filter) {
+    this.filter = filter;
+    this._keptId = null;
+    for (const one of this._filters) one.setAttribute('aria-pressed', String(one.dataset.filter === filter));
+    this._view.scrollTop = 0;
+    this.refresh();
+    this._more();
+  }
+
+  /** An empty inbox says who else is here, one click away, and the own id for others. */
+  async _showEmpty(isEmpty) {
+    const wasEmpty = !this._empty.hidden;
+    this._empty.hidden = !isEmpty;
+    if (!isEmpty || wasEmpty) return;
+    this._ownId.replaceChildren(ownId(this.client.userId));
+    const found = (await this.profiles.search('', OTHERS_MAX).catch(() => [])).filter((one) => one.id !== this.client.userId);
+    this._others.replaceChildren(...(found.length ? [el('h3', null, t('alsoHere'))] : []), ...found.map((one) => {
+      const picture = avatarOf({ id: one.name, name: one.name, url: one.url, size: 'small' });
+      if (one.isOnline) picture.append(el('span.dot'));
+      return el('button.other', { type: 'button', onclick: () => this.on.write(one.id) }, picture, el('span', { dir: 'auto' }, one.name));
+    }));
   }
 
   /** Show the inbox, or the archived conversations. */
   showArchive(isArchive) {
     this.isArchive = isArchive;
-    setText(this._title, isArchive ? 'Archived' : 'Inbox');
+    setText(this._title, isArchive ? t('archived') : t('inbox'));
     this._back.hidden = !isArchive;
     this._view.scrollTop = 0;
     this.refresh();
@@ -127,26 +186,8 @@ export class InboxPane {
     this._me.replaceChildren(avatarOf({ id: name, name, url, size: 'small' }));
   }
 
-  _titleOf(one) {
-    const isUnnamed = !one.name && one.kind in UNNAMED;
-    return (isUnnamed ? this.profiles.titleOf(one) : null) ?? titleOf(one);
-  }
-
-  /** The names of the people who type. */
-  _typistsOf(one) {
-    if (one.typing.length && one.kind !== 'direct') this.profiles.want(one, one.typing);
-    return one.typing.map((id) => this.profiles.nameOf(id));
-  }
-
-  /** Everything that a row shows: a row with the same mark is not drawn again. */
-  _markOf(one) {
-    return [this._titleOf(one), one.avatarUrl, one.lastMessagePreview, one.lastMessageTs, one.unreadCount, one.unreadCapped,
-      one.muted, one.pinned, one.archived, one.id === this.currentId, this._typistsOf(one).join()].join('\u0001');
-  }
-
   _draw(element, one) {
     const isCurrent = one.id === this.currentId;
-    const name = this._titleOf(one);
     const href = `#/c/${encodeURIComponent(one.id)}`;
     const link = element.firstElementChild ?? element.appendChild(el('a', { href }));
     link.className = `row${one.unreadCount ? ' is-unread' : ''}${one.muted ? ' is-muted' : ''}`;
@@ -154,13 +195,7 @@ export class InboxPane {
     link.tabIndex = one.id === this._rovingId() ? 0 : -1;
     if (isCurrent) link.setAttribute('aria-current', 'true');
     else link.removeAttribute('aria-current');
-    link.replaceChildren(
-      avatarOf({ id: one.kind === 'direct' ? name : one.id, name, kind: one.kind ?? 'direct', url: one.avatarUrl }),
-      el('div.row-facts', null,
-        el('div.row-line', null,
-          el('span.row-name', { dir: 'auto' }, name),
-          one.lastMessageTs ? el('span.row-when', null, shortWhen(one.lastMessageTs, this.client.now())) : null),
-        el('div.row-line', null, previewOf(one, this._typistsOf(one)), marksOf(one))));
+    link.replaceChildren(...this._drawer.draw(one, isCurrent));
   }
 
   // --- more rows ---
@@ -239,7 +274,7 @@ export class InboxPane {
   // --- used by the page ---
 
   setCurrent(id) {
-    this.currentId = id;
+    this.currentId = this._keptId = id;
     if (id) this._focusedId = null;
     this.refresh();
   }
@@ -270,31 +305,6 @@ export function arranged(conversations, shown, pointedId) {
   const now = at < 0 ? -1 : sorted.findIndex((one) => one.id === pointedId);
   if (now >= 0 && now !== at) sorted.splice(at, 0, ...sorted.splice(now, 1));
   return sorted;
-}
-
-const UNNAMED = { channel: 'Channel', group: 'Group' };
-
-export const titleOf = (one) => one.name || (UNNAMED[one.kind] ?? one.id);
-
-function previewOf(one, typists) {
-  if (typists.length) {
-    return el('span.row-preview', null, el('span.typing-word', { dir: 'auto' }, typingOf(typists, one.kind)));
-  }
-  if (!one.lastSeq) return el('span.row-preview.is-none', null, 'No messages yet');
-  return el('span.row-preview', { dir: 'auto' }, one.lastMessagePreview ?? '');
-}
-
-function marksOf(one) {
-  const marks = el('span.row-marks');
-  if (one.pinned) marks.append(icon('pin'), el('span.quiet', null, 'Pinned'));
-  if (one.archived) marks.append(icon('archive'), el('span.quiet', null, 'Archived'));
-  if (one.muted) marks.append(icon('muted'), el('span.quiet', null, 'Muted'));
-  if (one.unreadCount) {
-    const said = `${numberOf(one.unreadCount)}${one.unreadCapped ? ' or more' : ''} unread`;
-    const badge = badgeOf(one.unreadCount, one.unreadCapped);
-    marks.append(el('span.badge', { 'aria-hidden': 'true' }, badge), el('span.quiet', null, said));
-  }
-  return marks;
 }
 
 function skeleton() {

@@ -1,8 +1,9 @@
-// Search in the loaded messages: matches are marked, arrows go from one match to the next, and a button goes on into
-// older messages.
+// Search in a conversation: matches are marked, and arrows go from one match to the next. Where the loaded messages have
+// none, older ones are loaded until there is one.
 
-import { round } from './controls.js';
-import { el, setText } from './dom.js';
+import { round } from '../parts/controls.js';
+import { el, setText } from '../parts/dom.js';
+import { t } from '../parts/words.js';
 
 export class FindBar {
   /** @param on { changed(query), show(message), older(), closed() } */
@@ -13,15 +14,14 @@ export class FindBar {
     this._at = -1;
     this._count = el('output', { 'aria-live': 'polite' });
     this.field = el('input', {
-      type: 'search', placeholder: 'Search loaded messages', 'aria-label': 'Search in loaded messages',
+      type: 'search', placeholder: t('searchMessages'), 'aria-label': t('searchHere'),
       autocomplete: 'off', dir: 'auto',
       oninput: () => this._typed(), onkeydown: (event) => this._key(event),
     });
-    this._older = round('Search older messages', 'plus', () => this.on.older());
-    this.element = el('div.find', { hidden: true, role: 'search' }, this.field, this._count, this._older,
-      round('Previous match', 'up', () => this._step(-1)),
-      round('Next match', 'down', () => this._step(1)),
-      round('Close search', 'close', () => this.close()));
+    this.element = el('div.find', { hidden: true, role: 'search' }, this.field, this._count,
+      round(t('previousMatch'), 'up', () => this._step(-1)),
+      round(t('nextMatch'), 'down', () => this._step(1)),
+      round(t('closeSearch'), 'close', () => this.close()));
   }
 
   get isOpen() {
@@ -47,8 +47,15 @@ export class FindBar {
     const chosen = this._found[this._at]?.key;
     this._found = this.query ? messages.filter((one) => one.text?.toLocaleLowerCase().includes(this.query)) : [];
     this._at = this._found.findIndex((one) => one.key === chosen);
-    this._older.hidden = !hasOlder || !this.query;
+    this._hasOlder = hasOlder;
     this._say();
+    if (this.query && hasOlder && !this._found.length) this.on.older(); // nothing was found so far: look further back
+    else if (this.query && this._at < 0) this._step(-1);
+  }
+
+  /** Never "no match" while a part was not looked at. */
+  _nothing() {
+    return this._hasOlder ? t('searchingOlder') : t('noMatch');
   }
 
   _typed() {
@@ -56,13 +63,13 @@ export class FindBar {
     this._found = [];
     this._at = -1;
     this.on.changed(this.query);
-    if (this._found.length) this._step(-1);
   }
 
   /** The newest match comes first; up is older. */
   _step(direction) {
     const { length } = this._found;
     if (!length) return;
+    if (direction < 0 && this._at === 0 && this._hasOlder) return this.on.older(); // the next press goes on from there
     this._at = this._at < 0 ? length - 1 : (this._at + direction + length) % length;
     this._say();
     this.on.show(this._found[this._at]);
@@ -70,8 +77,7 @@ export class FindBar {
 
   _say() {
     const { length } = this._found;
-    const place = this._at < 0 ? '' : `${this._at + 1} of `;
-    const found = length ? `${place}${length}` : 'No match';
+    const found = !length ? this._nothing() : this._at < 0 ? String(length) : t('matchOf', { at: this._at + 1, n: length });
     setText(this._count, this.query ? found : '');
   }
 

@@ -1,7 +1,7 @@
 // Names and pictures of people, by user id. The server shows them to people who share a conversation. Missing profiles
 // are read together, each person once, and kept for a while. Until a name is known the page shows the id.
 
-import { listOf } from './format.js';
+import { folded, listOf } from '../parts/format.js';
 
 export const TOGETHER_MAX = 100; // the server's limit per request
 const KEPT_MAX = 5000; // people, and requests
@@ -64,6 +64,28 @@ export class Profiles {
     const others = this._members.get(conversation.id);
     this._askMembers(conversation);
     return others?.length ? listOf(others.map((id) => this.nameOf(id)), 3) : null;
+  }
+
+  /** People by a part of their name or id: those of the directory, then those that the page knows. */
+  async search(text, most) {
+    const query = new URLSearchParams({ query: text, limit: String(most) });
+    const listed = await this._client.rest('GET', `/v1/users?${query}`).then(({ users }) => users, () => []);
+    this.learn(...listed);
+    const found = new Map(listed.map(({ userId, online }) => [userId, { ...this.of(userId), isOnline: online }]));
+    const wanted = folded(text);
+    for (const [id, { name }] of this._known) {
+      if (found.size >= most) break;
+      const isMatch = folded(id).includes(wanted) || folded(name ?? '').includes(wanted);
+      if (isMatch && !found.has(id)) found.set(id, { ...this.of(id), isOnline: this._client.presence(id)?.online });
+    }
+    return [...found.values()];
+  }
+
+  /** The other side of a direct conversation, where it is known: who wrote last, or its member. */
+  peerOf(conversation) {
+    const { senderId = null } = conversation.lastMessage ?? {};
+    if (senderId !== null && senderId !== this._client.userId) return senderId;
+    return this._members.get(conversation.id)?.[0] ?? null;
   }
 
   setMembers(conversation, others) {

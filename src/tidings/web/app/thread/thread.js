@@ -1,42 +1,43 @@
-// A conversation on the screen. It opens at its newest messages. The line before the first unread message keeps its place
-// until the user sends or leaves. Messages are marked as read only while the end is in view and the page is visible.
-// Pages are loaded two screens ahead in both directions, and the reader's place is kept.
+// A conversation on the screen. Pages are loaded two screens ahead in both directions, and the reader's place is kept.
+// reading.js decides what counts as read, and where the conversation opens.
 
+import { sentenceOf } from '../parts/dialogs.js';
+import { el, perFrame, setText } from '../parts/dom.js';
+import { typingOf } from '../parts/format.js';
+import { logo } from '../parts/icons.js';
+import { VirtualList } from '../parts/virtual.js';
+import { t } from '../parts/words.js';
+import { showReceipts } from '../people/receipts.js';
+import { Composer } from '../writing/composer.js';
+import { mentionsIn } from '../writing/suggest.js';
 import { conversationMenu, members, messageMenu, retry } from './actions.js';
-import { Composer } from './composer.js';
-import { sentenceOf } from './dialogs.js';
-import { el, perFrame, setText } from './dom.js';
 import { FindBar } from './find.js';
-import { typingOf } from './format.js';
 import { ThreadHead } from './head.js';
-import { logo } from './icons.js';
 import { drawRow } from './message.js';
-import { showReceipts } from './people.js';
-import { Pills } from './pills.js';
-import { heightOf, peopleIn, rowsOf, startOf, UNREAD_KEY } from './rows.js';
+import { lineOf, Quotes } from './quotes.js';
+import { Reading } from './reading.js';
+import { requestBar } from './request.js';
+import { heightOf, peopleIn, rowsOf, startOf } from './rows.js';
 import { SpokenLog, TypingLine } from './signs.js';
-import { VirtualList } from './virtual.js';
 
 const PAGE = 50;
 const SCREENS_AHEAD = 2;
 const AGAIN_MS = 2000; // the pause before a page that failed is loaded again
-const SHOWN_MS = 2500; // how long a message that was jumped to stays marked
 
 export class ThreadPane {
-  /** @param on { leave() } */
+  /** @param on { leave(), write(userId), drafts } */
   constructor(client, profiles, on) {
     this.client = client;
     this.profiles = profiles;
     this.on = on;
     this.conversation = null;
-    this._divider = null;
-    this._isDividerSeen = false;
-    this._markedSeq = 0;
+    this.isLoaded = false;
     this._isBusy = false;
-    this._shownKey = null;
+    this._wholeKeys = new Set();
     this._offs = [];
-    this._build();
     this._renderSoon = perFrame(() => this.render());
+    this._quotes = new Quotes(() => this._renderSoon());
+    this._build();
     client.on('state', ({ state }) => (state === 'connected' ? this._connected() : this.head.refresh()));
     client.on('presence', () => this.head.refresh());
     profiles.onChange(() => this._renderSoon());
@@ -49,45 +50,53 @@ export class ThreadPane {
       menu: (button) => conversationMenu(this, button), changed: () => this._renderSoon(),
     });
     this.composer = new Composer({
-      send: (text) => this._send(text), edit: (message, text) => this._edit(message, text),
-      editLast: () => this._editLast(), typed: () => this.conversation.keystroke(),
+      send: (text, replyTo) => this._send(text, replyTo), edit: (message, text) => this._edit(message, text),
+      editLast: () => this._editLast(), typed: () => this.conversation.keystroke(), lineOf,
+      people: () => this.head.others().map((id) => this.profiles.of(id)), isGroup: () => this.head.kind !== 'direct',
     });
     this._find = new FindBar({
-      changed: () => this.render(), show: (message) => this._show(message.key), older: () => this._load('loadOlder'),
+      changed: () => this.render(), show: (message) => this.reading.show(message.key), older: () => this._load('loadOlder'),
       closed: () => this.composer.focus(),
     });
     this._messages = el('ol.messages');
-    const facts = { tabindex: 0, role: 'region', 'aria-label': 'Messages', onkeydown: (event) => this._key(event) };
+    const facts = { tabindex: 0, role: 'region', 'aria-label': t('messages'), onkeydown: (event) => this._key(event) };
     this._view = el('div.thread-view', facts, this._messages);
     this._typing = new TypingLine();
     this._spoken = new SpokenLog();
     this._alert = el('p.composer-note', { role: 'alert', hidden: true });
-    this._open = el('div.thread-open', { hidden: true }, this.head.element, this._find.element, this._stage(),
-      this._typing.element, this._alert, this.composer.element, this._spoken.element);
-    this._closed = el('div.thread-empty', null, logo(), el('h2', null, 'Your conversations'),
-      el('p', null, 'Choose one from the list, or start a new one.'));
-    this._missing = el('div.thread-missing', { hidden: true, role: 'alert' }, el('h2', null, 'Nothing to see here'),
-      el('p', null, 'There is no such conversation, or you are not in it.'),
-      el('button.plain', { type: 'button', onclick: () => this.leave() }, 'Back to conversations'));
-    const place = { id: 'thread', tabindex: -1, 'aria-label': 'Conversation' };
-    this.element = el('section.thread', place, this._open, this._closed, this._missing);
+    this._request = el('div.request-place');
     this._list = new VirtualList(this._view, this._messages, {
       sticksToEnd: true,
       estimate: (row) => heightOf(row, this._view.clientWidth),
-      draw: (element, row) => drawRow(element, row, { isDirect: this.head.kind === 'direct', on: this._rowActions }),
-      onScroll: () => this._scrolled(),
+      draw: (element, row) => drawRow(element, row, this._drawing()),
+      onScroll: () => this.scrolled(),
     });
-    this._rowActions = {
+    this.reading = new Reading(this, this._list, this._view);
+    this._open = el('div.thread-open', { hidden: true }, this.head.element, this._find.element, this._stage(),
+      el('div.below', null, this._typing.element, this._alert, this._request, this.composer.element), this._spoken.element);
+    this._closed = el('div.thread-empty', null, logo(), el('h2', null, t('yourConversations')), el('p', null, t('chooseOrStart')));
+    this._missing = el('div.thread-missing', { hidden: true, role: 'alert' }, el('h2', null, t('nothingToSee')),
+      el('p', null, t('nothingToSeeHint')),
+      el('button.plain', { type: 'button', onclick: () => this.leave() }, t('backToConversations')));
+    const place = { id: 'thread', tabindex: -1, 'aria-label': t('conversation') };
+    this.element = el('section.thread', place, this._open, this._closed, this._missing);
+  }
+
+  _drawing() {
+    this._rowActions ??= {
       receipts: (message) => showReceipts(this.profiles, this.conversation, message),
       retry: (message) => retry(this, message),
       menu: (button, message) => messageMenu(this, button, message),
+      reply: (message) => this.reply(message),
+      jump: (seq) => this.reading.jumpToSeq(seq),
+      expand: (message) => this._expand(message),
     };
+    return { isDirect: this.head.kind === 'direct', ownId: this.client.userId, on: this._rowActions };
   }
 
   _stage() {
-    this._pills = new Pills({ unread: () => this._jumpToUnread(), now: () => this._jumpToNow() });
-    this._loading = el('p.loading', { hidden: true, role: 'status' }, 'Loading messages …');
-    return el('div.thread-stage', null, this._view, this._pills.unread, this._loading, this._pills.now);
+    this._loading = el('p.loading', { hidden: true, role: 'status' }, t('loadingMessages'));
+    return el('div.thread-stage', null, this._view, this.reading.pills.unread, this._loading, this.reading.pills.now);
   }
 
   // --- opening and leaving ---
@@ -96,9 +105,10 @@ export class ThreadPane {
     if (conversation === this.conversation) return;
     this.close();
     this.conversation = conversation;
+    this._quotes.use(conversation);
     this._open.hidden = false;
     this._closed.hidden = true;
-    this.composer.use(`tidings.draft.${this.client.userId ?? ''}.${conversation.id}`);
+    this.composer.use(this.on.drafts.for(conversation));
     this.head.use(conversation);
     this._listen(conversation);
     if (matchMedia('(hover: hover)').matches) this.composer.focus();
@@ -111,6 +121,7 @@ export class ThreadPane {
     this._offs = ['updated', 'window', 'unread', 'receipt', 'inbox'].map((event) => conversation.on(event, render));
     this._offs.push(conversation.on('message', ({ message }) => this._came(message)));
     this._offs.push(conversation.on('typing', () => this._showTyping()));
+    this._offs.push(conversation.on('waiting', () => this._countDown()));
     this._offs.push(conversation.on('conversation', ({ change }) => this._changed(change)));
   }
 
@@ -121,38 +132,39 @@ export class ThreadPane {
 
   async _loadFirst() {
     const { conversation } = this;
-    this._isLoaded = false;
+    this.isLoaded = false;
     this.render();
     this._loading.hidden = false;
     try {
-      await conversation.open({ at: 'newest', limit: PAGE });
+      await conversation.open({ at: conversation.unreadCount ? 'first_unread' : 'newest', limit: PAGE });
       if (conversation !== this.conversation) return;
-      this._isLoaded = true;
-      this._spoken.begin(this._lastSeq());
-      this._freeze();
+      this.isLoaded = true;
+      this._spoken.begin(this.lastSeq());
     } catch (error) {
       if (conversation === this.conversation) this._refused(error);
     }
     if (conversation !== this.conversation) return;
     this._loading.hidden = true;
-    this._list.scrollToEnd();
+    if (this.isLoaded) this.reading.begin();
     this.render();
   }
 
   close() {
     for (const off of this._offs) off();
     this._offs = [];
+    clearInterval(this._clock);
     this.conversation?.stopTyping();
     this.conversation?.close();
     this.conversation = this.head.conversation = null;
-    this._divider = null;
-    this._markedSeq = 0;
-    this._isLoaded = false;
+    this.isLoaded = false;
+    this._wholeKeys.clear();
+    this.composer.escape();
     this._find.close();
     this._list.reset();
     this._spoken.clear();
     this.tell(null);
-    this._pills.hide();
+    this.reading.reset();
+    this._request.replaceChildren();
     this._loading.hidden = true;
     this._open.hidden = true;
     this._closed.hidden = false;
@@ -172,16 +184,9 @@ export class ThreadPane {
 
   async _connected() {
     if (!this.conversation) return;
-    if (!this._isLoaded) await this._loadFirst();
+    if (!this.isLoaded) await this._loadFirst();
     this.head.reload();
     this.render();
-  }
-
-  /** Remember where the unread messages begin. */
-  _freeze() {
-    const { firstUnreadSeq: seq, unreadCount: count, unreadCapped: isCapped } = this.conversation;
-    this._divider = seq && count !== 0 ? { seq, count, isCapped } : null;
-    this._isDividerSeen = false;
   }
 
   // --- drawing ---
@@ -189,39 +194,40 @@ export class ThreadPane {
   render() {
     const { conversation } = this;
     if (!conversation) return;
-    const rows = this._isLoaded || conversation.messages.length ? this._rowsNow() : [];
+    const rows = this.isLoaded || conversation.messages.length ? this._rowsNow() : [];
     this._list.setRows(rows, conversation.hasNewer);
     if (this._find.isOpen) this._find.refresh(conversation.messages, conversation.hasOlder);
     this._showTyping();
-    this._scrolled();
+    this._showRequest();
+    this.scrolled();
   }
 
   _rowsNow() {
-    const { conversation, head, profiles } = this;
+    const { conversation, head, profiles, reading } = this;
     profiles.want(conversation, peopleIn(conversation.messages));
     return rowsOf({
-      messages: conversation.messages, divider: this._divider, hasOlder: conversation.hasOlder || !this._isLoaded,
-      start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: this._shownKey,
+      messages: conversation.messages, divider: reading.divider, hasOlder: conversation.hasOlder || !this.isLoaded,
+      start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: reading.shownKey,
       now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id),
+      quoteOf: (seq) => this._quotes.of(seq), wholeKeys: this._wholeKeys, waits_s: this._waits_s(),
     });
   }
 
-  /** Update pills, pages ahead and the read mark after each scroll and each change. */
-  _scrolled() {
+  /** A conversation that waits for an answer of the user shows the question in place of the composer. */
+  _showRequest() {
     const { conversation } = this;
-    if (!conversation || !this._isLoaded) return;
-    const isNow = this._list.isAtEnd && !conversation.hasNewer;
-    conversation.follow = isNow;
-    this._showPills(isNow);
-    this._loadAhead();
-    this._markRead(isNow);
+    const isAsked = Boolean(conversation.requested || conversation.invited);
+    this.composer.element.hidden = Boolean(conversation.invited);
+    if (isAsked === Boolean(this._request.firstChild)) return;
+    this._request.replaceChildren(...(isAsked ? [requestBar(this)] : []));
   }
 
-  _showPills(isNow) {
-    const side = this._list.sideOf(UNREAD_KEY);
-    if (side === 0) this._isDividerSeen = true;
-    const isAbove = side === -1 || side === null;
-    this._pills.show(isAbove && !this._isDividerSeen ? this._divider : null, isNow, this.conversation);
+  /** Update pills, pages ahead and the read mark after each scroll and each change. */
+  scrolled() {
+    const { conversation } = this;
+    if (!conversation || !this.isLoaded) return;
+    conversation.follow = this.reading.look();
+    this._loadAhead();
   }
 
   _loadAhead() {
@@ -244,7 +250,18 @@ export class ThreadPane {
     this._loading.hidden = true;
     if (conversation !== this.conversation) return;
     if (found) this.render();
-    else setTimeout(() => this._scrolled(), AGAIN_MS); // at the very top no scroll event would load it again
+    else setTimeout(() => this.scrolled(), AGAIN_MS); // at the very top no scroll event would load it again
+  }
+
+  /** A jump loads another part: no page is loaded meanwhile. */
+  wait(isOn) {
+    this._isBusy = isOn;
+    this._loading.hidden = !isOn;
+  }
+
+  _expand(message) {
+    this._wholeKeys.add(message.key);
+    this.render();
   }
 
   _showTyping() {
@@ -255,73 +272,27 @@ export class ThreadPane {
     this._typing.show(text);
   }
 
-  // --- reading ---
-
-  _markRead(isNow) {
-    const { conversation } = this;
-    const seq = this._lastSeq();
-    if (!isNow || document.visibilityState !== 'visible' || seq <= this._markedSeq) return;
-    const earlier = this._markedSeq;
-    this._markedSeq = seq;
-    if (conversation.unreadCount === 0 && conversation.readSeq >= seq) return;
-    conversation.markRead().catch(() => {
-      this._markedSeq = Math.min(this._markedSeq, earlier); // a later render tries again
-    });
+  /** The other member of a direct conversation, where it is known. */
+  otherId() {
+    return this.head.others()[0] ?? null;
   }
 
-  _lastSeq() {
+  // --- reading ---
+
+  lastSeq() {
     return this.conversation.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
   }
 
   _seen() {
     if (!this.conversation || document.visibilityState !== 'visible') return;
-    if (this._isLoaded && this.conversation.unreadCount) this._freeze();
+    if (this.isLoaded && this.conversation.unreadCount) this.reading.freeze();
     this.render();
   }
 
   _came(message) {
-    if (this._isLoaded) this._spoken.add(message, this.profiles.nameOf(message.senderId));
+    if (this.isLoaded) this._spoken.add(message, this.profiles.nameOf(message.senderId));
     if (message.kind === 'member') this.head.reload();
     this._renderSoon();
-  }
-
-  async _jumpToUnread() {
-    const { conversation, _divider: divider } = this;
-    if (!this._list.has(UNREAD_KEY)) await this._jump(divider.seq);
-    if (conversation === this.conversation) this._list.scrollToRow(UNREAD_KEY, 0.12);
-    this._isDividerSeen = true;
-    this._scrolled();
-    this._view.focus({ preventScroll: true });
-  }
-
-  async _jumpToNow() {
-    const { conversation } = this;
-    if (conversation.hasNewer) await this._jump('newest');
-    if (conversation !== this.conversation) return;
-    this._list.scrollToEnd();
-    this._scrolled();
-  }
-
-  async _jump(at) {
-    const { conversation } = this;
-    conversation.follow = at === 'newest';
-    this._isBusy = true;
-    this._loading.hidden = false;
-    await conversation.jumpTo(at, { limit: PAGE }).catch((error) => this.tell(error));
-    this._isBusy = false;
-    this._loading.hidden = true;
-    if (conversation === this.conversation) this.render();
-  }
-
-  _show(key) {
-    this._shownKey = key;
-    this.render();
-    this._list.scrollToRow(key, 0.4);
-    clearTimeout(this._shownTimer);
-    this._shownTimer = setTimeout(() => {
-      this._shownKey = null;
-      this.render();
-    }, SHOWN_MS);
   }
 
   find() {
@@ -330,14 +301,20 @@ export class ThreadPane {
 
   // --- writing ---
 
-  async _send(text) {
+  reply(message) {
+    this.composer.answer(message, message.mine ? t('you') : this.profiles.nameOf(message.senderId));
+  }
+
+  async _send(text, replyTo) {
     const { conversation } = this;
-    this._divider = null;
+    this.reading.divider = null;
     this.tell(null);
-    conversation.send(text).catch((error) => {
+    const people = this.head.others();
+    const options = { replyTo, ...mentionsIn(text, people, this.head.kind !== 'direct') };
+    conversation.send(text, options).catch((error) => {
       if (error.code === 'outbox_full') this._giveBack(text, error); // otherwise its row shows the outcome
     });
-    await this._jumpToNow();
+    await this.reading.jumpToNow();
   }
 
   _giveBack(text, error) {
@@ -355,6 +332,20 @@ export class ThreadPane {
     if (last) this.composer.edit(last);
   }
 
+  /** Seconds until the limiter lets the next message through; null when nothing waits for it. */
+  _waits_s() {
+    const { retryAt } = this.conversation;
+    const rest_s = retryAt === null ? 0 : Math.ceil((retryAt - Date.now()) / 1000);
+    return rest_s > 1 ? rest_s : null; // a shorter wait is over before it is read
+  }
+
+  _countDown() {
+    clearInterval(this._clock);
+    this.render();
+    if (this.conversation.retryAt === null) return;
+    this._clock = setInterval(() => this.render(), 1000);
+  }
+
   /** Show an error above the composer; null removes it. */
   tell(error) {
     this._alert.hidden = !error;
@@ -363,20 +354,22 @@ export class ThreadPane {
 
   // --- keys ---
 
-  /** Close the search or the edit. Returns whether there was one. */
+  /** Close the search, the edit or the answer. Returns whether there was one. */
   escape() {
     if (this._find.isOpen) this._find.close();
-    else if (!this.composer.stopEditing()) return false;
+    else if (!this.composer.escape()) return false;
     return true;
   }
 
-  /** Arrows move between messages once one of them has the focus; Enter opens its menu. */
+  /** Arrows move between messages once one of them has the focus; Enter opens its menu, R answers it. */
   _key(event) {
     const row = event.target.closest('.message');
     const isArrow = (event.key === 'ArrowUp' || event.key === 'ArrowDown') && !event.altKey;
     if (event.key === 'Enter' && row === event.target) row.querySelector('.message-more').click();
-    else if (isArrow) this._step(row, event.key === 'ArrowUp');
-    else if (event.key === 'End' && !row) this._jumpToNow();
+    else if (event.key.toLowerCase() === 'r' && row === event.target && !event.ctrlKey && !event.metaKey) {
+      row.querySelector('.message-reply')?.click();
+    } else if (isArrow) this._step(row, event.key === 'ArrowUp');
+    else if (event.key === 'End' && !row) this.reading.jumpToNow();
     else return;
     event.preventDefault();
   }

@@ -1,6 +1,7 @@
 // Two lines of a conversation that follow its events: who types, and new messages for a screen reader.
 
-import { el } from './dom.js';
+import { el } from '../parts/dom.js';
+import { t } from '../parts/words.js';
 
 const SPOKEN_MAX = 5; // lines kept for a screen reader
 
@@ -20,7 +21,7 @@ export class TypingLine {
 /** The live region of new messages. It speaks only messages after the seq of `begin`. */
 export class SpokenLog {
   constructor() {
-    this.element = el('div.quiet', { role: 'log', 'aria-live': 'polite', 'aria-label': 'New messages' });
+    this.element = el('div.quiet', { role: 'log', 'aria-live': 'polite', 'aria-label': t('newMessagesLabel') });
     this._seq = 0;
   }
 

@@ -1,23 +1,32 @@
 // The rows of a conversation, made from its messages: days, the line before the first unread message, messages in groups
 // of one sender, changes of members. Pure: the same messages give the same rows.
 
-import { dayOf, isSameDay, listOf, plural } from './format.js';
+import { countOf, dayOf, isSameDay, listOf } from '../parts/format.js';
+import { t } from '../parts/words.js';
 
 const GROUP_MS = 5 * 60_000; // one sender's messages closer than this are one group
 export const UNREAD_KEY = 'unread-line';
 
-/** The time of a message. A message that waits has the time of its sender's clock. */
-export const whenOf = (message) => message.sentAt ?? message.ts ?? 0;
+const LINES_MAX = 24; // a longer text is cut, with a button that shows all of it
+const CHARS_MAX = 2400;
+
+/** The time of a message. One that waits has the time of its sender's clock, an imported one that of its first life. */
+export const whenOf = ({ imported, ts, sentAt }) => (imported ? ts ?? sentAt : sentAt ?? ts) ?? 0;
+
+/** Whether a text is too long to be shown in full at once. */
+export const isLong = (text) => text !== null && text !== undefined
+  && (text.length > CHARS_MAX || (text.length > LINES_MAX && text.split('\n', LINES_MAX + 1).length > LINES_MAX));
 
 /**
  * @param view { messages, divider: { seq, count } | null, hasOlder, start: { title, text }, isDirect, query,
- *   shownKey, now_ms, ownId, personOf(id) }
+ *   shownKey, now_ms, ownId, personOf(id), quoteOf(seq), wholeKeys, waits_s }
  * @returns rows { key, kind, value, mark } for a VirtualList
  */
 export function rowsOf(view) {
   const { messages } = view;
   const rows = [];
   if (!view.hasOlder) rows.push(startRow(view.start));
+  view.firstWaiting = messages.find((one) => one.state === 'sending');
   const lastMine = messages.findLast((one) => one.mine && one.kind === 'message' && one.state !== 'failed');
   const isCut = view.hasOlder && (messages[0]?.seq ?? 0) > (view.divider?.seq ?? 0); // its place is not loaded
   let isDivided = view.divider === null || isCut;
@@ -41,8 +50,9 @@ export function rowsOf(view) {
 /** The other people in the messages: senders, and members who joined or left. */
 export function peopleIn(messages) {
   const ids = new Set();
-  for (const { mine, senderId, member } of messages) {
+  for (const { mine, senderId, member, mentions } of messages) {
     if (!mine) ids.add(senderId);
+    for (const id of mentions ?? []) ids.add(id);
     for (const id of member?.userIds ?? []) ids.add(id);
   }
   return ids;
@@ -50,9 +60,7 @@ export function peopleIn(messages) {
 
 /** The text above the first message. */
 export function startOf({ title, kind }) {
-  const text = kind === 'direct' ? `This is where your conversation with ${title} begins.`
-    : `This is where the ${kind} begins. Everybody in it sees what is written here.`;
-  return { title, text };
+  return { title, text: t(`begin.${kind}`, { title }) };
 }
 
 function startRow(start) {
@@ -65,12 +73,12 @@ function dayRow(ms, now_ms) {
 }
 
 function dividerRow(count) {
-  const text = count ? plural(count, 'new message', 'new messages') : 'New messages';
+  const text = count ? countOf(count, 'newMessages') : t('newMessagesLabel');
   return { key: UNREAD_KEY, kind: 'unread', value: text, mark: text, isLoose: true };
 }
 
 function noteRow(message, view) {
-  const text = noteOf(message, (id) => (id === view.ownId ? 'you' : view.personOf(id).name));
+  const text = noteOf(message, (id) => (id === view.ownId ? t('youIn') : view.personOf(id).name));
   return { key: message.key, kind: 'note', value: text, mark: '' };
 }
 
@@ -81,9 +89,29 @@ function messageRow(one, before, after, isBroken, lastMine, view) {
   const isShown = one.key === view.shownKey;
   const query = view.query && one.text?.toLocaleLowerCase().includes(view.query) ? view.query : '';
   const sender = view.personOf(one.senderId);
+  const isCut = isLong(one.text) && !view.wholeKeys.has(one.key) && !query;
+  const quote = one.replyTo ? quoteOf(one.replyTo, view) : null;
+  const mentions = mentionsOf(one, view);
+  const waits_s = one.state === 'sending' && one === view.firstWaiting ? view.waits_s : null;
   const who = one.mine ? '' : `${sender.name}\u0001${sender.url ?? ''}`;
-  const mark = `${+isFirst}${+isLast}${+isWorded}${+isShown}${+view.isDirect}${query}\u0001${who}`;
-  return { key: one.key, kind: 'message', value: one, mark, isFirst, isLast, isWorded, isShown, query, sender };
+  const claims = [isFirst, isLast, isWorded, isShown, view.isDirect, isCut].map(Number).join('');
+  const mark = [claims, query, who, quote?.mark, [...mentions.values()], waits_s].join('\u0001');
+  const claim = { isFirst, isLast, isWorded, isShown, isCut };
+  return { key: one.key, kind: 'message', value: one, mark, ...claim, query, sender, quote, mentions, waits_s };
+}
+
+/** The quoted message as a row shows it. */
+function quoteOf(seq, view) {
+  const message = view.quoteOf(seq);
+  const name = !message ? '' : message.senderId === view.ownId ? t('you') : view.personOf(message.senderId).name;
+  return { seq, message, name, mark: `${seq} ${name} ${message?.text ?? message?.deleted ?? ''}` };
+}
+
+/** The names of the people who are mentioned, by id. */
+function mentionsOf({ mentions = [], mention = null }, view) {
+  const names = new Map((mentions ?? []).map((id) => [id, view.personOf(id).name]));
+  if (mention) names.set(mention, mention);
+  return names;
 }
 
 function isOneGroup(one, other) {
@@ -95,16 +123,19 @@ function isOneGroup(one, other) {
 export function noteOf({ member, senderId }, nameOf) {
   const people = listOf(member.userIds.map(nameOf), 3);
   const isAlone = member.userIds.length === 1 && member.userIds[0] === senderId;
-  const by = nameOf(senderId);
-  return sentence(member, people, isAlone ? null : by).replace(/^you\b/u, 'You');
+  const said = sentence(member, people, isAlone ? null : nameOf(senderId));
+  return said.charAt(0) === t('youIn').charAt(0) && said.startsWith(`${t('youIn')} `) ? capital(said) : said;
 }
 
+const capital = (text) => text.charAt(0).toLocaleUpperCase() + text.slice(1);
+
 function sentence({ action, userIds, role }, people, by) {
-  if (action === 'added') return by === null ? `${people} joined` : `${by} added ${people}`;
-  if (action === 'left') return `${people} left`;
-  if (action === 'removed') return `${by} removed ${people}`;
-  const article = role === 'member' || userIds.length > 1 ? '' : 'an ';
-  return `${people} ${userIds.length > 1 || people === 'you' ? 'are' : 'is'} now ${article}${role}`;
+  if (action === 'added') return by === null ? t('note.joined', { people }) : t('note.added', { by, people });
+  if (action === 'left') return t('note.left', { people });
+  if (action === 'removed') return t('note.removed', { by, people });
+  const isYou = people === t('youIn');
+  const form = isYou ? 'note.roleYou' : 'note.role';
+  return t(form, { people, count: userIds.length, role: t(`roleIs.${role}`) });
 }
 
 /** A guess at a row's height, good enough that the scroll bar does not jump. */
@@ -114,5 +145,6 @@ export function heightOf(row, width_px) {
   const text = row.value.text ?? '';
   let lines = 0;
   for (const line of text.split('\n')) lines += Math.max(1, Math.ceil(line.length / signs));
-  return 38 + lines * 21.3 + (row.isFirst ? 10 : 0);
+  if (row.isCut) lines = Math.min(lines, LINES_MAX) + 2;
+  return 38 + lines * 21.3 + (row.isFirst ? 10 : 0) + (row.quote ? 46 : 0);
 }

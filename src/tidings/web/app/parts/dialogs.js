@@ -3,6 +3,7 @@
 
 import { round } from './controls.js';
 import { el } from './dom.js';
+import { has, t } from './words.js';
 
 let nextId = 1;
 
@@ -12,7 +13,7 @@ export function openDialog(title, ...body) {
   const close = () => dialog.close();
   const head = el('header.dialog-head', null,
     el('h2', { id, dir: 'auto' }, title),
-    round('Close', 'close', close));
+    round(t('close'), 'close', close));
   const dialog = el('dialog', { 'aria-labelledby': id }, head, el('div.dialog-body', { tabindex: -1 }, ...body));
   dialog.addEventListener('close', () => dialog.remove());
   dialog.addEventListener('click', (event) => {
@@ -24,15 +25,15 @@ export function openDialog(title, ...body) {
 }
 
 /** A question with one button to go on. */
-export function ask(title, text, action, run) {
+export function ask(title, text, action, run, kind = 'danger') {
   const fault = faultLine();
   const goOn = async () => {
     if (await fault.guard(run)) dialog.close();
   };
   const dialog = openDialog(title, el('p', null, text), fault.line,
     el('div.dialog-foot', null,
-      el('button.plain', { type: 'button', onclick: () => dialog.close() }, 'Cancel'),
-      el('button.danger', { type: 'button', onclick: goOn }, action)));
+      el('button.plain', { type: 'button', onclick: () => dialog.close() }, t('cancel')),
+      el(`button.${kind}`, { type: 'button', onclick: goOn }, action)));
   return dialog;
 }
 
@@ -52,14 +53,5 @@ export function faultLine() {
   return { line, guard };
 }
 
-const SENTENCES = {
-  not_found: 'There is no such person or conversation.',
-  forbidden: 'You may not do this here.',
-  too_large: 'That is too long, or too many.',
-  rate_limited: 'Too fast: try again in a moment.',
-  unavailable: 'The server cannot do this just now. Try again.',
-  disconnected: 'There is no connection just now.',
-  timeout: 'The server did not answer in time.',
-};
-
-export const sentenceOf = (error) => SENTENCES[error.code] ?? error.message;
+/** The sentence of an error, in the language of the page where its code is known. */
+export const sentenceOf = (error) => (has(`error.${error.code}`) ? t(`error.${error.code}`) : error.message);

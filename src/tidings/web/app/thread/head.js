@@ -1,12 +1,13 @@
 // The head of a conversation: its people, whether they are online or typing, and its actions.
 
-import { avatarOf } from './avatar.js';
-import { round } from './controls.js';
-import { el, setText } from './dom.js';
-import { lastSeenOf, listOf, plural, typingOf } from './format.js';
-import { icon } from './icons.js';
-import { titleOf } from './inbox.js';
-import { TOGETHER_MAX } from './profiles.js';
+import { avatarOf } from '../parts/avatar.js';
+import { round } from '../parts/controls.js';
+import { el, setText } from '../parts/dom.js';
+import { countOf, lastSeenOf, listOf, typingOf } from '../parts/format.js';
+import { icon } from '../parts/icons.js';
+import { titleOf } from '../inbox/row.js';
+import { t } from '../parts/words.js';
+import { TOGETHER_MAX } from '../people/profiles.js';
 
 export class ThreadHead {
   /** @param on { back(), find(), members(), menu(button), changed() } */
@@ -18,15 +19,15 @@ export class ThreadHead {
     this.details = null;
     this._picture = el('span');
     this._name = el('span.thread-name', { dir: 'auto' });
-    this._mute = el('span.thread-mute', { hidden: true }, icon('muted'), el('span.quiet', null, 'Muted'));
+    this._mute = el('span.thread-mute', { hidden: true }, icon('muted'), el('span.quiet', null, t('muted')));
     this._state = el('p.thread-state');
     const who = el('button.thread-who', { type: 'button', onclick: () => on.members() }, this._picture,
-      el('div', null, el('h2', null, this._name, this._mute), this._state), el('span.quiet', null, 'Members'));
-    const more = round('Conversation menu', 'more', () => on.menu(more));
+      el('div', null, el('h2', null, this._name, this._mute), this._state), el('span.quiet', null, t('members')));
+    const more = round(t('conversationMenu'), 'more', () => on.menu(more));
     more.setAttribute('aria-haspopup', 'menu');
-    const back = round('Back to conversations', 'back', () => on.back());
+    const back = round(t('backToConversations'), 'back', () => on.back());
     back.classList.add('back');
-    this.element = el('header.thread-head', null, back, who, round('Search messages', 'search', () => on.find()), more);
+    this.element = el('header.thread-head', null, back, who, round(t('searchMessages'), 'search', () => on.find()), more);
     this._clock = setInterval(() => this.refresh(), 30_000);
   }
 
@@ -101,11 +102,11 @@ export class ThreadHead {
     const online = others.filter((id) => isConnected && this.client.presence(id)?.online);
     if (kind === 'direct') {
       if (!isConnected) return ['', ''];
-      if (online.length) return ['online', 'is-online'];
+      if (online.length) return [t('online'), 'is-online'];
       return [lastSeenOf(this.client.presence(others[0])?.lastSeen, this.client.now()), ''];
     }
-    const isCounted = online.length > 0 && others.length <= TOGETHER_MAX; // of a larger group, only some people are asked about
-    const there = isCounted ? `, ${online.length} online` : '';
-    return [`${plural(this.details.members.length, 'member', 'members')}${there}`, ''];
+    const isCounted = isConnected && others.length <= TOGETHER_MAX; // of a larger group, only some people are asked about
+    const members = countOf(this.details.members.length, 'membersCount');
+    return [isCounted && online.length ? t('membersOnline', { members, n: online.length + 1 }) : members, '']; // and the user
   }
 }

@@ -1,5 +1,7 @@
 // Small drawings as SVG elements, usually 24 units wide, drawn with strokes in the colour of the text.
 
+import { t } from './words.js';
+
 const SVG = 'http://www.w3.org/2000/svg';
 
 const STROKES = {
@@ -47,6 +49,25 @@ const STROKES = {
     'M12 3v1.5M12 19.5V21M3 12h1.5M19.5 12H21',
     'M5.6 5.6l1.1 1.1M17.3 17.3l1.1 1.1M18.4 5.6l-1.1 1.1M6.7 17.3l-1.1 1.1',
   ],
+  copy: ['M9 8.5h9.5v11H9z', 'M6 15.5H5.5v-11H15V5'],
+  reply: ['M9.5 7L4.5 12l5 5', 'M5 12h9a5.5 5.5 0 0 1 5.5 5.5v1'],
+  thread: ['M5 5.5h14v9.5h-7l-4 4v-4H5z', 'M8.5 9h7M8.5 11.8h4.5'],
+  smile: ['M12 3.5a8.5 8.5 0 1 1 0 17 8.5 8.5 0 0 1 0-17z', 'M8.5 14c.8 1.4 2 2.1 3.5 2.1s2.7-.7 3.5-2.1', 'M9 9.6v.01M15 9.6v.01'],
+  clip: ['M19 11.5l-7.2 7.2a4.4 4.4 0 0 1-6.2-6.2l7.6-7.6a3 3 0 0 1 4.2 4.2l-7.5 7.5a1.5 1.5 0 0 1-2.1-2.1l6.7-6.7'],
+  star: ['M12 4l2.4 5.1 5.6.7-4.1 3.8 1.1 5.5-5-2.8-5 2.8 1.1-5.5L4 9.8l5.6-.7z'],
+  bookmark: ['M7 4.5h10v15l-5-3.8-5 3.8z'],
+  at: ['M12 8.5a3.5 3.5 0 1 1 0 7 3.5 3.5 0 0 1 0-7z', 'M15.5 8.8v4.4c0 3 4.5 2.6 4.5-1.2a8 8 0 1 0-3.2 6.4'],
+  file: ['M7 4h7l4 4v12H7z', 'M13.5 4v4.5H18'],
+  download: ['M12 5v10M7.5 11l4.5 4.5 4.5-4.5', 'M5 19.5h14'],
+  link: ['M10 14a4 4 0 0 0 5.7 0l3-3A4 4 0 0 0 13 5.3l-1 1', 'M14 10a4 4 0 0 0-5.7 0l-3 3A4 4 0 0 0 11 18.7l1-1'],
+  flag: ['M6 20V4.5h11l-2 3.8 2 3.7H6'],
+  gear: ['M12 9a3 3 0 1 1 0 6 3 3 0 0 1 0-6z', 'M12 3.5l1 2.3 2.4-.7 1.2 2-1.5 2 .9 2 2.5.6v2l-2.5.6-.9 2 1.5 2-1.2 2-2.4-.7-1 2.3h-2l-1-2.3-2.4.7-1.2-2 1.5-2-.9-2-2.5-.6v-2l2.5-.6.9-2-1.5-2 1.2-2 2.4.7 1-2.3z'],
+  clock: ['M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16z', 'M12 8v4.3l2.8 1.7'],
+  image: ['M4.5 5.5h15v13h-15z', 'M5 16l4.2-4.2 3.3 3.2 2.5-2.4 4 4', 'M15.5 9.2v.01'],
+  block: ['M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16z', 'M6.5 6.5l11 11'],
+  left: ['M15 5l-7 7 7 7'],
+  right: ['M9 5l7 7-7 7'],
+  compose: ['M4.5 19.5h15', 'M6 15.5l.7-3L15.5 4l2.5 2.5L9 15z'],
   check: ['M5 12.5l4.5 4.5L19 7.5'],
   bubble: [
     'M5 5h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-8l-5 3.5V18H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2z',
@@ -89,13 +110,7 @@ const TICKS = {
   ],
 };
 
-export const TICK_LABELS = {
-  sending: 'Sending',
-  sent: 'Sent',
-  delivered: 'Delivered',
-  read: 'Read',
-  failed: 'Not sent',
-};
+export const tickLabel = (state) => t(`tick.${state}`);
 
 export function tick(state) {
   const drawing = svg(20, 16, `tick tick-${state}`);

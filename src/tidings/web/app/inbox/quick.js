@@ -1,0 +1,168 @@
+// Go to a conversation, a person or a message by a few letters: Ctrl+K, or the search field above the inbox. Conversations
+// come first, then people without one, then messages that contain the words.
+
+import { avatarOf } from '../parts/avatar.js';
+import { openDialog } from '../parts/dialogs.js';
+import { el } from '../parts/dom.js';
+import { folded, shortWhen } from '../parts/format.js';
+import { marked } from '../parts/text.js';
+import { t } from '../parts/words.js';
+import { Rows } from './row.js';
+
+const WAIT_MS = 150; // after the last key, before the server is asked
+const SHOWN_MAX = 8;
+const PAGE = 100;
+
+export class QuickOpen {
+  /** @param on { open(conversation, seq), write(userId) } */
+  constructor(client, profiles, on) {
+    this.client = client;
+    this.profiles = profiles;
+    this.on = on;
+    this._rows = new Rows(client, profiles, () => '');
+  }
+
+  open() {
+    if (this._dialog?.open) return;
+    this._input = el('input', {
+      type: 'text', role: 'combobox', 'aria-label': t('search'), placeholder: t('searchAll'), autocomplete: 'off', dir: 'auto',
+      'aria-expanded': 'true', 'aria-controls': 'quick-list', 'aria-autocomplete': 'list',
+      oninput: () => this._typed(), onkeydown: (event) => this._key(event),
+    });
+    this._list = el('div.quick-list', { id: 'quick-list', role: 'listbox', 'aria-label': t('results') });
+    this._status = el('p.quiet', { role: 'status' });
+    this._dialog = openDialog(t('search'), el('div', null, this._input), this._list, this._status);
+    this._dialog.classList.add('quick');
+    this._found = { people: [], messages: [] };
+    this._input.focus();
+    this._draw();
+    this._loadAll();
+  }
+
+  /** Load the rest of the inbox, so that every conversation can be found. */
+  async _loadAll() {
+    const { inbox } = this.client;
+    while (this._dialog.open && inbox.loaded && inbox.hasMore) {
+      const found = await inbox.loadMore(PAGE).catch(() => null);
+      if (found === null) return;
+      this._draw();
+    }
+  }
+
+  _typed() {
+    this._draw();
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => this._ask(), WAIT_MS);
+  }
+
+  async _ask() {
+    const text = this._input.value.trim();
+    const turn = (this._turn = (this._turn ?? 0) + 1);
+    if (!text) {
+      this._found = { people: [], messages: [] };
+      return this._draw();
+    }
+    const [people, messages] = await Promise.all([
+      this.profiles.search(text, SHOWN_MAX).catch(() => []), this._messages(text).catch(() => []),
+    ]);
+    if (turn !== this._turn || !this._dialog.open) return;
+    this._found = { people, messages };
+    this._draw();
+  }
+
+  async _messages(text) {
+    const query = new URLSearchParams({ q: text, limit: String(SHOWN_MAX) });
+    return (await this.client.rest('GET', `/v1/search?${query}`)).hits;
+  }
+
+  // --- drawing ---
+
+  _draw() {
+    const text = this._input.value.trim();
+    const conversations = this._conversations(folded(text)).map((one) => this._conversationRow(one, text));
+    const known = new Set(this.client.inbox.conversations.map((one) => this.profiles.peerOf(one)));
+    const people = this._found.people.filter(({ id }) => !known.has(id) && id !== this.client.userId);
+    const groups = [
+      ['conversations', conversations],
+      ['people', people.map((one) => this._personRow(one, text))],
+      ['messages', this._found.messages.map((hit) => this._hitRow(hit))],
+    ];
+    const shown = groups.filter(([, rows]) => rows.length);
+    this._list.replaceChildren(...shown.map(([name, rows]) =>
+      el('div', { role: 'group', 'aria-label': t(name) }, el('h3', { 'aria-hidden': 'true' }, t(name)), ...rows)));
+    if (!shown.length) this._list.replaceChildren(el('p.hint', null, t('noMatch')));
+    this._options = [...this._list.querySelectorAll('[role="option"]')];
+    this._options.forEach((row, at) => { row.id = `quick-${at}`; });
+    this._status.textContent = t('resultsCount', { count: this._options.length, n: this._options.length });
+    this._mark(0);
+  }
+
+  _conversations(wanted) {
+    const all = this.client.inbox.conversations.filter((one) => !one.removed);
+    if (!wanted) return all.slice(0, SHOWN_MAX);
+    const scored = all.map((one) => [one, scoreOf(folded(this._rows.titleOf(one)), wanted)]);
+    return scored.filter(([, score]) => score > 0).sort((a, b) => b[1] - a[1]).slice(0, SHOWN_MAX).map(([one]) => one);
+  }
+
+  _conversationRow(one, text) {
+    const name = this._rows.titleOf(one);
+    const picture = avatarOf({ id: one.kind === 'direct' ? name : one.id, name, kind: one.kind ?? 'direct', url: one.avatarUrl, size: 'small' });
+    const when = one.lastMessageTs ? el('span.row-when', null, shortWhen(one.lastMessageTs, this.client.now())) : null;
+    return this._option([picture, el('strong', { dir: 'auto' }, ...marked(name, text.toLocaleLowerCase())), when], () => this.on.open(one));
+  }
+
+  _personRow({ id, name, url }, text) {
+    const picture = avatarOf({ id: name, name, url, size: 'small' });
+    return this._option([picture, el('strong', { dir: 'auto' }, ...marked(name, text.toLocaleLowerCase())),
+      el('span.row-when', null, name === id ? '' : id)], () => this.on.write(id));
+  }
+
+  _hitRow({ conversationId, message, snippet }) {
+    const conversation = this.client.conversation(conversationId);
+    const who = message.senderId === this.client.userId ? t('you') : this.profiles.nameOf(message.senderId);
+    const parts = (snippet ?? []).map(([text, isHit]) => (isHit ? el('mark', null, text) : text));
+    return this._option([
+      el('div.hit', null,
+        el('div.row-line', null, el('strong', { dir: 'auto' }, `${who} · ${this._rows.titleOf(conversation)}`),
+          el('span.row-when', null, shortWhen(message.sentAt, this.client.now()))),
+        el('p', { dir: 'auto' }, ...parts)),
+    ], () => this.on.open(conversation, message.seq));
+  }
+
+  _option(children, run) {
+    const row = el('div.quick-row', { role: 'option', onclick: () => row.run() }, ...children);
+    row.run = () => {
+      this._dialog.close();
+      run();
+    };
+    return row;
+  }
+
+  // --- keys ---
+
+  _mark(at) {
+    this._at = at;
+    this._options.forEach((row, place) => row.setAttribute('aria-selected', String(place === at)));
+    const active = this._options[at];
+    if (active) this._input.setAttribute('aria-activedescendant', active.id);
+    else this._input.removeAttribute('aria-activedescendant');
+    active?.scrollIntoView({ block: 'nearest' });
+  }
+
+  _key(event) {
+    const { length } = this._options;
+    if (event.key === 'ArrowDown' && length) this._mark((this._at + 1) % length);
+    else if (event.key === 'ArrowUp' && length) this._mark((this._at - 1 + length) % length);
+    else if (event.key === 'Enter') this._options[this._at]?.run();
+    else return;
+    event.preventDefault();
+  }
+}
+
+/** How well a title matches: at its start, at the start of a word, anywhere; 0 for not at all. */
+function scoreOf(title, wanted) {
+  const at = title.indexOf(wanted);
+  if (at < 0) return 0;
+  if (at === 0) return 3;
+  return /[\s._@-]/u.test(title[at - 1]) ? 2 : 1;
+}

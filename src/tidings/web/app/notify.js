@@ -1,0 +1,95 @@
+// Notifications of this browser. The page asks for them after the first message from somebody else, in a line with a
+// button, never at the start. A message notifies when the page is not in view and the conversation is not muted, unless
+// another device of the user reads it at once.
+
+import { el } from './parts/dom.js';
+import { icon } from './parts/icons.js';
+import { plainOf } from './parts/text.js';
+import { t } from './parts/words.js';
+
+const CHOICE = 'tidings.notify'; // 'on', 'off', or nothing: not asked yet
+const LATE_MS = 15_000; // an older message was missed while the page was away; the badge tells it
+const WAIT_MS = 1200; // another device that looks marks it as read within this time
+
+export class Notifier {
+  /** @param on { open(conversation) } */
+  constructor(client, profiles, on) {
+    this.client = client;
+    this.profiles = profiles;
+    this.on = on;
+    this.element = el('section.ask', { 'aria-label': t('notifications'), hidden: true });
+    client.on('message', ({ conversation, message }) => this._came(conversation, message));
+  }
+
+  get isOn() {
+    return choice() === 'on' && isPossible() && Notification.permission === 'granted';
+  }
+
+  menuItem() {
+    if (!isPossible() || Notification.permission === 'denied') return null;
+    return this.isOn
+      ? { icon: 'muted', label: t('notifyOff'), run: () => choose('off') }
+      : { icon: 'bell', label: t('notifyOn'), run: () => this.turnOn() };
+  }
+
+  async turnOn() {
+    this.element.hidden = true;
+    const answer = await Notification.requestPermission();
+    choose(answer === 'granted' ? 'on' : 'off');
+  }
+
+  _came(conversation, message) {
+    if (message.mine || message.kind !== 'message' || message.silent || message.hidden) return;
+    if (this.client.now() - (message.sentAt ?? 0) > LATE_MS) return;
+    if (choice() === null) this._offer();
+    const isLooking = document.visibilityState === 'visible' && document.hasFocus();
+    if (!this.isOn || isLooking || conversation.muted || conversation.requested || conversation.invited) return;
+    setTimeout(() => this._show(conversation, message), WAIT_MS);
+  }
+
+  /** Show it, unless another device has read it meanwhile. */
+  _show(conversation, message) {
+    if (conversation.readSeq >= message.seq || !conversation.unreadCount) return;
+    const name = this.profiles.nameOf(message.senderId);
+    const title = conversation.kind === 'direct' ? name : `${name} · ${conversation.name ?? t('kind.group')}`;
+    const body = plainOf(message.text ?? '').slice(0, 140) || t('newMessagesLabel');
+    const shown = new Notification(title, { body, tag: conversation.id, renotify: true, icon: '/web/app/icon-192.png' });
+    shown.onclick = () => {
+      window.focus();
+      this.on.open(conversation);
+      shown.close();
+    };
+  }
+
+  /** Ask in a line of the page; the browser's own question follows only on a click. */
+  _offer() {
+    if (!isPossible() || Notification.permission !== 'default' || !this.element.hidden || this._isOffered) return;
+    this._isOffered = true;
+    const no = () => {
+      choose('off');
+      this.element.hidden = true;
+    };
+    this.element.replaceChildren(el('div.ask-line', null, icon('bell'), el('span', null, t('notifyAsk')),
+      el('button', { type: 'button', onclick: () => this.turnOn() }, t('notifyYes')),
+      el('button', { type: 'button', onclick: no }, t('notifyNo'))));
+    this.element.hidden = false;
+  }
+}
+
+const isPossible = () => 'Notification' in window && isSecureContext;
+
+function choice() {
+  try {
+    return localStorage.getItem(CHOICE);
+  } catch {
+    return 'off';
+  }
+}
+
+function choose(value) {
+  try {
+    localStorage.setItem(CHOICE, value);
+  } catch {
+    // Storage is forbidden: nothing is shown, nothing is asked again.
+  }
+}

@@ -1,0 +1,136 @@
+// One row of a conversation as elements. parts/text.js makes nodes of its text; nothing becomes markup.
+
+import { avatarOf } from '../parts/avatar.js';
+import { el } from '../parts/dom.js';
+import { momentOf, timeOf, tintOf } from '../parts/format.js';
+import { icon, tick, tickLabel } from '../parts/icons.js';
+import { textNodes } from '../parts/text.js';
+import { t } from '../parts/words.js';
+import { lineOf } from './quotes.js';
+import { whenOf } from './rows.js';
+
+const EMOJI_ONLY = /^(?:\p{Extended_Pictographic}[\u{FE0F}\u{200D}\u{1F3FB}-\u{1F3FF}]*){1,3}$/u;
+
+/** Fill `element` with a row of rows.js. `on` is { receipts, retry, menu, reply, jump(seq), expand }. */
+export function drawRow(element, row, { isDirect, ownId, on }) {
+  const focused = element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
+  element.removeAttribute('tabindex');
+  if (row.kind === 'message') drawMessage(element, row, { isDirect, ownId, on });
+  else drawLine(element, row);
+  if (focused) element.querySelector(`[data-part="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+function drawLine(element, { kind, value, start }) {
+  element.className = `line ${kind}-line`;
+  if (kind === 'start') element.replaceChildren(el('strong', { dir: 'auto' }, start.title), el('p', null, start.text));
+  else element.replaceChildren(el('span', { dir: 'auto' }, value));
+}
+
+function drawMessage(element, row, { isDirect, ownId, on }) {
+  const { value: message, isFirst, isLast, isShown } = row;
+  const isFailed = message.state === 'failed';
+  const isForMe = row.mentions.has(ownId) || row.mentions.has('all') || row.mentions.has('here');
+  const claims = { mine: message.mine, first: isFirst, last: isLast, direct: isDirect, failed: isFailed, shown: isShown,
+    'for-me': isForMe && !message.mine };
+  const classes = Object.keys(claims).filter((name) => claims[name]).map((name) => `is-${name}`);
+  element.className = ['message', ...classes].join(' ');
+  element.tabIndex = -1;
+  element.dataset.key = message.key;
+  if (message.seq !== null) element.dataset.seq = message.seq;
+  const words = el('div.words', null, textOf(row, ownId), factsOf(row, isDirect, on)); // the time stands beside a short text
+  const bubble = el('div.bubble', null, senderOf(row, isDirect), quoteOf(row, on), words, cardOf(message));
+  const stack = el('div.bubble-stack', null, bubble);
+  const body = el('div.message-body', null, stack, barOf(message, on));
+  if (message.mine || isDirect) element.replaceChildren(body);
+  else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
+}
+
+const personOf = ({ name, url }) => avatarOf({ id: name, name, url, size: 'small' });
+
+/** The sender: spoken with every message, visible at the start of a group of messages in a larger conversation. */
+function senderOf({ value: message, isFirst, sender }, isDirect) {
+  if (message.mine) return el('span.quiet', null, t('youSaid'));
+  if (!isFirst || isDirect) return el('span.quiet', null, `${sender.name}: `);
+  return el(`span.sender.ink-${tintOf(sender.name)}`, { dir: 'auto', title: sender.id }, sender.name);
+}
+
+/** The quoted message; a press goes to it. */
+function quoteOf({ quote, value }, on) {
+  if (!quote || value.deleted) return null;
+  const facts = { type: 'button', tabindex: -1, 'data-part': 'quote', onclick: () => on.jump(quote.seq) };
+  return el(`button.quote${quote.name ? `.ink-${tintOf(quote.name)}` : ''}`, facts,
+    el('strong', { dir: 'auto' }, quote.name), el('span', { dir: 'auto' }, lineOf(quote.message)));
+}
+
+function textOf(row, ownId) {
+  const { value: message } = row;
+  if (message.hidden) return el('div.text.is-gone', null, t('hiddenMessage'));
+  if (message.unavailable) return el('div.text.is-gone', null, t('unavailableMessage'));
+  if (message.deleted || message.text === null) return el('div.text.is-gone', null, t('deletedMessage'));
+  const nodes = textNodes(message.text, { query: row.query, mentions: row.mentions, ownId });
+  const made = el('div.text', { dir: 'auto' }, ...nodes);
+  if (EMOJI_ONLY.test(message.text.trim())) made.classList.add('is-big');
+  if (row.isCut) made.classList.add('is-cut');
+  return made;
+}
+
+/** The card of a link, from the data that the sending application added. The server and the page fetch nothing. */
+function cardOf({ data, deleted }) {
+  const link = data?.link;
+  if (deleted || typeof link?.url !== 'string' || !/^https?:\/\//u.test(link.url) || !URL.canParse(link.url)) return null;
+  const said = (value) => (typeof value === 'string' ? value : '');
+  const facts = { href: link.url, target: '_blank', rel: 'noopener noreferrer nofollow', tabindex: -1 };
+  return el('a.card', facts, el('span.card-site', null, new URL(link.url).hostname),
+    el('strong', { dir: 'auto' }, said(link.title) || link.url), el('span', { dir: 'auto' }, said(link.text)));
+}
+
+function factsOf(row, isDirect, on) {
+  const { value: message } = row;
+  const when = whenOf(message);
+  const facts = el('div.facts', null,
+    row.isCut ? el('button.more-text', { type: 'button', 'data-part': 'expand', tabindex: -1, onclick: () => on.expand(message) },
+      t('readMore')) : null,
+    message.editedAt && !message.deleted ? el('span', null, t('edited')) : null,
+    el('time', { datetime: new Date(when).toISOString(), title: momentOf(when) }, timeOf(when)));
+  if (message.state) facts.append(ticksOf(row, isDirect, on));
+  if (message.state === 'failed') {
+    const retry = { type: 'button', 'data-part': 'retry', onclick: () => on.retry(message) };
+    facts.append(el('button.retry', retry, t('retry')));
+  }
+  return facts;
+}
+
+/** The state by shape, colour and word. A press shows the receipts of each member, once the server has the message. */
+function ticksOf({ value: message, isWorded, waits_s }, isDirect, on) {
+  const { state } = message;
+  const label = labelOf(message, isDirect);
+  const isSeen = isWorded || state === 'failed' || waits_s !== null;
+  const said = waits_s === null ? tickLabel(state) : t('sendsAgain', { n: waits_s });
+  const word = el(isSeen ? 'span.tick-word' : 'span.quiet', null, said);
+  if (message.seq === null) return el('span.ticks', { title: label, 'data-state': state }, tick(state), word);
+  return el('button.ticks', {
+    type: 'button', tabindex: -1, title: label, 'aria-label': `${label}. ${t('whoHasRead')}`, 'data-state': state,
+    'data-part': 'ticks', onclick: () => on.receipts(message),
+  }, tick(state), word);
+}
+
+function labelOf({ state, error }, isDirect) {
+  const label = tickLabel(state);
+  if (state === 'failed' && error) return `${label}: ${error.message}`;
+  if (isDirect || (state !== 'delivered' && state !== 'read')) return label;
+  return t(`tick.${state}All`);
+}
+
+/** The buttons beside a message. */
+function barOf(message, on) {
+  const more = el('button.round.message-more', {
+    type: 'button', tabindex: -1, 'aria-label': t('messageMenu'), title: t('messageMenu'), 'aria-haspopup': 'menu',
+    'data-part': 'more', onclick: () => on.menu(more, message),
+  }, icon('more'));
+  const isWhole = message.seq !== null && !message.deleted && message.kind === 'message';
+  const reply = isWhole ? el('button.round.message-reply', {
+    type: 'button', tabindex: -1, 'aria-label': t('reply'), title: t('reply'), 'data-part': 'reply',
+    onclick: () => on.reply(message),
+  }, icon('reply')) : null;
+  return el('div.message-bar', null, reply, more);
+}

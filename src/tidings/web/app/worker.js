@@ -1,0 +1,93 @@
+// The service worker of the page: it keeps the page itself, so that it opens without a connection. Messages are not kept
+// here. The page is asked for first, so that an upgrade shows at once; the kept copy answers when the network does not.
+
+const NAME = 'tidings-page';
+const SHELL = '/';
+
+self.addEventListener('install', (event) => {
+  event.waitUntil(keepPage().then(() => self.skipWaiting()));
+});
+
+self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
+
+self.addEventListener('fetch', (event) => {
+  const { request } = event;
+  const url = new URL(request.url);
+  if (request.method !== 'GET' || url.origin !== self.location.origin) return;
+  if (request.mode === 'navigate' && url.pathname === SHELL) event.respondWith(page(request));
+  else if (url.pathname.startsWith('/assets/') || url.pathname.startsWith('/web/app/words/')) event.respondWith(asset(request));
+});
+
+/** The page of the network, else the kept one. */
+async function page(request) {
+  try {
+    const answer = await fetch(request);
+    if (answer.ok) await keep(SHELL, answer.clone());
+    return answer;
+  } catch (error) {
+    const kept = await caches.match(SHELL);
+    if (kept) return kept;
+    throw error;
+  }
+}
+
+/** A file whose name has its hash never changes, so the kept copy is right. */
+async function asset(request) {
+  const kept = await caches.match(request);
+  if (kept && request.url.includes('/assets/')) return kept;
+  try {
+    const answer = await fetch(request);
+    if (answer.ok) await keep(request, answer.clone());
+    return answer;
+  } catch (error) {
+    if (kept) return kept;
+    throw error;
+  }
+}
+
+async function keep(request, answer) {
+  const cache = await caches.open(NAME);
+  await cache.put(request, answer);
+}
+
+/** Keep the page and the files that it names. */
+async function keepPage() {
+  const answer = await fetch(SHELL);
+  if (!answer.ok) return;
+  const text = await answer.clone().text();
+  await keep(SHELL, answer);
+  const names = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/gu)].map(([, name]) => name);
+  const cache = await caches.open(NAME);
+  const wanted = new Set(names.map((name) => new URL(name, self.location.origin).href));
+  for (const old of await cache.keys()) if (old.url.includes('/assets/') && !wanted.has(old.url)) await cache.delete(old);
+  await Promise.all(names.map((name) => cache.match(name).then((known) => known ?? cache.add(name))));
+}
+
+self.addEventListener('push', (event) => {
+  const told = read(event.data);
+  const title = told.title ?? 'Tidings';
+  const facts = { body: told.body ?? '', tag: told.conversation_id, icon: '/web/app/icon-192.png', data: { id: told.conversation_id } };
+  event.waitUntil(self.registration.showNotification(title, facts));
+});
+
+self.addEventListener('notificationclick', (event) => {
+  event.notification.close();
+  const { id } = event.notification.data ?? {};
+  const hash = id ? `#/c/${encodeURIComponent(id)}` : '';
+  event.waitUntil(show(`/${hash}`));
+});
+
+async function show(address) {
+  const [open] = await self.clients.matchAll({ type: 'window' });
+  if (!open) return self.clients.openWindow(address);
+  await open.focus();
+  return open.navigate(address);
+}
+
+function read(data) {
+  try {
+    return data?.json() ?? {};
+  } catch {
+    return {};
+  }
+}

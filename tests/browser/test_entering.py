@@ -1,0 +1,89 @@
+"""The first minute: links that sign in, refusals that say why, and the team's login instead of a field for tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.async_api import Browser, expect
+
+from tests.browser.conftest import LIMITS
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
+from tests.support.devices.plain_client import sign
+from tests.support.nodes.node_process import SECRET, NodeProcess
+from tidings.clock import Clock
+
+Named = Callable[[str], str]
+
+
+async def test_a_link_with_a_name_signs_in_with_dev(people: People, named: Named) -> None:
+    ann = await people(named("ann"), is_in=False)
+    await ann.page.goto(f"{ann.url}/?as={ann.user_id.title()}")
+    await expect(ann.row("tidings")).to_be_visible()
+    assert "as=" not in ann.page.url, "a reload keeps the session and not the word"
+    await ann.page.get_by_label("Your account").click()
+    await expect(ann.page.get_by_text(f"Signed in as {ann.user_id.title()} ({ann.user_id})")).to_be_visible()
+    other = await ann.context.new_page()
+    await other.goto(f"{ann.url}/?as={named('bob')}")
+    await other.get_by_label("Your account").click()
+    await expect(other.get_by_text(f"Signed in as {named('bob')}")).to_be_visible()
+
+
+async def test_an_expired_token_says_that_it_has_expired(people: People, named: Named) -> None:
+    ann = await people(named("ann"), is_in=False)
+    expired = sign(SECRET, ann.user_id, ttl_s=1, now_ms=Clock().now_ms() - 60_000)
+    await ann.page.goto(f"{ann.url}/#token={expired}")
+    await expect(ann.page.get_by_text("Please sign in again: This sign-in has expired.")).to_be_visible()
+
+
+async def test_the_team_s_login_stands_in_place_of_a_field_for_tokens(
+    browser: Browser, named: Named, tmp_path: Path
+) -> None:
+    env = LIMITS | {"TIDINGS_LOGIN_URL": "https://id.example/login?app=chat"}
+    with NodeProcess(tmp_path / "data", env) as node:
+        people = People(browser, await asyncio.to_thread(node.start))
+        ann = await people(named("ann"), is_in=False)
+        await ann.page.goto(f"{ann.url}/#/c/c1")
+        link = ann.page.get_by_role("link", name="Sign in")
+        href = await link.get_attribute("href")
+        assert href is not None and href.startswith("https://id.example/login?app=chat&return_to=http")
+        await expect(ann.page.get_by_label("Token")).to_have_count(0)
+        await expect(ann.page.get_by_text("metrics")).to_have_count(0)
+        assert await people.close() == []
+
+
+async def test_the_first_visit_has_few_requests_and_the_next_ones_one(people: People, named: Named) -> None:
+    ann = await people(named("ann"), is_in=False)
+    asked: list[str] = []
+    ann.page.on("request", lambda request: asked.append(request.url.removeprefix(ann.url)))
+    await ann.enter(people.node.token(ann.user_id))
+    assert len([path for path in asked if not path.startswith("/v1")]) <= 6, asked
+    asked.clear()
+    await ann.page.reload()
+    await expect(ann.page.locator(".inbox-empty")).to_be_visible()
+    answers = await ann.page.evaluate(
+        "performance.getEntriesByType('resource').filter((one) => one.transferSize > 0 && !one.name.includes('/v1/'))"
+        ".map((one) => one.name)"
+    )
+    assert answers == []
+
+
+async def test_the_person_beside_one_is_found_by_name(people: People, seeds: Seeds, named: Named) -> None:
+    """Their id is made of the name and looks different. Who writes to the name must reach them, and no ghost."""
+    number = named("")
+    alice, mallory = await people(named("alice.cooper"), is_in=False), await people(named("mallory"), is_in=False)
+    for person, name in ((alice, f"Alice Cooper{number}"), (mallory, f"Mallory{number}")):
+        await person.page.goto(person.url)
+        await person.page.get_by_label("Your name").fill(name)
+        await person.page.get_by_role("button", name="Continue").click()
+        await expect(person.row("tidings")).to_be_visible()
+    await alice.page.get_by_label("New conversation").first.click()
+    await alice.page.keyboard.type(f"Mallory{number}")
+    await expect(alice.page.locator(".option").first).to_contain_text(f"mallory{number}")
+    await alice.page.keyboard.press("Enter")
+    await expect(alice.page.locator(".thread-name")).to_have_text(f"Mallory{number}")
+    await alice.send("hi")
+    await mallory.row(f"Alice Cooper{number}").click()
+    await mallory.sees("hi")
