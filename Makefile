@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check torture bench clean locks
+.PHONY: help setup run test test-all check torture bench docs clean locks
 
 help:
 	@echo "make run       start a node to try: tidings serve --dev        (ARGS='--port 9000')"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-all  the long tests too"
 	@echo "make torture   an hour of faults against a Tidings of its own    (ARGS='--seconds 60 --seed 7')"
 	@echo "make bench     the benchmarks; results in bench-results           (ARGS='--quick')"
+	@echo "make docs      the documentation as a site with a search, in site/"
 	@echo "make setup     the environment only: $(VENV), with the tidings command in it"
 	@echo "make clean     remove the environment and what tools left behind (never a node's data)"
 
@@ -62,6 +63,14 @@ torture: setup
 bench: $(VENV)/.ready-bench
 	@$(BIN)/tidings bench all $(ARGS)
 
+docs: $(VENV)-docs/.ready
+	@$(VENV)-docs/bin/zensical build >/dev/null
+
+$(VENV)-docs/.ready: requirements/docs.txt
+	@$(PYTHON) -m venv --clear $(VENV)-docs
+	@$(VENV)-docs/bin/python -m pip --disable-pip-version-check install -qq --no-deps --require-hashes -r requirements/docs.txt
+	@touch $@
+
 # The locks name exact versions and hashes and no host, so they hold wherever the packages come from.
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
@@ -76,7 +85,8 @@ locks: setup
 	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml[peers] \
 	  | $(LOCK) -c requirements/dev.txt -o requirements/bench.txt -
 	@$(LOCK) -o requirements/s3.txt requirements/s3.in
+	@$(LOCK) -o requirements/docs.txt requirements/docs.in
 
 clean:
-	@rm -rf $(VENV) $(VENV)-s3 build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) $(VENV)-s3 $(VENV)-docs site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
