@@ -306,6 +306,28 @@ ACTIVE_TTL_S = 400 * 86_400  # 12 KB a day: a year and a month, to compare
 DAYS_TTL_S = 400 * 86_400  # the days of a user who does not come any more
 ACTIVE_DAYS_MAX = 400  # days that one question may cover
 
+# --- integration ----------------------------------------------------------------------------------
+WEBHOOKS_MAX = 100  # every node keeps all of them in memory, and asks each about every entry
+WEBHOOK_CONVERSATIONS_MAX = 1_000  # conversations that one webhook names; without a list it hears of all
+WEBHOOK_ENTRIES_MAX = 100  # protocol: entries in one request to an endpoint
+WEBHOOK_BODY_BYTES_MAX = 512 * 1024  # of entries in one request; many endpoints refuse more than a megabyte
+WEBHOOK_POST_S = 10.0  # one request to an endpoint, all of it
+WEBHOOK_LEASE_S = 30.0  # a node that delivers is alone for so long: longer than a request and its writes
+WEBHOOK_BACKOFF_S = 1.0  # the pause after a first failure of an endpoint; each next one is twice as long
+WEBHOOK_BACKOFF_MAX_S = 60.0  # an endpoint that is back hears of everything about a minute later
+WEBHOOK_REFUSALS_MAX = 8  # refusals of the same entries in a row, over two minutes; then the conversation is paused
+WEBHOOK_POSTS_MAX = 8  # requests to one endpoint at the same time, from one node
+WEBHOOK_TASKS_MAX = 256  # conversations that a node brings to their webhooks at the same time; others wait
+WEBHOOK_LOOK_S = 1.0  # how often a node looks for work that it did not see itself, such as that of a dead node
+WEBHOOK_LOOK_MAX = 200  # conversations found in one look
+WEBHOOK_JOIN_S = 1.0  # a webhook that is slower than this does not hold up the others of a conversation
+WEBHOOKS_READ_S = 1.0  # how often a node reads the list of webhooks
+WEBHOOKS_STALE_S = 3.0  # a node with an older list acts as if any webhook might exist; a new one begins after it
+WEBHOOK_LEAVE_S = 2.0  # for requests under way when a node leaves; another node repeats what is cut off
+WEBHOOK_STATE_MAX = 500  # conversations with undelivered entries that the state of a webhook looks at
+WEBHOOK_LAG_MAX = 50  # the same for the metric, which is read all the time
+WEBHOOK_WALK_USERS = 20  # users whose conversations one step of a walk finds, for a webhook from the start
+
 # --- the cold tier --------------------------------------------------------------------------------
 SEGMENT_ENTRIES_MAX = 1_000  # entries that one segment covers: a page of history reads one object, rarely two
 SEGMENT_BYTES_MAX = 512 * 1024  # of text in one segment, before compression: decoded in a few milliseconds

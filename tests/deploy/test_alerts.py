@@ -25,9 +25,10 @@ DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 
 @pytest.fixture
 async def exposed(node: Node) -> Exposed:
-    """The page of a node that listens. Pushes have labels once there was one of each outcome."""
+    """The page of a node that listens. Pushes and webhooks have labels once there was one."""
     for outcome in OUTCOMES:
         node.core.metrics.push["fcm", outcome].inc(0)
+    node.core.metrics.show_webhook_lag("wh_1", 0.0)
     async with httpx2.AsyncClient() as client:
         answer = await client.get(f"http://127.0.0.1:{node.port}/metrics")
     return Exposed(read_page(answer.text, 0.0).samples)
@@ -187,6 +188,24 @@ NIGHTS = {
         "TidingsStreamLags",
         {'tidings_stream_lag{job="tidings", stream="push"}': "0x10 20000x60"},
         at=40,
+        fires=True,
+    ),
+    "an endpoint of a webhook is away for a quarter of an hour": Night(
+        "TidingsWebhookLags",
+        {'tidings_webhook_lag_seconds{job="tidings", webhook="wh_1"}': "0x10 0+60x15 0x60"},
+        at=25,
+        fires=False,
+    ),
+    "an endpoint of a webhook is away for an hour": Night(
+        "TidingsWebhookLags",
+        {'tidings_webhook_lag_seconds{job="tidings", webhook="wh_1"}': "0x10 0+60x60"},
+        at=40,
+        fires=True,
+    ),
+    "entries are refused until their conversation is paused": Night(
+        "TidingsWebhookPaused",
+        {'tidings_webhook_total{job="tidings", outcome="paused"}': "0x10 1x60"},
+        at=15,
         fires=True,
     ),
     "two of three nodes are gone": Night(

@@ -28,6 +28,7 @@ def leaving(drain: Any, flush: Any) -> tuple[Any, Any, Any]:
         limiting=SimpleNamespace(overrides=parts, audit=parts, fold=parts, activity=parts, lags=parts),
         cold=SimpleNamespace(archiving=parts),
         pushing=SimpleNamespace(due=parts, notify=parts),
+        integration=SimpleNamespace(hooks=parts, deliveries=parts, lag=parts),
         heartbeat=parts,
         rebuilds=parts,
         scrubber=parts,

@@ -14,6 +14,7 @@
  *   conversation.js   what a screen shows of it: window.js, unsent.js, marks.js, presence.js
  *   actions.js        what a user may do with it over REST
  *   inbox.js          the list of conversations
+ *   webhooks.js       the check of a request to an endpoint of a webhook
  *
  * A name that begins with an underscore is for these modules alone.
  */
@@ -21,4 +22,5 @@ export { TidingsClient } from './client.js';
 export { Conversation } from './conversation.js';
 export { TidingsError } from './errors.js';
 export { Inbox } from './inbox.js';
+export { verifyWebhook } from './webhooks.js';
 export { indexedDbOutbox, localStorageOutbox, memoryStorage } from './storage.js';

@@ -100,6 +100,13 @@ class Push:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Hooks:
+    private_addresses: bool = setting(
+        "false", values.flag, "true = endpoints of webhooks may be on private addresses, and http:// (with --dev: true)"
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Node:
     id: str = setting(lambda: Clock().random_id(6), values.safe_id, "name of this node; no other node may have it")
 

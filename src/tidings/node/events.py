@@ -37,3 +37,5 @@ class Events:
     queues_epoch_changed: Listeners[[str, str]] = field(default_factory=Listeners)
     # gateway -> dev: (user_id) the page of --dev signs this user in.
     signed_in_on_page: Listeners[[str]] = field(default_factory=Listeners)
+    # store -> webhooks: (conversation_id) entries were stored for which webhooks wait.
+    news_stored: Listeners[[str]] = field(default_factory=Listeners)

@@ -24,6 +24,7 @@ from tidings.gateway.http.docs.openapi import openapi_of
 from tidings.gateway.http.docs.page import docs_page
 from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
 from tidings.gateway.http.inbox import InboxRoutes
+from tidings.gateway.http.integration.webhooks import WebhookRoutes
 from tidings.gateway.http.limits import LimitRoutes
 from tidings.gateway.http.messages import MessageRoutes
 from tidings.gateway.http.people import PeopleRoutes
@@ -65,7 +66,7 @@ def build_gateway(
         metrics_page=partial(_metrics_page, core, siblings),
         worker_states=None if siblings is None else siblings.states,
         signed_in_on_page=core.events.signed_in_on_page,
-        more_routes=[*_device_routes(core), *admin_routes(core, samples, sources)],
+        more_routes=[*_device_routes(core), *_webhook_routes(core), *admin_routes(core, samples, sources)],
     )
     return server, samples
 
@@ -166,6 +167,13 @@ def _device_routes(core: Core) -> list[Route]:
 async def _metrics_page(core: Core, siblings: Siblings | None) -> tuple[bytes, str]:
     own = core.metrics.render
     return own() if siblings is None else await siblings.page(own), CONTENT_TYPE_LATEST
+
+
+def _webhook_routes(core: Core) -> list[Route]:
+    made = core.integration
+    return WebhookRoutes(
+        made.hooks, made.lag, core.registry, core.limiting.audit, allows_private=made.outbound.allows_private
+    ).routes()
 
 
 async def _readiness(core: Core) -> dict[str, str]:

@@ -56,6 +56,7 @@ from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
+from tidings.node.integration import Integration, build_integration
 from tidings.node.rooms import Delivery, MemberState, Reading, Routing, Sending, Work
 from tidings.node.stores import Stores, open_stores
 from tidings.node.tracing import Tracing, open_tracing
@@ -87,6 +88,7 @@ class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending):
     cold: ColdTier
     pushing: Pushing
     limiting: Limiting
+    integration: Integration
     live_status: LiveStatus
     heartbeat: Heartbeat
 
@@ -121,7 +123,8 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     limiting = build_limiting(stores, members.scripts, routing.hub.users)
     delivery = _build_delivery(stores, routing, members, reading)
     work = _build_work(stores, routing, members, reading, delivery, pushing)
-    sends = _build_sends(stores, members, reading, delivery, work, limiting, measures or stores.metrics)
+    integration = build_integration(stores, events, members.log)
+    sends = _build_sends(stores, members, reading, delivery, work, limiting, integration, measures or stores.metrics)
     sending = _build_sending(stores, routing, members, reading, *sends)
     live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
     heartbeat = Heartbeat(
@@ -144,6 +147,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         cold=cold,
         pushing=pushing,
         limiting=limiting,
+        integration=integration,
         live_status=live_status,
         heartbeat=heartbeat,
     )
@@ -310,6 +314,7 @@ def _build_sends(
     delivery: Delivery,
     work: Work,
     limiting: Limiting,
+    integration: Integration,
     measures: Measures,
 ) -> tuple[Pipeline, Sends]:
     keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
@@ -322,7 +327,7 @@ def _build_sends(
         members=load,
         admit=admit,
         number=number,
-        store=Store(tables.log, members.log, work.counters, number, clock),
+        store=Store(tables.log, members.log, work.counters, number, integration.hooks, clock),
         index=work.index,
         acknowledge=acknowledge,
         deliver=delivery.deliver,

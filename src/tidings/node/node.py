@@ -58,6 +58,7 @@ async def open_node(
         await _check_clock(core)
         await core.limiting.overrides.start()
         core.blocks.loop.start()
+        await core.integration.hooks.start()
         for loop in _loops(core, samples):
             loop.start()
         core.pushing.notify.start()
@@ -72,11 +73,10 @@ async def open_node(
 
 def _loops(core: Core, samples: Samples) -> list[Loop]:
     limiting = core.limiting
-    figures = (limiting.activity, limiting.lags, samples)
-    return [
-        part.loop
-        for part in (limiting.audit, limiting.fold, core.pushing.due, core.cold.archiving, core.scrubber, *figures)
-    ]
+    integration = core.integration
+    figures = (limiting.activity, limiting.lags, integration.lag, samples)
+    workers = (core.pushing.due, core.cold.archiving, core.scrubber, integration.deliveries)
+    return [part.loop for part in (limiting.audit, limiting.fold, *workers, *figures)]
 
 
 async def _bury(core: Core, dead: Sequence[str]) -> None:
@@ -123,6 +123,7 @@ async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
         await core.names.close()
         await core.limiting.overrides.loop.stop()
         await core.blocks.loop.stop()
+        await core.integration.hooks.loop.stop()
         for loop in reversed(_loops(core, samples)):
             await loop.stop()
         await core.pushing.notify.stop()

@@ -39,6 +39,7 @@ TABLES = (
 REPAIRS = ("row", "inbox", "open", "void", "unread")  # late rows, left inboxes, work of dead nodes, gaps, counts
 REFUSED = (*CLASSES, "in_flight")  # in_flight: too many requests of a user, or of all, were under way
 STREAMS = ("audit", "push")
+WEBHOOK_OUTCOMES = ("delivered", "failed", "refused", "paused")
 SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # up to the largest batch
 
@@ -158,6 +159,13 @@ class Metrics:
         self.push: Children[tuple[str, str], Count] = self._counters(
             "push", "Pushes, by provider and outcome.", ["provider", "outcome"], known=()
         )
+        self.webhooks = self._labelled("webhook", "Requests to webhooks, by outcome.", "outcome", WEBHOOK_OUTCOMES)
+        self.webhook_lag = Gauge(
+            "tidings_webhook_lag_seconds",
+            "Age of the oldest entry that a webhook does not have.",
+            ["webhook"],
+            registry=registry,
+        )
         self.archive = self._archive()
         self.send_seconds = self._tally("send_seconds", "From a send's frame to its acknowledgement.", SECONDS)
         self.batch_size = self._tally("batch_size", "Entries in a batch of a lane.", SIZES)
@@ -165,6 +173,13 @@ class Metrics:
 
     def show_lag(self, stream: str, entries: int) -> None:
         self.stream_lag.labels(stream).set(entries)
+
+    def show_webhook_lag(self, webhook_id: str, seconds: float | None) -> None:
+        """None: the webhook is gone."""
+        if seconds is None:
+            self.webhook_lag.remove(webhook_id)
+        else:
+            self.webhook_lag.labels(webhook_id).set(seconds)
 
     def count_repair(self, what: str, n: int) -> None:
         self.repairs[what].inc(n)

@@ -52,6 +52,7 @@ from tidings_client.values import (
     Totals,
     Typing,
 )
+from tidings_client.webhooks import Webhook, WebhookRequest, WebhookState, verify_webhook
 
 __version__ = "0.1.0"
 __all__ = [
@@ -104,5 +105,9 @@ __all__ = [
     "TokenSource",
     "Totals",
     "Typing",
+    "Webhook",
+    "WebhookRequest",
+    "WebhookState",
     "sign_token",
+    "verify_webhook",
 ]

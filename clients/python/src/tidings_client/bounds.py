@@ -41,3 +41,6 @@ GAP_AGAIN_S = 0.5  # a gap whose number is undecided is read again this often; t
 READS_MAX = 8  # conversations whose gaps are read at once: a long absence must not flood the node
 EVENTS_PAUSE = 2_000  # waiting events of a stream: the client stops reading the socket until there is room
 EVENTS_MAX = 50_000  # the same while a request waits and the socket must be read: the stream ends with an error
+
+# --- an endpoint of a webhook -----------------------------------------------------------------------
+WEBHOOK_AGE_S_MAX = 300.0  # an older signature may be a request that somebody has recorded

@@ -6,7 +6,7 @@ the tokens of its users itself; `sign_token` makes them where the node uses an H
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from tidings_client.account import Account
@@ -14,6 +14,7 @@ from tidings_client.clock import Clock
 from tidings_client.forms import ProfilePut, checked_credential, checked_id, path_of
 from tidings_client.rest import Pool, Rest
 from tidings_client.values import Profile, Revoked
+from tidings_client.webhooks import NewWebhook, Replay, Webhook, Webhooks, WebhookState
 
 
 class Server:
@@ -53,3 +54,37 @@ class Server:
     async def revoke(self, user_id: str) -> Revoked:
         """Revoke every token of this user that was made before now, and close the open connections."""
         return await self._rest.send("POST", path_of("users", user_id, "revoke"), Revoked, is_repeatable=True)
+
+    # --- webhooks ---
+
+    async def add_webhook(
+        self,
+        url: str,
+        *,
+        kinds: Sequence[str] | None = None,
+        conversation_ids: Sequence[str] | None = None,
+        is_from_start: bool = False,
+    ) -> Webhook:
+        """Post every entry to this URL, in order: of these kinds and conversations, or all. Keep the secret."""
+        begin = "start" if is_from_start else "now"
+        body = NewWebhook(url, _listed(kinds), _listed(conversation_ids), begin)
+        return await self._rest.send("POST", path_of("webhooks"), Webhook, body)
+
+    async def webhooks(self) -> list[Webhook]:
+        return (await self._rest.get(path_of("webhooks"), Webhooks)).webhooks
+
+    async def remove_webhook(self, webhook_id: str) -> None:
+        await self._rest.send("DELETE", path_of("webhooks", webhook_id), object)
+
+    async def webhook_state(self, webhook_id: str) -> WebhookState:
+        """Tell how far the endpoint is behind, and what it answered last."""
+        return await self._rest.get(path_of("webhooks", webhook_id, "state"), WebhookState)
+
+    async def replay_webhook(self, webhook_id: str, conversation_id: str, from_seq: int) -> None:
+        """Deliver a conversation again from this seq on. It also ends a pause."""
+        body = Replay(checked_id(conversation_id), from_seq)
+        await self._rest.send("POST", path_of("webhooks", webhook_id, "replay"), object, body)
+
+
+def _listed(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)

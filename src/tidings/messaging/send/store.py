@@ -22,6 +22,7 @@ from tidings.bounds import GAP_CLOSE_S, RENUMBER_MAX, STORE_DEADLINE_S, STORE_SH
 from tidings.clock import Clock
 from tidings.errors import IdConflict, NotFound, Problem, StoreError, StoreUnavailable, Throttled, Unavailable
 from tidings.messaging.access import MemberList
+from tidings.messaging.integration.hooks import Hooks
 from tidings.messaging.log import Log, entry_at
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.counters import Counters
@@ -29,6 +30,7 @@ from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.number import Number
 from tidings.model import KINDS, Entry, Member, Row, void_at
 from tidings.stores.tables.ports import Messages
+from tidings.stores.tables.records import Put
 from tidings.stores.tables.values import Group, Refused, Rewrite, Stored
 
 _PAUSE_S = 0.05  # before the same numbers are tried again
@@ -37,8 +39,11 @@ Positions = Sequence[Draft | None]  # the draft of each entry in a commit; None:
 
 
 class Store:
-    def __init__(self, messages: Messages, log: Log, counters: Counters, number: Number, clock: Clock) -> None:
+    def __init__(
+        self, messages: Messages, log: Log, counters: Counters, number: Number, hooks: Hooks, clock: Clock
+    ) -> None:
         self._messages = messages
+        self._hooks = hooks
         self._log = log
         self._counters = counters
         self._number = number
@@ -65,7 +70,7 @@ class Store:
 
     async def _append(self, groups: Sequence[BatchGroup]) -> list[tuple[BatchGroup, StoreError]]:
         """Try to store the groups, take the verdicts, and answer the groups that have none, each with its error."""
-        commits = [to_group(group) for group in groups]
+        commits = [to_group(group, self._hooks.news(group.conversation_id)) for group in groups]
         try:
             answers = await self._messages.append([sent for sent, _ in commits])
         except (Unavailable, Throttled) as error:
@@ -74,6 +79,8 @@ class Store:
         for group, (sent, positions), answer in zip(groups, commits, answers, strict=True):
             if answer is None or isinstance(answer, Stored):
                 take_stored(group, sent.entries, positions, answer)
+                if sent.puts:
+                    self._hooks.noted(group.conversation_id)
             elif isinstance(answer, Refused):
                 await self._resolve(group, positions, answer)
             else:
@@ -233,8 +240,8 @@ def _give_up(groups: Sequence[BatchGroup]) -> None:
 # --- the commit of a group: entries, rewrites of older ones, members and their inbox rows ---
 
 
-def to_group(group: BatchGroup) -> tuple[Group, Positions]:
-    """The commit of a group, and the draft of each of its entries."""
+def to_group(group: BatchGroup, beside: tuple[Put, ...] = ()) -> tuple[Group, Positions]:
+    """The commit of a group, with records beside its own, and the draft of each of its entries."""
     assert group.member_list is not None
     pairs: list[tuple[Entry, Draft | None]] = [(to_entry(draft, group.member_list), draft) for draft in group.drafts]
     if group.voids:
@@ -244,11 +251,14 @@ def to_group(group: BatchGroup) -> tuple[Group, Positions]:
     entries = tuple(entry for entry, _ in pairs)
     positions = [draft for _, draft in pairs]
     if group.is_member_change:
-        return _member_group(group, entries), positions
+        return msgspec.structs.replace(_member_group(group, entries), puts=beside), positions
     rewrites = tuple(_rewrite(draft) for draft in group.drafts if draft.target is not None)
     puts = [draft.companion.puts(entry) for entry, draft in pairs if draft is not None and draft.companion is not None]
     commit = Group(
-        conversation_id=group.conversation_id, entries=entries, rewrites=rewrites, puts=tuple(chain.from_iterable(puts))
+        conversation_id=group.conversation_id,
+        entries=entries,
+        rewrites=rewrites,
+        puts=(*chain.from_iterable(puts), *beside),
     )
     return commit, positions
 

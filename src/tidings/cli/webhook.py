@@ -1,0 +1,136 @@
+"""`tidings webhook`: make, list, remove and replay the webhooks of the deployment.
+
+A verb works on the stores, beside running nodes or without any. Nodes know of a change after WEBHOOKS_STALE_S at the
+latest, and `add` waits for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tidings.cli.verb import BY, Verb, load, on_stores, print_json, utc
+from tidings.config.values import SettingsError
+
+if TYPE_CHECKING:
+    from tidings.messaging.integration.hooks import Hook
+    from tidings.node.graph import Core
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from tidings.model import KINDS
+    from tidings.stores.outbound import fault_of
+
+    settings = load(arguments).settings
+    if fault := fault_of(arguments.url, allows_private=settings.hooks.private_addresses or settings.dev):
+        raise SettingsError(f"bad value for --url: {fault}")
+    kinds = _words(arguments.kinds)
+    if strange := [kind for kind in kinds if kind not in KINDS]:
+        raise SettingsError(f"bad value for --kinds: {strange[0]!r} is none of {', '.join(KINDS)}")
+
+    async def work(core: Core) -> Hook:
+        hook = await core.integration.hooks.create(
+            arguments.url,
+            kinds=kinds,
+            conversation_ids=_words(arguments.conversations),
+            is_from_start=arguments.begin == "start",
+        )
+        core.limiting.audit.acted("webhook.created", BY, detail=hook.webhook_id)
+        return hook
+
+    hook = on_stores(arguments, work)
+    if arguments.json:
+        print_json(_fields(hook) | {"secret": hook.secret})
+    else:
+        print(f"{hook.webhook_id}  {hook.secret}")
+        print("Copy the secret now: it signs every request, and no verb shows it again.", file=sys.stderr)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    async def work(core: Core) -> list[dict[str, Any]]:
+        found = []
+        for hook in await core.integration.hooks.all():
+            state = await core.integration.lag.state(hook.webhook_id)
+            found.append(_fields(hook) | {"behind_by": state.behind_by, "paused": len(state.paused)})
+        return found
+
+    rows = on_stores(arguments, work)
+    if arguments.json:
+        print_json(rows)
+        return 0
+    for row in rows:
+        trouble = f"  paused in {row['paused']} conversations" if row["paused"] else ""
+        print(f"{row['webhook_id']}  {utc(row['created_at'])}  behind by {row['behind_by']}  {row['url']}{trouble}")
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    async def work(core: Core) -> None:
+        await core.integration.hooks.remove(arguments.id)
+        core.limiting.audit.acted("webhook.removed", BY, detail=arguments.id)
+
+    on_stores(arguments, work)
+    if arguments.json:
+        print_json({"webhook_id": arguments.id})
+    else:
+        print(f"removed {arguments.id}")
+    return 0
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    async def work(core: Core) -> None:
+        await core.integration.lag.replay(arguments.id, arguments.conversation, arguments.from_seq)
+        detail = f"{arguments.id} {arguments.conversation} {arguments.from_seq}"
+        core.limiting.audit.acted("webhook.replayed", BY, detail=detail)
+
+    on_stores(arguments, work)
+    place = {"webhook_id": arguments.id, "conversation_id": arguments.conversation, "from_seq": arguments.from_seq}
+    if arguments.json:
+        print_json(place)
+    else:
+        print(f"{arguments.id} gets {arguments.conversation} again from seq {arguments.from_seq} on")
+    return 0
+
+
+def _words(text: str) -> list[Any]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _fields(hook: Hook) -> dict[str, Any]:
+    return {
+        "webhook_id": hook.webhook_id,
+        "url": hook.url,
+        "from": "start" if hook.from_ms is None else "now",
+        "created_at": hook.created_ms,
+        "kinds": list(hook.kinds),
+        "conversation_ids": list(hook.conversation_ids),
+    }
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", required=True, help="the endpoint that gets every entry")
+    parser.add_argument("--kinds", default="", metavar="A,B", help="only entries of these kinds (default all)")
+    parser.add_argument("--conversations", default="", metavar="A,B", help="only these conversations (default all)")
+    parser.add_argument(
+        "--from", dest="begin", choices=("now", "start"), default="now", help="begin now, or at the start of each log"
+    )
+
+
+def _id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", required=True, help="the webhook, as `webhook list` shows it")
+
+
+def _replay_arguments(parser: argparse.ArgumentParser) -> None:
+    _id(parser)
+    parser.add_argument("--conversation", required=True, help="the conversation to deliver again")
+    parser.add_argument("--from-seq", type=int, required=True, help="the first entry to deliver again")
+
+
+VERBS: dict[str, Verb] = {
+    "webhook add": Verb("make a webhook and show its secret once", _add, _add_arguments),
+    "webhook list": Verb("print every webhook, and how far it is behind", _list),
+    "webhook remove": Verb("remove a webhook", _remove, _id),
+    "webhook replay": Verb("deliver a conversation to a webhook again", _replay, _replay_arguments),
+}

@@ -1,0 +1,1 @@
+"""Routes for the team's own programs: webhooks."""

@@ -1,0 +1,222 @@
+"""Routes of webhooks, for the team's backend. Any API key reads them, an admin changes them.
+
+The secret of a webhook is in the answer that creates it, and in no other. Every change is an entry of the audit stream.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tidings.bounds import URL_CHARS_MAX, WEBHOOK_CONVERSATIONS_MAX
+from tidings.errors import BadRequest, Conflict, StoreUnavailable
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.integration.hooks import Hook, HookPatch, Hooks
+from tidings.messaging.integration.lag import HookState, Lag
+from tidings.model import EntryKind
+from tidings.operators.audit.events import Audit
+from tidings.protocol.bodies import RequestBody
+from tidings.protocol.client_frames import Id, Seq
+from tidings.routing.registry import Registry
+from tidings.stores.outbound import fault_of
+
+_ALL = "/v1/webhooks"
+_ONE = _ALL + "/{webhook_id}"
+Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, description="An https:// address of the team.")]
+Kinds = Annotated[list[EntryKind], Meta(min_length=1, description="Kinds of entries; without a list: all.")]
+Ids = Annotated[
+    list[Id], Meta(min_length=1, max_length=WEBHOOK_CONVERSATIONS_MAX, description="Without a list: all of them.")
+]
+
+
+class NewWebhook(RequestBody, frozen=True, rename={"from_": "from"}):
+    url: Url
+    kinds: Kinds | None = None
+    conversation_ids: Ids | None = None
+    from_: Literal["now", "start"] = "now"
+
+
+class WebhookPatch(RequestBody, frozen=True):
+    url: Url | None = None
+    kinds: Kinds | None = None
+    conversation_ids: Ids | None = None
+
+
+class Replay(RequestBody, frozen=True):
+    conversation_id: Id
+    from_seq: Seq
+
+
+class WebhookBody(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    webhook_id: str
+    url: str
+    from_: Literal["now", "start"]
+    created_at: int
+    kinds: list[EntryKind] | UnsetType = UNSET
+    conversation_ids: list[str] | UnsetType = UNSET
+    secret: str | UnsetType = UNSET  # once, in the answer that creates it
+
+
+class WebhooksBody(msgspec.Struct, frozen=True):
+    """The oldest first."""
+
+    webhooks: list[WebhookBody]
+
+
+class AnswerBody(msgspec.Struct, frozen=True):
+    """The last answer of the endpoint. Status 0: there was none."""
+
+    at: int
+    status: int
+    text: str
+
+
+class PausedBody(msgspec.Struct, frozen=True):
+    conversation_id: str
+    from_seq: int
+    answer: str
+
+
+class WebhookStateBody(msgspec.Struct, frozen=True):
+    """`behind_by`: entries that are not delivered. `complete` false: there are more than were counted."""
+
+    behind_by: int
+    oldest_at: int | None
+    last_answer: AnswerBody | None
+    paused: list[PausedBody] | UnsetType = UNSET
+    complete: Literal[False] | UnsetType = UNSET
+
+
+class WebhookRoutes:
+    def __init__(self, hooks: Hooks, lag: Lag, registry: Registry, audit: Audit, *, allows_private: bool) -> None:
+        self._hooks = hooks
+        self._lag = lag
+        self._registry = registry
+        self._audit = audit
+        self._allows_private = allows_private
+
+    def routes(self) -> list[Route]:
+        wrong = ("forbidden", "not_found")
+        return [
+            Route(
+                "POST",
+                _ALL,
+                self.create,
+                "Make a webhook: every entry from now on, or from the start, is posted to the URL",
+                "server",
+                body=NewWebhook,
+                answer=WebhookBody,
+                statuses=(201,),
+                errors=("forbidden", "too_large"),
+            ),
+            Route("GET", _ALL, self.all, "Every webhook", "operator", answer=WebhooksBody, errors=("forbidden",)),
+            Route(
+                "PATCH",
+                _ONE,
+                self.change,
+                "Change a webhook",
+                "server",
+                body=WebhookPatch,
+                answer=WebhookBody,
+                errors=wrong,
+            ),
+            Route("DELETE", _ONE, self.remove, "Remove a webhook", "server", statuses=(204,), errors=wrong),
+            Route(
+                "GET",
+                _ONE + "/state",
+                self.state,
+                "How far the endpoint is behind, and what it answered last",
+                "operator",
+                answer=WebhookStateBody,
+                errors=wrong,
+            ),
+            Route(
+                "POST",
+                _ONE + "/replay",
+                self.replay,
+                "Deliver a conversation again from this entry on; also ends a pause",
+                "server",
+                body=Replay,
+                statuses=(202,),
+                errors=wrong,
+            ),
+        ]
+
+    async def create(self, request: Request) -> Reply:
+        asked: NewWebhook = request.body
+        self._check(asked.url)
+        hook = await self._hooks.create(
+            asked.url,
+            kinds=asked.kinds or (),
+            conversation_ids=asked.conversation_ids or (),
+            is_from_start=asked.from_ == "start",
+            is_alone=not self._registry.has_others,
+        )
+        self._acted(request, "webhook.created", hook.webhook_id)
+        return Reply(201, body_of(hook, secret=hook.secret))
+
+    async def all(self, request: Request) -> Reply:
+        return Reply(200, WebhooksBody([body_of(hook) for hook in await self._hooks.all()]))
+
+    async def change(self, request: Request) -> Reply:
+        asked: WebhookPatch = request.body
+        if asked.url is not None:
+            self._check(asked.url)
+        patch = HookPatch(
+            url=asked.url,
+            kinds=None if asked.kinds is None else tuple(asked.kinds),
+            conversation_ids=None if asked.conversation_ids is None else tuple(asked.conversation_ids),
+        )
+        hook = await self._hooks.change(request.id(), patch, is_alone=not self._registry.has_others)
+        self._acted(request, "webhook.changed", hook.webhook_id)
+        return Reply(200, body_of(hook))
+
+    async def remove(self, request: Request) -> Reply:
+        await self._hooks.remove(request.id())
+        self._acted(request, "webhook.removed", request.id())
+        return Reply(204)
+
+    async def state(self, request: Request) -> Reply:
+        return Reply(200, state_of(await self._lag.state(request.id())))
+
+    async def replay(self, request: Request) -> Reply:
+        asked: Replay = request.body
+        try:
+            await self._lag.replay(request.id(), asked.conversation_id, asked.from_seq)
+        except Conflict:
+            raise StoreUnavailable("a delivery of this conversation is under way; try again") from None
+        self._acted(request, "webhook.replayed", f"{request.id()} {asked.conversation_id} {asked.from_seq}")
+        return Reply(202)
+
+    def _check(self, url: str) -> None:
+        fault = fault_of(url, allows_private=self._allows_private)
+        if fault is not None:
+            raise BadRequest(f"`url` cannot be used: {fault}")
+
+    def _acted(self, request: Request, action: str, detail: str) -> None:
+        self._audit.acted(action, request.caller.key_name or "", detail=detail)
+
+
+def body_of(hook: Hook, *, secret: str | UnsetType = UNSET) -> WebhookBody:
+    return WebhookBody(
+        webhook_id=hook.webhook_id,
+        url=hook.url,
+        from_="start" if hook.from_ms is None else "now",
+        created_at=hook.created_ms,
+        kinds=list(hook.kinds) or UNSET,
+        conversation_ids=list(hook.conversation_ids) or UNSET,
+        secret=secret,
+    )
+
+
+def state_of(state: HookState) -> WebhookStateBody:
+    last = state.last_answer
+    return WebhookStateBody(
+        behind_by=state.behind_by,
+        oldest_at=state.oldest_ms,
+        last_answer=None if last is None else AnswerBody(last.at, last.status, last.text),
+        paused=[PausedBody(one.conversation_id, one.from_seq, one.answer) for one in state.paused] or UNSET,
+        complete=UNSET if state.is_complete else False,
+    )
