@@ -270,7 +270,7 @@ OTEL_CLOSE_S = 3.0  # for what waits at the end; a collector that is down must n
 OTEL_SENDS_MAX = 32  # messages of one traced batch with a span of their own: enough to see, and a batch may hold 512
 
 # --- limits, audit, activity ----------------------------------------------------------------------
-CLASSES = ("send", "read", "typing", "connect", "http", "create", "search")  # of requests: each has a limit of its own
+CLASSES = ("send", "read", "typing", "connect", "http", "create", "search", "upload")  # of requests: each has its limit
 MEMBERS_NAMED_PER_SLOT = 50  # protocol: a new conversation takes one slot of class `create` for so many members
 MEMBERS_CHANGED_PER_SLOT = 10  # protocol: the same for members who are added to one that exists
 OVERRIDES_MAX = 10_000  # all of them are in every node's memory; for more people than that there are roles
@@ -352,6 +352,21 @@ BLOBS_REQUEST_S = 20.0  # one request to the blobs: a segment is small
 BLOBS_CONNECT_S = 5.0  # one attempt to reach them
 BLOBS_RETRIES = 5  # of a request that failed in passing
 BLOBS_DEADLINE_S = 60.0  # one request with all its retries
+
+# --- files ----------------------------------------------------------------------------------------
+FILES_PER_MESSAGE_MAX = 10  # protocol: files of one message, each a record in its commit
+FILE_NAME_CHARS_MAX = 255  # file systems take no longer ones, and a person downloads them
+FILE_TYPE_CHARS_MAX = 127  # of `mime`, as registries have it
+FILE_PART_BYTES = 5 * 1024 * 1024  # protocol: sent again at most once when the network breaks
+FILE_PARTS_MAX = 100  # of one upload: larger files have larger parts
+FILE_CHUNK_BYTES = 256 * 1024  # of a file in a node's memory at a time, for each upload and download under way
+UPLOAD_S = 86_400  # an upload that is not attached to a message within a day is removed
+FILE_LINK_S = 60  # protocol: a link to a file lives so long: a removed member keeps nothing longer
+FILES_LOOKED_MAX = 500  # records that one page of files looks at: those of one kind may be rare
+FILE_STREAMS_MAX = 512  # parts and files of a folder that pass a node at a time: each takes half a megabyte at most
+FILE_STREAMS_PER_USER_MAX = 16  # the same of one user: a browser has six
+FILES_SWEPT = 100  # records of files that a sweep reads at a time
+FILE_DAY_TRIES_MAX = 20  # uploads of one user that begin at the same moment count one after the other
 
 # --- the admin page -------------------------------------------------------------------------------
 STREAM_LAG_S = 15.0  # how often a node reads the lag of the streams: once per scrape of Prometheus

@@ -69,6 +69,18 @@ KINDS: dict[EntryKind, Kind] = {
 COUNTED_KINDS = tuple(name for name, kind in KINDS.items() if kind.counts)  # for the queries of the tables
 
 
+class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A file of a message. A draft knows only its id; the store stage reads the rest from the file's record."""
+
+    file_id: str
+    name: str = ""
+    mime: str = ""
+    bytes: int = 0
+    width: int | None = None
+    height: int | None = None
+    blurhash: str | None = None
+
+
 class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """All that the author of an entry wrote. Every part passes the whole value on, so a new field is one line here."""
 
@@ -76,11 +88,13 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     data: dict[str, Any] | None = None  # the application's own, never interpreted
     silent: bool = False  # it counts for nobody, and moves nothing
     reply_to: int | None = None  # the seq_no of the message that it quotes
+    files: tuple[File, ...] = ()
 
     @property
     def said(self) -> Content:
         """The part that a resend must repeat exactly. Another value under the same message_id is a conflict."""
-        return Content(self.text, self.data, reply_to=self.reply_to)
+        files = tuple(File(file.file_id) for file in self.files)
+        return Content(self.text, self.data, reply_to=self.reply_to, files=files)
 
 
 class ContentPatch(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -111,8 +111,9 @@ def test_every_answer_of_a_request_has_its_example() -> None:
 def route_table() -> list[Route]:
     """The routes of every module in gateway/http, with those that only some settings bring. No route is run."""
     found: list[Route] = []
-    for file in sorted(Path(http_package.__file__).parent.glob("*.py")):
-        module = import_module(f"{http_package.__name__}.{file.stem}")
+    root = Path(http_package.__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        module = import_module(".".join((http_package.__name__, *file.relative_to(root).with_suffix("").parts)))
         for name, kind in vars(module).items():
             if inspect.isclass(kind) and name.endswith("Routes") and kind.__module__ == module.__name__:
                 blank: Any = object.__new__(kind)

@@ -12,15 +12,16 @@ from tests.contracts.accounts import AccountsContract
 from tests.contracts.archives import ArchivesContract
 from tests.contracts.blobs import BlobsContract
 from tests.contracts.conversations import ConversationsContract
+from tests.contracts.file_bytes import FileBytesContract
 from tests.contracts.inboxes import InboxesContract
 from tests.contracts.messages import HeadsContract, MessagesContract, ReadsContract, RewritesContract
 from tests.contracts.people import PeopleContract
 from tests.contracts.statuses import StatusesContract
 from tidings.clock import Clock
-from tidings.stores.blobs.ports import Blobs
+from tidings.stores.blobs.ports import Blobs, FileBytes
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.sqlite.adapter import tables_on
-from tidings_proof.simulation.blobs import SimBlobs
+from tidings_proof.simulation.blobs import SimBlobs, SimFiles
 from tidings_proof.simulation.stores import IDENTITY, SimThreads, open_database
 
 
@@ -45,6 +46,11 @@ def tables(threads: tuple[Any, Any]) -> Tables:
 @pytest.fixture
 def blobs() -> Blobs:
     return SimBlobs(cast(Any, DirectWire()), {}, {}, Clock())
+
+
+@pytest.fixture
+def files() -> FileBytes:
+    return SimFiles(cast(Any, DirectWire()), {}, {}, Clock())
 
 
 class TestMessages(MessagesContract): ...
@@ -78,3 +84,6 @@ class TestArchives(ArchivesContract): ...
 
 
 class TestBlobs(BlobsContract): ...
+
+
+class TestFileBytes(FileBytesContract): ...

@@ -50,6 +50,14 @@ class Limits:
         "20/60s", values.limit, "limit of conversations made, members changed and names changed, per user"
     )
     search: Limit | None = setting("300/60s", values.limit, "limit of searches for messages and people, per user")
+    upload: Limit | None = setting("100/60s", values.limit, "limit of uploads begun, per user")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Files:
+    max_bytes: int = setting("104857600", values.whole(1, 5 * 1024**3), "most bytes of one file")
+    per_day_bytes: int = setting("1073741824", values.whole(1, 10**15), "most bytes that one user uploads in a day")
+    types: tuple[str, ...] = setting("*", values.media_types, "comma-separated media types that may be sent; image/*")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,13 +15,13 @@ from typing import Any, cast
 
 from tidings import bounds
 from tidings.config import values
-from tidings.config.sections import Archive, Auth, Hooks, Limits, Log, Metrics, Node, Otel, Push, Unread, setting
+from tidings.config.sections import Archive, Auth, Files, Hooks, Limits, Log, Metrics, Node, Otel, Push, Unread, setting
 from tidings.config.values import MASK, SettingsError, nearest
 from tidings.stores.tables import schemes
 
 __all__ = [
-    "ENV", "Archive", "Auth", "Hooks", "Limits", "Loaded", "Log", "Metrics", "Node", "Otel", "Push", "Row", "Settings",
-    "Unread", "blobs_url", "guess_sources", "load", "rows", "shown", "tables_url", "value_of",
+    "ENV", "Archive", "Auth", "Files", "Hooks", "Limits", "Loaded", "Log", "Metrics", "Node", "Otel", "Push", "Row",
+    "Settings", "Unread", "blobs_url", "guess_sources", "load", "rows", "shown", "tables_url", "value_of",
 ]  # fmt: skip
 
 ENV = "TIDINGS_"
@@ -57,6 +57,7 @@ class Settings:
     archive: Archive = dataclasses.field(default_factory=Archive)
     push: Push = dataclasses.field(default_factory=Push)
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
+    files: Files = dataclasses.field(default_factory=Files)
     allowed_origins: tuple[str, ...] = setting(
         "", values.origins, "comma-separated origins of browsers that may connect; empty = same origin"
     )

@@ -116,6 +116,15 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def media_types(value: str) -> tuple[str, ...]:
+    """Media types with commas between them; `*` stands for any part of one."""
+    found = tuple(part.strip().lower() for part in value.split(","))
+    for one in found:
+        if not re.fullmatch(r"\*|[a-z0-9!#$&^_.+*-]+/[a-z0-9!#$&^_.+*-]+", one):
+            raise SettingsError(f"{one!r} is not a media type such as image/png, image/* or *")
+    return found
+
+
 def days_or_off(value: str) -> int | None:
     """Whole days, or `off` for never."""
     if value == "off":

@@ -38,10 +38,11 @@ from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Content, Sent
+from tidings.model import Content, File, Sent
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
 from tidings.protocol import client_frames as protocol
+from tidings.protocol.bodies import NewMessage
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
@@ -120,7 +121,7 @@ class Dispatch:
                 sender_id=connection.user_id,
                 conversation_id=frame.conversation_id,
                 message_id=frame.message_id,
-                content=Content(frame.text, frame.data, frame.silent, frame.reply_to),
+                content=content_of(frame),
                 timestamp=frame.ts,
                 origin=connection.connection_id,
                 reply=partial(self._answer_send, answer, connection.user_id, frame.id),
@@ -227,6 +228,12 @@ class Dispatch:
     async def _watch(self, connection: Connection, frame: protocol.Watch) -> Body:
         await self._cases.live_status.watch(connection, frame.conversation_ids)
         return None
+
+
+def content_of(asked: protocol.Send | NewMessage) -> Content:
+    """All that the sender wrote. Of a file only the id is known here."""
+    files = tuple(map(File, asked.files)) if asked.files else ()
+    return Content(asked.text, asked.data, asked.silent, asked.reply_to, files)
 
 
 def payment(limiter: Limiter, user_id: str) -> Callable[[int], Awaitable[object]]:

@@ -15,11 +15,12 @@ from msgspec import UNSET
 from tidings import pushes
 from tidings.errors import Problem
 from tidings.messaging.limits.limiter import Budget
-from tidings.model import Content, Entry, Head, HistoryPage, InboxItem, InboxPage, Member, Sent
+from tidings.model import Content, Entry, File, Head, HistoryPage, InboxItem, InboxPage, Member, Sent
 from tidings.protocol import server_frames as frames
 from tidings.protocol.bodies import (
     BudgetBody,
     ConversationBody,
+    FileBody,
     HistoryBody,
     InboxBody,
     InboxRowBody,
@@ -84,9 +85,14 @@ def message_of(entry: Entry, *, is_hidden: bool = False) -> MessageBody:
         data=content.data if content.data is not None else UNSET,
         silent=True if content.silent else UNSET,
         reply_to=content.reply_to if content.reply_to is not None else UNSET,
+        files=[file_of(file) for file in content.files] if content.files else UNSET,
         unavailable=True if entry.is_unavailable else UNSET,
         hidden=True if is_hidden else UNSET,
     )
+
+
+def file_of(file: File) -> FileBody:
+    return FileBody(file.file_id, file.name, file.mime, file.bytes, file.width, file.height, file.blurhash)
 
 
 def history_of(page: HistoryPage) -> HistoryBody:

@@ -187,16 +187,17 @@ class Owner:
     """The user of an HTTP connection's last request. A request refers to its owner and not to the connection, or the
     two would refer to each other and be freed late."""
 
-    __slots__ = ("_is_gone", "_per_user", "_user_id")
+    __slots__ = ("_per_user", "_user_id", "is_gone", "is_streaming")
 
     def __init__(self, per_user: PerUser) -> None:
+        self.is_streaming = False  # a large body is being read: it may take its time, as long as bytes come
         self._per_user = per_user
         self._user_id: str | None = None
-        self._is_gone = False
+        self.is_gone = False
 
     def become(self, user_id: str) -> bool:
         """Belong to this user from now on. False: the user has too many connections."""
-        if user_id == self._user_id or self._is_gone:
+        if user_id == self._user_id or self.is_gone:
             return True
         if not self._per_user.enter(user_id):
             return False
@@ -204,10 +205,19 @@ class Owner:
         self._user_id = user_id
         return True
 
+    async def streaming(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The chunks of a large body. The time for a request begins anew with each of them."""
+        self.is_streaming = True
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            self.is_streaming = False
+
     def go(self) -> None:
         """The connection is gone, or it is a WebSocket now."""
         self._leave()
-        self._is_gone = True
+        self.is_gone = True
 
     def _leave(self) -> None:
         if self._user_id is not None:

@@ -162,6 +162,8 @@ class FrontDoor(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._has_body_come, self._unparsed_bytes = True, 0
+        if self._owner.is_streaming:
+            self.reading_since_s = self._gate.clock.monotonic_s()
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -22,6 +22,8 @@ from tidings.gateway.http.devices import DeviceRoutes
 from tidings.gateway.http.docs.asyncapi import asyncapi_of
 from tidings.gateway.http.docs.openapi import openapi_of
 from tidings.gateway.http.docs.page import docs_page
+from tidings.gateway.http.files.bytes import ByteRoutes
+from tidings.gateway.http.files.routes import FileRoutes
 from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
 from tidings.gateway.http.inbox import InboxRoutes
 from tidings.gateway.http.integration.webhooks import WebhookRoutes
@@ -66,7 +68,12 @@ def build_gateway(
         metrics_page=partial(_metrics_page, core, siblings),
         worker_states=None if siblings is None else siblings.states,
         signed_in_on_page=core.events.signed_in_on_page,
-        more_routes=[*_device_routes(core), *_webhook_routes(core), *admin_routes(core, samples, sources)],
+        more_routes=[
+            *_device_routes(core),
+            *_webhook_routes(core),
+            *_file_routes(core),
+            *admin_routes(core, samples, sources),
+        ],
     )
     return server, samples
 
@@ -174,6 +181,13 @@ def _webhook_routes(core: Core) -> list[Route]:
     return WebhookRoutes(
         made.hooks, made.lag, core.registry, core.limiting.audit, allows_private=made.outbound.allows_private
     ).routes()
+
+
+def _file_routes(core: Core) -> list[Route]:
+    """The routes of bytes serve a folder only: elsewhere the clients go to the store itself."""
+    uploads, downloads = core.filing.uploads, core.filing.downloads
+    byte_routes = [] if core.files.is_direct else ByteRoutes(uploads, downloads).routes()
+    return [*FileRoutes(uploads, downloads, core.limiting.limiter).routes(), *byte_routes]
 
 
 async def _readiness(core: Core) -> dict[str, str]:

@@ -62,9 +62,11 @@ from tidings.node.stores import Stores, open_stores
 from tidings.node.tracing import Tracing, open_tracing
 from tidings.node.workers import (
     ColdTier,
+    Files,
     Limiting,
     Pushing,
     build_cold_tier,
+    build_files,
     build_limiting,
     build_live_status,
     build_pushing,
@@ -89,6 +91,7 @@ class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending):
     pushing: Pushing
     limiting: Limiting
     integration: Integration
+    filing: Files
     live_status: LiveStatus
     heartbeat: Heartbeat
 
@@ -118,13 +121,16 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     routing = _build_routing(stores, events)
     cold = build_cold_tier(stores)
     members = _build_members(stores, events, routing, cold)
+    filing = build_files(stores, members.access)
     reading = _build_reading(stores, events, routing, members)
     pushing = build_pushing(stores, members.access, members.blocks, cold.messages, members.unread)
     limiting = build_limiting(stores, members.scripts, routing.hub.users)
     delivery = _build_delivery(stores, routing, members, reading)
     work = _build_work(stores, routing, members, reading, delivery, pushing)
     integration = build_integration(stores, events, members.log)
-    sends = _build_sends(stores, members, reading, delivery, work, limiting, integration, measures or stores.metrics)
+    sends = _build_sends(
+        stores, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
+    )
     sending = _build_sending(stores, routing, members, reading, *sends)
     live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
     heartbeat = Heartbeat(
@@ -148,6 +154,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         pushing=pushing,
         limiting=limiting,
         integration=integration,
+        filing=filing,
         live_status=live_status,
         heartbeat=heartbeat,
     )
@@ -315,6 +322,7 @@ def _build_sends(
     work: Work,
     limiting: Limiting,
     integration: Integration,
+    filing: Files,
     measures: Measures,
 ) -> tuple[Pipeline, Sends]:
     keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
@@ -345,6 +353,7 @@ def _build_sends(
         clock=clock,
         measures=measures,
         secret=tables.accounts.secret,
+        accompany=filing.attachments.accompany,
     )
 
 

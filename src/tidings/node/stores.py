@@ -17,7 +17,8 @@ from tidings.clock import Clock
 from tidings.config.settings import ENV, Settings, blobs_url, tables_url
 from tidings.config.values import SettingsError
 from tidings.stores.blobs.obstore import open_blobs
-from tidings.stores.blobs.ports import Blobs
+from tidings.stores.blobs.open_files import open_files
+from tidings.stores.blobs.ports import Blobs, FileBytes
 from tidings.stores.keyspace.cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace.embedded import EmbeddedValkey
 from tidings.stores.keyspace.embedded_folder import running_socket
@@ -54,6 +55,7 @@ class Stores:
     keyspace: AnyKeyspace
     tables: Tables
     blobs: Blobs
+    files: FileBytes
     keys: Keys
     queues_apart: AnyKeyspace | None = None  # the keyspace of the streams, where the settings name one
 
@@ -85,6 +87,7 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
             keyspace=keyspace,
             tables=tables,
             blobs=open_blobs(blobs_url(settings), clock),
+            files=open_files(blobs_url(settings), clock),
             keys=Keys(prefix),
             queues_apart=queues,
         )

@@ -16,6 +16,11 @@ from tidings.messaging.archive.mover import Archiver, Writer
 from tidings.messaging.archive.read_through import ReadThrough, Segments
 from tidings.messaging.archive.recheck import Rechecker
 from tidings.messaging.archive.schedule import Archiving
+from tidings.messaging.files.attach import Attachments
+from tidings.messaging.files.downloads import Downloads
+from tidings.messaging.files.sweep import FileSweep
+from tidings.messaging.files.tickets import Tickets
+from tidings.messaging.files.uploads import Rules, Uploads
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.limits.policy import Limits
@@ -57,6 +62,7 @@ class ColdTier:
     segments: Segments
     messages: ReadThrough
     archiving: Archiving
+    file_sweep: FileSweep
 
 
 def build_cold_tier(stores: Stores) -> ColdTier:
@@ -69,6 +75,14 @@ def build_cold_tier(stores: Stores) -> ColdTier:
     segments = Segments(blobs, archive.id, count)
     writer = Writer(archive, blobs, segments, clock, count)
     bare = Log(tables.log, clock, metrics.count_repair)  # the rows as they are
+    file_sweep = FileSweep(
+        records=tables.records,
+        messages=tables.log,
+        conversations=tables.conversations,
+        blobs=blobs,
+        archive_id=archive.id,
+        clock=clock,
+    )
     archiving = Archiving(
         keyspace=stores.keyspace,
         scripts=ArchiveScripts(stores.keys),
@@ -85,14 +99,56 @@ def build_cold_tier(stores: Stores) -> ColdTier:
             writer=writer,
             clock=clock,
             count=count,
+            files=file_sweep,
         ),
         clock=clock,
         holder=stores.settings.node.id,
         after_days=stores.settings.archive.after_days,
         every_s=stores.settings.archive.every_s,
         count=count,
+        beside=file_sweep,
     )
-    return ColdTier(segments, ReadThrough(tables.log, segments, archive, clock, count), archiving)
+    return ColdTier(segments, ReadThrough(tables.log, segments, archive, clock, count), archiving, file_sweep)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Uploads, links to files, and the records of files that change with a message."""
+
+    uploads: Uploads
+    downloads: Downloads
+    attachments: Attachments
+
+
+def build_files(stores: Stores, access: Access) -> Files:
+    tables, clock, settings = stores.tables, stores.clock, stores.settings.files
+    tickets = Tickets(tables.accounts.secret, clock)
+
+    def count_bytes(direction: str, n: int) -> None:
+        stores.metrics.files_bytes[direction].inc(n)
+
+    uploads = Uploads(
+        access=access,
+        records=tables.records,
+        files=stores.files,
+        tickets=tickets,
+        archive_id=tables.archive.id,
+        rules=Rules(settings.max_bytes, settings.per_day_bytes, settings.types),
+        clock=clock,
+        measure=None,
+        count_bytes=count_bytes,
+    )
+    downloads = Downloads(
+        access=access,
+        messages=tables.log,
+        records=tables.records,
+        files=stores.files,
+        tickets=tickets,
+        archive_id=tables.archive.id,
+        clock=clock,
+        count_bytes=count_bytes,
+    )
+    return Files(uploads, downloads, Attachments(tables.records, clock))
 
 
 @dataclass(frozen=True)

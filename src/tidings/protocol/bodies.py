@@ -13,7 +13,19 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PEOPLE_FOUND_MAX, PROFILES_MAX, URL_CHARS_MAX
 from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, ReadState, Role, Totals
-from tidings.protocol.client_frames import Anchor, Cursor, Data, Id, Limit, MessageId, Millis, Seq, Seqs, Timestamp
+from tidings.protocol.client_frames import (
+    Anchor,
+    Cursor,
+    Data,
+    FileIds,
+    Id,
+    Limit,
+    MessageId,
+    Millis,
+    Seq,
+    Seqs,
+    Timestamp,
+)
 from tidings.protocol.names import is_name
 
 WhoMay = Literal["anybody", "shared", "nobody"]
@@ -111,6 +123,7 @@ class NewMessage(RequestBody, frozen=True):
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
+    files: FileIds = ()
 
 
 class MessagePatch(RequestBody, frozen=True):
@@ -156,6 +169,18 @@ class MemberEntryBody(msgspec.Struct, frozen=True, gc=False):
     role: Role | None
 
 
+class FileBody(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A file of a message. A fact that nobody knows is left out."""
+
+    file_id: str
+    name: str
+    mime: str
+    bytes: int
+    width: int | None = None
+    height: int | None = None
+    blurhash: str | None = None
+
+
 class MessageBody(msgspec.Struct, frozen=True, gc=False):
     """One numbered entry. The fields after `member` are left out where they have nothing to say."""
 
@@ -173,6 +198,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     data: dict[str, Any] | UnsetType = UNSET
     silent: Literal[True] | UnsetType = UNSET
     reply_to: int | UnsetType = UNSET
+    files: list[FileBody] | UnsetType = UNSET
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
     hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
 

@@ -18,6 +18,7 @@ from tidings.bounds import (
     ACKS_MAX,
     DATA_BYTES_MAX,
     DATA_DEPTH_MAX,
+    FILES_PER_MESSAGE_MAX,
     READ_SEQS_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
@@ -40,6 +41,9 @@ Limit = Annotated[int, Meta(ge=1, le=INTEGER_MAX, description="Entries wanted; a
 Cursor = Annotated[str, Meta(max_length=512, description="`next_cursor` of the page before.")]
 Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
 Data = Annotated[dict[str, Any], Meta(description="The application's own, 8 KiB as JSON with sorted keys.")]
+FileIds = Annotated[
+    tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX, description="Complete uploads of this conversation.")
+]
 Anchor = Literal["first_unread"]
 
 
@@ -64,6 +68,7 @@ class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
+    files: FileIds = ()
 
 
 class Abandon(Frame, frozen=True, tag="message.abandon"):
@@ -144,7 +149,7 @@ def decode_frame(text: str) -> ClientFrame:
     except (msgspec.DecodeError, RecursionError) as problem:
         raise refusal_of(problem) from None
     if type(frame) is Send:
-        check_content(frame.text, frame.data)
+        check_content(frame.text, frame.data, frame.files)
     elif type(frame) is Read:
         check_one_mark(frame.up_to_seq, frame.up_to_ts, frame.seqs)
     elif type(frame) is History:
@@ -177,13 +182,15 @@ def refusal_of(problem: Exception) -> Problem:
     return kind(reason[:_REASON_CHARS_MAX])
 
 
-def check_content(text: str, data: dict[str, Any] | None) -> None:
+def check_content(text: str, data: dict[str, Any] | None, files: tuple[str, ...] = ()) -> None:
     """Refuse a message that says nothing, or too much."""
     check_text(text)
     if data is not None:
         check_data(data)
-    elif not text or text.isspace():
-        raise BadRequest("`text` is empty; a message needs a text or `data`")
+    elif not files and (not text or text.isspace()):
+        raise BadRequest("`text` is empty; a message needs a text, `data` or `files`")
+    if files and len(set(files)) < len(files):
+        raise BadRequest("`files` names a file twice")
 
 
 def check_text(text: str) -> None:

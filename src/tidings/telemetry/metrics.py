@@ -154,6 +154,7 @@ class Metrics:
             "table_units", "Capacity units that DynamoDB counted, by kind.", "kind", ("read", "write")
         )
         self.rate_limited = self._labelled("rate_limited", "Requests refused, by limiter class.", "class", REFUSED)
+        self.files_bytes = self._labelled("files_bytes", "Bytes of files, by direction.", "direction", ("in", "out"))
         self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", ("inbox", "unread"))
         self.repairs = self._labelled("repairs", "What was found wrong and put right.", "what", REPAIRS)
         self.push: Children[tuple[str, str], Count] = self._counters(

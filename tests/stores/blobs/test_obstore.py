@@ -106,13 +106,13 @@ async def test_every_folder_that_was_made_is_synced_into_the_one_it_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read_first: bool
 ) -> None:
     synced: set[Path] = set()
-    sync = blobs_obstore._sync
+    sync = blobs_obstore.sync
 
     def seen_sync(folder: Path) -> None:
         synced.add(folder)
         sync(folder)
 
-    monkeypatch.setattr(blobs_obstore, "_sync", seen_sync)
+    monkeypatch.setattr(blobs_obstore, "sync", seen_sync)
     blobs = open_blobs((tmp_path / "data" / "blobs").as_uri(), Clock())
     if is_read_first:
         await listed(blobs, "one")

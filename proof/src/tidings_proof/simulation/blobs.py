@@ -1,4 +1,4 @@
-"""Blobs of a simulated world: the port over a dict that all nodes share."""
+"""Blobs of a simulated world: the ports over a dict that all nodes share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from tidings.clock import Clock
 from tidings.errors import Missing
-from tidings.stores.blobs.ports import Blob
+from tidings.stores.blobs.folder_files import NEW, object_of, parts_of
+from tidings.stores.blobs.ports import BadSize, Blob, Part, Signed
 from tidings_proof.simulation.stores import Wire
 
 
@@ -53,3 +54,65 @@ class SimBlobs:
         )
         if found:
             yield found
+
+
+class SimFiles:
+    """The port FileBytes over the same dict: bytes pass the node, as with a folder."""
+
+    is_direct = False
+
+    def __init__(self, wire: Wire, objects: dict[str, Blob], data: dict[str, bytes], clock: Clock) -> None:
+        self._wire = wire
+        self._objects = objects
+        self._data = data
+        self._clock = clock
+
+    def parts(self, size: int) -> list[Part]:
+        return parts_of(size)
+
+    async def sign_part(self, folder: str, part: Part, mime: str, *, expires_s: int) -> Signed:
+        raise AssertionError("clients write through the node")
+
+    async def sign_read(self, name: str, *, expires_s: int) -> str:
+        raise AssertionError("clients read through the node")
+
+    async def write(self, folder: str, part: Part, chunks: AsyncIterator[bytes]) -> None:
+        data = b"".join([chunk async for chunk in chunks])
+        if len(data) != part.size:
+            raise BadSize
+
+        def write(fate: str) -> None:
+            if fate != "half":
+                self._store(object_of(folder + NEW, part), data)
+
+        await self._wire.ask(write)
+
+    async def finish(self, folder: str, parts: Sequence[Part]) -> None:
+        def finish(fate: str) -> None:
+            if self._is_whole(folder, parts):
+                return
+            if not self._is_whole(folder + NEW, parts):
+                raise Missing("a part is not there")
+            if fate != "half":
+                for part in parts:
+                    self._objects.pop(object_of(folder + NEW, part))
+                    self._store(object_of(folder, part), self._data.pop(object_of(folder + NEW, part)))
+
+        await self._wire.ask(finish)
+
+    async def read(self, folder: str, parts: Sequence[Part], start: int, end: int) -> AsyncIterator[bytes]:
+        def read(fate: str) -> bytes:
+            if not self._is_whole(folder, parts):
+                raise Missing("a part is not there")
+            return b"".join(self._data[object_of(folder, part)] for part in parts)[start:end]
+
+        found: bytes = await self._wire.ask(read)
+        if found:
+            yield found
+
+    def _store(self, name: str, data: bytes) -> None:
+        self._data[name] = data
+        self._objects[name] = Blob(name, len(data), self._clock.now_ms())
+
+    def _is_whole(self, folder: str, parts: Sequence[Part]) -> bool:
+        return all(len(self._data.get(object_of(folder, part), b"-" * (part.size + 1))) == part.size for part in parts)

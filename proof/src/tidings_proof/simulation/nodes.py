@@ -17,7 +17,7 @@ from tidings.node.stores import Stores
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.sqlite.adapter import tables_on
 from tidings.telemetry.metrics import Metrics
-from tidings_proof.simulation.blobs import SimBlobs
+from tidings_proof.simulation.blobs import SimBlobs, SimFiles
 from tidings_proof.simulation.stores import IDENTITY, SimClock, SimKeyspace, SimThreads, Wire
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class SimNode:
                 keyspace=cast(Any, SimKeyspace(loop, wire["keyspace"], world.server, self.party)),
                 tables=tables_on(IDENTITY, reads, writes, self.clock),
                 blobs=SimBlobs(wire["blobs"], world.objects, world.object_data, self.clock),
+                files=SimFiles(wire["blobs"], world.objects, world.object_data, self.clock),
                 keys=Keys(),
             ),
         )

@@ -6,8 +6,8 @@ Errors have one form everywhere, made from errors.TABLE. The other modules of th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, nullcontext
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -18,8 +18,8 @@ from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, NotFound, Problem, RateLimited, TooLarge, Unauthorized
 from tidings.gateway.auth import Authenticator, Caller
 from tidings.gateway.dispatch import problem_of
-from tidings.gateway.fairness import PagesAtOnce, Refusals
-from tidings.gateway.http.routes import Reply, Request, Route, Router
+from tidings.gateway.fairness import Owner, PagesAtOnce, Refusals
+from tidings.gateway.http.routes import Chunks, Reply, Request, Route, Router
 from tidings.gateway.upgrade import is_origin_listed
 from tidings.messaging.limits.limiter import Limiter
 from tidings.operators.active_users import ActiveUsers
@@ -80,7 +80,7 @@ class HttpApp:
             problem = problem_of(error, self._clock)
             reply = reply_of(problem)
             extra = extra + headers_of(problem)
-        await _send(send, reply, extra)
+        await _send(send, reply, extra, scope["state"]["owner"])
 
     async def _serve(self, scope: Scope, receive: Receive) -> Reply:
         method: str = scope["method"]
@@ -155,7 +155,8 @@ class HttpApp:
             raise Unauthorized("`X-User-Id` must name the user that the server acts for")
         query = decode_query(route.query, scope["query_string"])
         headers: Headers = scope["headers"]
-        body = await self._body(route, headers, receive)
+        owner: Owner = scope["state"]["owner"]
+        body = owner.streaming(chunks_of(receive)) if route.is_streamed else await self._body(route, headers, receive)
         client = scope.get("client")
         request = Request(scope["method"], params, caller, query, body, client[0] if client else None, headers)
         return await route.run(request)
@@ -253,6 +254,17 @@ async def read_body(headers: Headers, receive: Receive) -> bytes:
     return bytes(raw)
 
 
+async def chunks_of(receive: Receive) -> AsyncIterator[bytes]:
+    """The body, as it comes. The reader bounds it. Raises BadRequest when the client leaves in the middle."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the client left")
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+
+
 def reply_of(problem: Problem) -> Reply:
     facts = ErrorFacts(problem.code, str(problem), problem.is_temporary, problem.retry_after_ms)
     return Reply(problem.status, ErrorBody(facts))
@@ -278,14 +290,34 @@ def headers_of(problem: Problem) -> Headers:
     return headers
 
 
-async def _send(send: Send, reply: Reply, extra: Headers) -> None:
+async def _send(send: Send, reply: Reply, extra: Headers, owner: Owner) -> None:
     body = reply.body
+    if isinstance(body, Chunks):
+        await _send_chunks(send, reply, body, extra, owner)
+        return
     raw = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
-    headers = [*SECURITY_HEADERS, *extra]
-    if reply.headers:
-        own = {name for name, _ in reply.headers}
-        headers = [header for header in headers if header[0] not in own] + list(reply.headers)
+    headers = _headers(reply, extra)
     if reply.status not in (204, 304):
         headers += [(b"content-type", reply.content_type), (b"content-length", b"%d" % len(raw))]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": raw})
+
+
+async def _send_chunks(send: Send, reply: Reply, body: Chunks, extra: Headers, owner: Owner) -> None:
+    """Send a chunk when the client has read most of those before. A client that leaves ends it."""
+    own = [(b"content-type", reply.content_type), (b"content-length", b"%d" % body.size)]
+    await send({"type": "http.response.start", "status": reply.status, "headers": _headers(reply, extra) + own})
+    async with aclosing(body.read) as chunks:
+        async for chunk in chunks:
+            if owner.is_gone:
+                return
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _headers(reply: Reply, extra: Headers) -> Headers:
+    headers = [*SECURITY_HEADERS, *extra]
+    if not reply.headers:
+        return headers
+    own = {name for name, _ in reply.headers}
+    return [header for header in headers if header[0] not in own] + list(reply.headers)

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from tidings.bounds import PAGE_MAX
 from tidings.errors import BadRequest
-from tidings.gateway.dispatch import payment
+from tidings.gateway.dispatch import content_of, payment
 from tidings.gateway.encode import history_of, sent_of
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.limits.limiter import Limiter
@@ -15,7 +15,7 @@ from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Content, ContentPatch
+from tidings.model import ContentPatch
 from tidings.protocol.bodies import (
     HistoryBody,
     HistoryQuery,
@@ -141,8 +141,8 @@ class MessageRoutes:
 
     async def send(self, request: Request) -> Reply:
         asked: NewMessage = request.body
-        check_content(asked.text, asked.data)
-        content = Content(asked.text, asked.data, asked.silent, asked.reply_to)
+        check_content(asked.text, asked.data, asked.files)
+        content = content_of(asked)
         sent = await self._sends.send(request.user_id, request.id(), asked.message_id, content, asked.ts)
         return Reply(200 if sent.is_duplicate else 201, sent_of(sent))
 

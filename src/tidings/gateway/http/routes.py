@@ -6,7 +6,7 @@ lookup per path segment.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -54,11 +54,18 @@ class Request:
         return int(text)
 
 
+class Chunks(msgspec.Struct, frozen=True):
+    """A body that is sent as it is read, with its size."""
+
+    size: int
+    read: AsyncGenerator[bytes, None]
+
+
 class Reply(msgspec.Struct, frozen=True):
     """An answer. `body` is a struct, or encoded bytes of `content_type`. `headers` replace the usual ones."""
 
     status: int
-    body: msgspec.Struct | bytes | None = None
+    body: Any = None  # a Struct, bytes, Chunks or None
     content_type: bytes = b"application/json"
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -84,6 +91,7 @@ class Route:
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     is_body_optional: bool = False
+    is_streamed: bool = False  # the body of the request is an iterator of chunks, of any size
     answer: type[msgspec.Struct] | None = None
     statuses: tuple[int, ...] = (200,)
     errors: tuple[str, ...] = ()

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
@@ -43,6 +45,13 @@ class Rechecked(msgspec.Struct):
     damaged: list[str] = []  # conversation_id and s3_ref of segments that cannot be read
 
 
+class Files(Protocol):
+    """The files of messages, which go with them."""
+
+    async def forget(self, conversation_id: str) -> None: ...
+    async def check(self, conversation_id: str, file_ids: Iterable[str]) -> None: ...
+
+
 class Rechecker:
     def __init__(
         self,
@@ -55,7 +64,9 @@ class Rechecker:
         writer: Writer,
         clock: Clock,
         count: Count,
+        files: Files,
     ) -> None:
+        self._files = files
         self._log = log
         self._conversations = conversations
         self._archive = archive
@@ -122,6 +133,7 @@ class Rechecker:
         """Delete the segments of a deleted conversation. If it exists again, its new segments stay."""
         if not await self._archive.finish_deletion(conversation_id):
             return False
+        await self._files.forget(conversation_id)
         is_done = True
         async for chunk in self._blobs.list(folder_of(await self._archive.id(), conversation_id)):
             for id_, s3_ref in filter(None, (parse_name(blob.name) for blob in chunk)):
@@ -134,9 +146,12 @@ class Rechecker:
         """Settle one segment. Raises Damaged, Missing: rows refer to a segment that cannot be read."""
         if parse_ref(s3_ref).fence > await term.fence():
             return False  # a later archiver wrote it: this term is over, as the next step will show
-        for _ in range(bounds.ARCHIVE_RECHECK_ROUNDS):
+        for attempt in range(bounds.ARCHIVE_RECHECK_ROUNDS):
             rows = await self._rows(conversation_id, s3_ref)
             if not rows:
+                if not attempt:
+                    with suppress(Damaged, Missing):  # then the daily sweep finds the files
+                        await self._check_files(await self._segments.read(conversation_id, s3_ref), {})
                 await self._delete(conversation_id, s3_ref)
                 done.deleted += 1
                 return True
@@ -144,10 +159,17 @@ class Rechecker:
             contents = _contents_of(segment, rows)
             if len(contents) == len(segment.contents):
                 return True
+            await self._check_files(segment, contents)
             await self._writer.write(term, conversation_id, rows, contents)
             self._count("rewrites", 1)
             done.rewritten += 1
         return False
+
+    async def _check_files(self, segment: Segment, kept: Mapping[int, Content]) -> None:
+        """The files of contents that leave the segment: they go, unless their message is still there."""
+        left = [content for seq_no, content in segment.contents.items() if seq_no not in kept]
+        if file_ids := [file.file_id for content in left for file in content.files]:
+            await self._files.check(segment.conversation_id, file_ids)
 
     async def _rows(self, conversation_id: str, s3_ref: str) -> list[Entry]:
         ref = parse_ref(s3_ref)

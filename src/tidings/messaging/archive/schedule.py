@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import msgspec
 
@@ -40,6 +41,13 @@ class Pass(msgspec.Struct, frozen=True):
     rechecked: Rechecked
 
 
+class Beside(Protocol):
+    """A part that sweeps beside the segments, in the same pass: the files."""
+
+    async def due(self) -> int: ...
+    async def all(self) -> None: ...
+
+
 class ArchiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The condition of the cold tier. `leader` None: no archiver runs."""
 
@@ -67,7 +75,9 @@ class Archiving:
         after_days: int | None,
         every_s: int,
         count: Count,
+        beside: Beside,
     ) -> None:
+        self._beside = beside
         self._keyspace = keyspace
         self._scripts = scripts
         self._conversations = conversations
@@ -119,8 +129,10 @@ class Archiving:
                     candidate = await self._whole(conversation_id)
                     await self._archiver.conversation(term, candidate, cutoff, done.archived)
             await self._rechecker.run(term, done.rechecked)
+            await self._beside.due()
             if not is_patient or await self._keyspace.one(self._scripts.archive_sweep(self._holder)):
                 await self._rechecker.sweep(term, done.rechecked)
+                await self._beside.all()
         self.last = (self._clock.now_ms(), done)
         return done
 

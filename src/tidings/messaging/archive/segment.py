@@ -119,8 +119,15 @@ def name_of(archive_id: str, conversation_id: str, s3_ref: str) -> str:
 
 def parse_name(name: str) -> tuple[str, str] | None:
     """(conversation_id, s3_ref), or None for an object that is not a segment."""
-    _, shard, *parts, s3_ref = name.split("/") if name.count("/") >= 3 else ("", "", "")
-    if not shard or not _REF.match(s3_ref) or not all(part.startswith("c") for part in parts):
+    folder, _, s3_ref = name.rpartition("/")
+    conversation_id = parse_folder(folder)
+    return (conversation_id, s3_ref) if conversation_id is not None and _REF.match(s3_ref) else None
+
+
+def parse_folder(folder: str) -> str | None:
+    """The conversation whose folder this is, or None."""
+    _, shard, *parts = folder.split("/") if folder.count("/") >= 2 else ("", "")
+    if not shard or not all(part.startswith("c") for part in parts):
         return None
     plain = "".join(part[1:] for part in parts)
-    return re.sub(r"=([a-z])", lambda found: found[1].upper(), plain), s3_ref
+    return re.sub(r"=([a-z])", lambda found: found[1].upper(), plain)

@@ -222,6 +222,16 @@ class Batch:
         self._lap_s = now_s
 
 
+async def read_companions(group: BatchGroup) -> None:
+    """Read the records anew that are committed with the entries. A draft that may not be stored is refused."""
+    for draft in [draft for draft in group.drafts if draft.companion is not None]:
+        assert draft.companion is not None
+        try:
+            await draft.companion.read()
+        except Problem as problem:
+            group.refuse(draft, problem)
+
+
 def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
     """The drafts by conversation; an id that comes twice in one batch follows its first draft."""
     groups: dict[str, BatchGroup] = {}

@@ -58,6 +58,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     patch: ContentPatch | None = None  # of an edit: its content is made from this and the target's
     change: MemberChange | None = None
     companion: Companion | None = None
+    is_unread: bool = False  # its companion has read nothing so far
     plain_digest: bytes = b""  # of an edit or delete: of what its author asked for
     digest: bytes = b""
     is_invited: bool = False  # of a member change: its sender joins by an invitation

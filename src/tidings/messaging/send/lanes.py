@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import count
 from sys import getsizeof
 
@@ -205,7 +205,9 @@ class Sends:
         clock: Clock,
         measures: Measures,
         secret: str,
+        accompany: Callable[[Draft], None],
     ) -> None:
+        self._accompany = accompany  # gives a draft that concerns files the records of the files as its companion
         self._secret = secret.encode()  # of the store, for the digests of contents
         self._pipeline = pipeline
         self._access = access
@@ -230,6 +232,9 @@ class Sends:
             self._acknowledge.refuse([draft], StoreUnavailable(why))
             return
         draft.arrived_s = self._clock.monotonic_s()
+        content = draft.content if draft.target is None else draft.target.content
+        if content is not None and content.files and not draft.is_unread:
+            self._accompany(draft)
         if not draft.digest:
             draft.digest = keyed_digest(self._secret, draft.id_, draft.whole_digest())
         self._wake(lane)

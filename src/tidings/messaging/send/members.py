@@ -19,7 +19,7 @@ from tidings.errors import Forbidden, LastOwner, NotFound, Problem, StoreUnavail
 from tidings.messaging.access import Access, Action, MemberList, check, loses_last_owner
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
-from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.batch import Batch, BatchGroup, read_companions
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.open_work import OpenWork
 from tidings.model import KINDS, MemberAction, MemberChange
@@ -67,6 +67,8 @@ class Members:
             elif group.member_list is not None and group.member_list.head.kind == "direct":
                 await self._check_direct(group, group.member_list)
                 batch.again += self._accept_first(group, group.member_list)
+            if any(draft.is_unread for draft in group.drafts):
+                await read_companions(group)
         batch.live = [group for group in batch.groups if group.drafts]
 
     async def _check_direct(self, group: BatchGroup, member_list: MemberList) -> None:

@@ -20,11 +20,11 @@ import msgspec
 
 from tidings.bounds import GAP_CLOSE_S, RENUMBER_MAX, STORE_DEADLINE_S, STORE_SHARED_S
 from tidings.clock import Clock
-from tidings.errors import IdConflict, NotFound, Problem, StoreError, StoreUnavailable, Throttled, Unavailable
+from tidings.errors import IdConflict, NotFound, StoreError, StoreUnavailable, Throttled, Unavailable
 from tidings.messaging.access import MemberList
 from tidings.messaging.integration.hooks import Hooks
 from tidings.messaging.log import Log, entry_at
-from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.batch import Batch, BatchGroup, read_companions
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.number import Number
@@ -156,7 +156,7 @@ class Store:
             await self._renumber(group, taken)
         elif refused.is_stale:
             await self._read_targets(group)
-            await self._read_companions(group)
+            await read_companions(group)
             await self._renumber_overtaken(group)
 
     async def _take_known(self, group: BatchGroup, positions: Positions, refused: Refused) -> None:
@@ -199,15 +199,6 @@ class Store:
             draft.target = target
             if draft.patch is not None:
                 draft.content = draft.patch.apply(target.content)
-
-    async def _read_companions(self, group: BatchGroup) -> None:
-        """Read the records anew that are committed with the entries: one of them has another version."""
-        for draft in [draft for draft in group.drafts if draft.companion is not None]:
-            assert draft.companion is not None
-            try:
-                await draft.companion.read()
-            except Problem as problem:
-                group.refuse(draft, problem)
 
 
 def _may_pass(error: StoreError) -> bool:

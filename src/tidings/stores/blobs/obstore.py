@@ -37,6 +37,12 @@ def open_blobs(url: str, clock: Clock) -> Blobs:
     parts = urlsplit(url)
     if parts.scheme == "file":
         return FolderBlobs(Path(unquote(parts.path)), clock)
+    return ObjectBlobs(open_store(url))
+
+
+def open_store(url: str) -> Any:
+    """The store of an object store's URL, as the library has it."""
+    parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     options: Any = {
         "timeout": timedelta(seconds=bounds.BLOBS_REQUEST_S),
@@ -50,7 +56,7 @@ def open_blobs(url: str, clock: Clock) -> Blobs:
         )
     except (exceptions.BaseError, ValueError) as error:
         raise Unavailable(f"blobs: {_first_line(error)}", store="blobs", op="open") from None
-    return ObjectBlobs(store)
+    return store
 
 
 class ObjectBlobs:
@@ -66,25 +72,25 @@ class ObjectBlobs:
             return False
         except exceptions.NotSupportedError:
             # A store without conditional puts. A name carries a digest of the data: it can only be put over itself.
-            await _asked("put", self._store.put_async(name, data, use_multipart=False))
+            await asked("put", self._store.put_async(name, data, use_multipart=False))
         except (exceptions.BaseError, OSError) as error:  # there is nothing to miss here, unless it is the bucket
             raise Unavailable(f"blobs: {_first_line(error)}", store="blobs", op="put") from None
         return True
 
     async def get(self, name: str) -> bytes:
-        found = await _asked("get", self._store.get_async(name))
-        return bytes(await _asked("get", found.bytes_async()))
+        found = await asked("get", self._store.get_async(name))
+        return bytes(await asked("get", found.bytes_async()))
 
     async def delete(self, name: str) -> None:
         with suppress(Missing):
-            await _asked("delete", self._store.delete_async(name))
+            await asked("delete", self._store.delete_async(name))
 
     async def list(self, folder: str) -> AsyncIterator[Sequence[Blob]]:
         try:
             async for chunk in self._store.list(folder, chunk_size=_LIST_CHUNK):
                 yield [_blob(meta) for meta in chunk]
         except (exceptions.BaseError, OSError) as error:
-            raise _as_store_error("list", error) from None
+            raise as_store_error("list", error) from None
 
 
 class FolderBlobs(ObjectBlobs):
@@ -119,13 +125,13 @@ class FolderBlobs(ObjectBlobs):
     def _open(self) -> None:
         """The folder is made with the first thing asked of it, not where nothing is archived."""
         if self._store is None:
-            _make_private(self._root)
+            make_private(self._root)
             self._store = LocalStore(self._root)
 
     def _put(self, name: str, data: bytes) -> bool:
         path, new = self._root / name, self._root / ".new" / self._clock.random_id(8)
         for folder in (new.parent, path.parent):
-            _make_private(folder)
+            make_private(folder)
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with open(file, "wb") as out:
@@ -136,7 +142,7 @@ class FolderBlobs(ObjectBlobs):
         finally:
             new.unlink(missing_ok=True)
             for folder in (path.parent, *path.parent.relative_to(self._root).parents):
-                _sync(self._root / folder)
+                sync(self._root / folder)
 
     def _clear_new(self) -> None:
         """Remove the files of a killed process: texts must not outlive their messages."""
@@ -149,7 +155,7 @@ class FolderBlobs(ObjectBlobs):
     def _tidy(self, folder: Path) -> None:
         """The deletion is synced, and an empty folder goes."""
         with suppress(OSError):  # not empty, or gone already
-            _sync(folder)
+            sync(folder)
             folder.rmdir()
 
 
@@ -164,18 +170,18 @@ def _link(new: Path, path: Path) -> bool:
         except FileNotFoundError:
             if not new.exists():
                 raise
-            _make_private(path.parent)  # whoever deleted the last object there took the folder away
+            make_private(path.parent)  # whoever deleted the last object there took the folder away
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Whatever is missing of it, and durable."""
     if not folder.is_dir():
-        _make_private(folder.parent)
+        make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-        _sync(folder.parent)
+        sync(folder.parent)
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -183,14 +189,14 @@ def _sync(folder: Path) -> None:
         os.close(opened)
 
 
-async def _asked(op: str, work: Awaitable[T]) -> T:
+async def asked(op: str, work: Awaitable[T]) -> T:
     try:
         return await work
     except (exceptions.BaseError, OSError) as error:
-        raise _as_store_error(op, error) from None
+        raise as_store_error(op, error) from None
 
 
-def _as_store_error(op: str, error: Exception) -> StoreError:
+def as_store_error(op: str, error: Exception) -> StoreError:
     if isinstance(error, FileNotFoundError):
         return Missing(_first_line(error), store="blobs", op=op)
     return Unavailable(f"blobs: {_first_line(error)}", store="blobs", op=op)

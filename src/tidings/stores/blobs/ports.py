@@ -1,4 +1,4 @@
-"""The port of blobs: immutable objects by name."""
+"""The ports of blobs: immutable objects by name, and the bytes of files, which are too large for memory."""
 
 from __future__ import annotations
 
@@ -32,3 +32,58 @@ class Blobs(Protocol):
     def list(self, folder: str) -> AsyncIterator[Sequence[Blob]]:
         """Everything below a folder (a name up to a slash), some at a time, in no order."""
         ...
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A part of an upload: the bytes from `start` up to, and without, `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class Signed(msgspec.Struct, frozen=True):
+    """A request that the client makes to the store itself, with no other right than this one."""
+
+    url: str
+    headers: dict[str, str] = {}
+
+
+class FileBytes(Protocol):
+    """The bytes of files. A file comes in parts, is finished once, and never changes after that.
+
+    `folder` is the name of a file: its bytes are the objects below it. Raises Missing, Unavailable.
+    """
+
+    is_direct: bool  # clients exchange the bytes with the store itself, by signed URLs
+
+    def parts(self, size: int) -> list[Part]:
+        """The parts in which a file of this size is sent."""
+        ...
+
+    async def sign_part(self, folder: str, part: Part, mime: str, *, expires_s: int) -> Signed:
+        """The request that sends a part. Only where the store is direct."""
+        ...
+
+    async def sign_read(self, name: str, *, expires_s: int) -> str:
+        """A URL that reads one object. Only where the store is direct."""
+        ...
+
+    async def write(self, folder: str, part: Part, chunks: AsyncIterator[bytes]) -> None:
+        """Write a part, durably and as a whole or not at all. Only where the store is not direct. Raises BadSize."""
+        ...
+
+    async def finish(self, folder: str, parts: Sequence[Part]) -> None:
+        """Make the parts a file: no part can be sent any more. Raises Missing: a part is not whole."""
+        ...
+
+    def read(self, folder: str, parts: Sequence[Part], start: int, end: int) -> AsyncIterator[bytes]:
+        """The bytes of a finished file from `start` up to `end`, a chunk at a time. Raises Missing."""
+        ...
+
+
+class BadSize(Exception):
+    """More or fewer bytes came than the part has."""

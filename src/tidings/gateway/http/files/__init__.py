@@ -1,0 +1,1 @@
+"""Routes of files: uploads, links, and the bytes of a folder."""

@@ -1,0 +1,1 @@
+"""Files: bytes in the blobs, a record for each file, and the message that carries it."""

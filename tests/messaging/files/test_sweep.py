@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.messaging.sharing import PIXEL, Sharing
+from tidings.bounds import UPLOAD_S
+from tidings.messaging.files.record import COLLECTION
+from tidings.stores.tables.records import Put, of_conversation
+
+
+@pytest.fixture
+def tomorrow(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Calling it makes it tomorrow on the node's wall clock."""
+    clock = shared.core.clock
+    now_ms = clock.now_ms
+
+    def begin() -> None:
+        monkeypatch.setattr(clock, "now_ms", lambda: now_ms() + UPLOAD_S * 1000 + 1, raising=False)
+
+    return begin
+
+
+async def names(shared: Sharing) -> set[str]:
+    owner = of_conversation(shared.conversation_id)
+    return {record.name for record in await shared.core.tables.records.page(owner, COLLECTION, limit=100)}
+
+
+async def test_an_upload_that_is_not_sent_within_a_day_is_removed(shared: Sharing, tomorrow: Any) -> None:
+    half = await shared.begin(PIXEL)
+    await shared.send_parts(half, PIXEL)
+    await shared.upload()
+    kept = await shared.upload()
+    await shared.say(kept)
+    await shared.sweep()
+    assert len(shared.objects()) == 3
+    tomorrow()
+    await shared.sweep()
+    assert await names(shared) == {kept}
+    assert [path.parent.name for path in shared.objects()] == [kept]
+
+
+async def test_a_sweep_and_a_send_at_the_same_moment_leave_a_message_with_its_file_or_neither(
+    shared: Sharing, tomorrow: Any
+) -> None:
+    file_ids = [await shared.upload() for _ in range(6)]
+    tomorrow()
+    sends = (shared.say(file_id, message_id=file_id) for file_id in file_ids)
+    _, *answers = await asyncio.gather(shared.sweep(), *sends)
+    sent = {file_id for file_id, (status, _) in zip(file_ids, answers, strict=True) if status == 201}
+    await shared.sweep()
+    assert await names(shared) == sent
+    assert {path.parent.name for path in shared.objects()} == sent
+
+
+async def test_the_bytes_of_a_deleted_message_are_gone_after_the_next_pass(shared: Sharing) -> None:
+    file_id = await shared.upload()
+    await shared.say(file_id)
+    await shared.ask("DELETE", "/messages/1")
+    await shared.sweep()
+    assert shared.objects() == [] and await names(shared) == set()
+
+
+async def test_the_bytes_of_a_deleted_conversation_are_gone_after_the_next_pass(shared: Sharing) -> None:
+    await shared.say(await shared.upload())
+    await shared.upload()
+    assert (await shared.ask("DELETE", ""))[0] in (200, 204)
+    await shared.sweep()
+    assert shared.objects() == []
+
+
+async def test_an_object_without_a_record_is_an_orphan(shared: Sharing) -> None:
+    kept, lost = await shared.upload(), await shared.upload()
+    await shared.say(kept)
+    await shared.core.tables.records.put([Put(of_conversation(shared.conversation_id), COLLECTION, lost, None)])
+    await shared.sweep()
+    assert [path.parent.name for path in shared.objects()] == [kept]
+
+
+async def test_the_files_of_messages_below_the_floor_go(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> None:
+    below, above = await shared.upload(), await shared.upload()
+    await shared.say(below)
+    await shared.say(above)
+    conversations = shared.core.tables.conversations
+    heads = await conversations.heads([shared.conversation_id])
+    raised = {id_: msgspec.structs.replace(head, floor_seq=1) for id_, head in heads.items()}
+
+    async def with_floor(ids: object) -> Any:
+        return raised
+
+    monkeypatch.setattr(shared.core.cold.file_sweep._conversations, "heads", with_floor)
+    await shared.core.cold.file_sweep.all()
+    await shared.core.cold.file_sweep.due()
+    assert [path.parent.name for path in shared.objects()] == [above]
+
+
+async def test_the_days_of_uploads_are_forgotten(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> None:
+    await shared.upload()
+    clock = shared.core.clock
+    now_ms = clock.now_ms
+    monkeypatch.setattr(clock, "now_ms", lambda: now_ms() + 3 * 86_400_000, raising=False)
+    await shared.sweep()
+    left = await shared.core.tables.records.due("files_days", until_ms=1 << 50, limit=10)
+    assert left == []

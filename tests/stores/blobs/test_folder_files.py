@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.file_bytes import FileBytesContract, send
+from tidings.bounds import FILE_PART_BYTES, FILE_PARTS_MAX
+from tidings.clock import Clock
+from tidings.stores.blobs.folder_files import FolderFiles, parts_of
+from tidings.stores.blobs.ports import BadSize, FileBytes, Part
+
+
+class TestFolder(FileBytesContract):
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> FileBytes:
+        return FolderFiles(tmp_path / "a folder", Clock())
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def test_a_part_of_another_size_leaves_nothing(tmp_path: Path) -> None:
+    files = FolderFiles(tmp_path, Clock())
+
+    async def chunks(*given: bytes) -> AsyncIterator[bytes]:
+        for chunk in given:
+            yield chunk
+
+    for given in ((b"1234",), (b"123", b"456"), ()):
+        with pytest.raises(BadSize):
+            await files.write("f1", Part(0, 5), chunks(*given))
+    assert files_below(tmp_path) == []
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    files = FolderFiles(tmp_path, Clock())
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"123"
+        raise ConnectionResetError
+
+    with pytest.raises(Exception):  # noqa: B017 - whatever breaks off
+        await files.write("f1", Part(0, 5), chunks())
+    assert files_below(tmp_path) == []
+
+
+async def test_nobody_else_may_read_a_part(tmp_path: Path) -> None:
+    files = FolderFiles(tmp_path / "blobs", Clock())
+    await send(files, "a/f1", Part(0, 5), b"hello")
+    paths = list((tmp_path / "blobs").rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_file()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_dir()} == {0o700}
+
+
+def test_a_large_file_has_larger_parts_and_not_more_of_them() -> None:
+    assert parts_of(FILE_PART_BYTES + 1) == [Part(0, FILE_PART_BYTES), Part(FILE_PART_BYTES, FILE_PART_BYTES + 1)]
+    parts = parts_of(10 * FILE_PARTS_MAX * FILE_PART_BYTES + 7)
+    assert len(parts) == FILE_PARTS_MAX and parts[-1].end == 10 * FILE_PARTS_MAX * FILE_PART_BYTES + 7
