@@ -23,7 +23,9 @@ async def test_a_link_with_a_name_signs_in_with_dev(people: People, named: Named
     await ann.page.goto(f"{ann.url}/?as={ann.user_id.title()}")
     await expect(ann.row("tidings")).to_be_visible()
     assert "as=" not in ann.page.url, "a reload keeps the session and not the word"
-    await ann.page.get_by_label("Your account").click()
+    account = ann.page.get_by_label("Your account")
+    await expect(account).to_have_attribute("data-shown", f"{ann.user_id.title()} null")
+    await account.click()
     await expect(ann.page.get_by_text(f"Signed in as {ann.user_id.title()} ({ann.user_id})")).to_be_visible()
     other = await ann.context.new_page()
     await other.goto(f"{ann.url}/?as={named('bob')}")
@@ -87,3 +89,31 @@ async def test_the_person_beside_one_is_found_by_name(people: People, seeds: See
     await alice.send("hi")
     await mallory.row(f"Alice Cooper{number}").click()
     await mallory.sees("hi")
+
+
+TABLES = """async (languages) => {
+  const { EN } = await import('/web/app/words/en.js');
+  const found = (value) => [...JSON.stringify(value).matchAll(/\\{(\\w+)\\}/g)].map((one) => one[1]);
+  const holes = (value) => [...new Set(found(value))].sort().join();
+  const wrong = [];
+  for (const language of languages) {
+    const table = (await import(`/web/app/words/${language}.js`)).default;
+    for (const key of new Set([...Object.keys(EN), ...Object.keys(table)])) {
+      if (!(key in EN) || !(key in table) || holes(EN[key]) !== holes(table[key])) wrong.push(`${language} ${key}`);
+    }
+  }
+  return wrong;
+}"""
+
+
+async def test_the_page_speaks_the_language_of_the_browser(people: People, named: Named) -> None:
+    ann = await people(named("ann"), locale="de-AT")
+    await expect(ann.page.get_by_role("heading", name="Noch keine Unterhaltungen")).to_be_visible()
+    assert await ann.page.evaluate("document.documentElement.lang") == "de"
+    bob = await people(named("bob"), locale="nl-NL")
+    await expect(bob.page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+
+
+async def test_every_language_has_every_text(people: People, named: Named) -> None:
+    ann = await people(named("ann"))
+    assert await ann.page.evaluate(TABLES, ["de", "es", "fr", "it", "pt"]) == []

@@ -82,7 +82,7 @@ def build_connections(
     settings: Settings, cases: UseCases, accounts: Accounts, clock: Clock, count: Callable[[int], None]
 ) -> tuple[Authenticator, Connections]:
     """Raises ValueError, with one line for the operator, when the settings cannot be served."""
-    auth = Authenticator(Tokens(settings.auth, clock), accounts, clock, tells_reason=settings.dev)
+    auth = Authenticator(Tokens(settings.auth, clock), accounts, clock)
     return auth, Connections(auth, cases, accounts, clock, count)
 
 

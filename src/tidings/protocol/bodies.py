@@ -12,20 +12,19 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PEOPLE_FOUND_MAX, PROFILES_MAX, URL_CHARS_MAX
-from tidings.errors import Reason
 from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, ReadState, Role, Totals
 from tidings.protocol.client_frames import (
     Anchor,
     Cursor,
     Data,
     FileIds,
+    Id,
     Limit,
     MessageId,
     Millis,
     Seq,
     Seqs,
     Timestamp,
-    UserId,
 )
 from tidings.protocol.names import is_name
 
@@ -39,7 +38,7 @@ Name = Annotated[
     ),
 ]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
-UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_MAX)]
+UserIds = Annotated[list[Id], Meta(max_length=MEMBERS_MAX)]
 ProfileIds = Annotated[
     str,
     Meta(
@@ -110,7 +109,7 @@ class ConversationPatch(_Named, frozen=True):
 
 
 class NewMembers(RequestBody, frozen=True):
-    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_MAX)]
+    user_ids: Annotated[list[Id], Meta(min_length=1, max_length=MEMBERS_MAX)]
 
 
 class RolePatch(RequestBody, frozen=True):
@@ -157,7 +156,7 @@ class ProfilePut(_Named, frozen=True):
 
 
 class TokenRequest(RequestBody, frozen=True):
-    user_id: UserId
+    user_id: Id
     welcome: bool = False  # the page asks for it: the bot of --dev greets the user, once
 
 
@@ -355,7 +354,6 @@ class ErrorFacts(msgspec.Struct, frozen=True):
     message: str
     temporary: bool
     retry_after_ms: int | None
-    reason: Reason | msgspec.UnsetType = msgspec.UNSET  # of `unauthorized`, to a server key and with --dev
 
 
 class ErrorBody(msgspec.Struct, frozen=True):

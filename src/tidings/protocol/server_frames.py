@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from tidings import pushes
-from tidings.errors import Reason
 from tidings.protocol.bodies import InboxRowBody, MessageBody
 
 
@@ -40,7 +39,6 @@ class Error(ServerFrame, frozen=True, tag="error"):
     retry_after_ms: int | None
     message: str
     id: int | msgspec.UnsetType = msgspec.UNSET
-    reason: Reason | msgspec.UnsetType = msgspec.UNSET  # of `unauthorized`, only with --dev
 
 
 class Draining(ServerFrame, frozen=True, tag="draining"):

@@ -18,7 +18,6 @@ class Problem(Exception):
     code = "internal"
     status = 500
     is_temporary = True
-    reason: str | None = None  # why a token is refused, where the server tells it
 
     def __init__(self, message: str = "", *, retry_after_ms: int | None = None) -> None:
         super().__init__(message or self.code)
@@ -91,7 +90,6 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str = ""
     temporary: bool = False
     retry_after_ms: int | None = None
-    reason: str | None = None  # of `unauthorized`, where the server tells it
 
 
 PROBLEMS: dict[str, type[Problem]] = {
@@ -115,9 +113,7 @@ PROBLEMS: dict[str, type[Problem]] = {
 def problem_of(refusal: Refusal) -> Problem:
     """Make the exception of a refusal."""
     kind = PROBLEMS.get(refusal.code)
-    problem = Unknown(refusal) if kind is None else kind(refusal.message, retry_after_ms=refusal.retry_after_ms)
-    problem.reason = refusal.reason
-    return problem
+    return Unknown(refusal) if kind is None else kind(refusal.message, retry_after_ms=refusal.retry_after_ms)
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -146,13 +146,13 @@ class ConversationRoutes:
     async def set_role(self, request: Request) -> Reply:
         asked: RolePatch = request.body
         await pay_create(self._limiter, request)
-        view = await self._directory.set_role(request.user_id, request.id(), request.user(1), asked.role)
+        view = await self._directory.set_role(request.user_id, request.id(), request.id(1), asked.role)
         return _reply(view)
 
     async def remove(self, request: Request) -> Reply:
-        if request.user(1) != request.user_id:  # everybody may leave at any time
+        if request.id(1) != request.user_id:  # everybody may leave at any time
             await pay_create(self._limiter, request)
-        await self._directory.remove(request.user_id, request.id(), request.user(1))
+        await self._directory.remove(request.user_id, request.id(), request.id(1))
         return Reply(204)
 
     async def profiles(self, request: Request) -> Reply:

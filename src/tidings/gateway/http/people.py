@@ -63,11 +63,11 @@ class PeopleRoutes:
         return Reply(200, BlocksBody([BlockBody(one.blocked_id, one.since_ms) for one in found]))
 
     async def block(self, request: Request) -> Reply:
-        await self._blocks.block(request.user_id, request.user())
+        await self._blocks.block(request.user_id, request.id())
         return Reply(204)
 
     async def unblock(self, request: Request) -> Reply:
-        await self._blocks.unblock(request.user_id, request.user())
+        await self._blocks.unblock(request.user_id, request.id())
         return Reply(204)
 
     async def preferences(self, request: Request) -> Reply:

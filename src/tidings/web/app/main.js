@@ -1,7 +1,7 @@
 // The start of the page: the session, the connection, the two panes and the address. `#/c/<id>` is a conversation, `#/`
 // is the inbox. On a phone these are two screens, elsewhere they stand side by side.
 
-import { localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.js';
+import { Conversation, localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.js';
 
 import { TabBadge } from './badge.js';
 import { Banner } from './banner.js';
@@ -16,6 +16,7 @@ import { showPreferences, showProfile } from './people/profile.js';
 import { Profiles } from './people/profiles.js';
 import { findSessions, sessionOfName } from './session.js';
 import { chooseSession, signIn } from './signin.js';
+import { showSaved } from './thread/lists.js';
 import { ThreadPane } from './thread/thread.js';
 import { Drafts } from './writing/drafts.js';
 
@@ -67,7 +68,7 @@ class Page {
   async start(name) {
     try {
       await this.client.connect();
-      if (name) await this.client.putProfile({ name }).catch(() => {}); // the id is shown instead
+      if (name) await this.client.putProfile({ name }).then((one) => this.profiles.learn(one), () => {}); // else the id is shown
     } catch {
       return; // the listener of the state handles it
     }
@@ -127,6 +128,7 @@ class Page {
       this.whoAmI(),
       { icon: 'user', label: t('yourProfile'), run: () => showProfile(this.client, this.profiles) },
       { icon: 'gear', label: t('preferences'), run: () => showPreferences(this.client, this.profiles) },
+      'react' in Conversation.prototype ? { icon: 'bookmark', label: t('savedMessages'), run: () => showSaved(this.client, this.profiles, (one, seq) => this.go(one, seq)) } : null,
       this.notifier.menuItem(),
       isDark
         ? { icon: 'sun', label: t('lightColours'), run: () => setTheme('light') }

@@ -1,5 +1,5 @@
-// Notifications of this browser. The page asks for them after the first message from somebody else, in a line with a
-// button, never at the start. A message notifies when the page is not in view and the conversation is not muted, unless
+// Notifications of this browser. The page asks for them after the first answer to the user, in a line with a button,
+// never at the start. A message notifies when the page is not in view and the conversation is not muted, unless
 // another device of the user reads it at once.
 
 import { el } from './parts/dom.js';
@@ -39,9 +39,10 @@ export class Notifier {
   }
 
   _came(conversation, message) {
+    if (message.mine) this._isWriting = true;
     if (message.mine || message.kind !== 'message' || message.silent || message.hidden) return;
     if (this.client.now() - (message.sentAt ?? 0) > LATE_MS) return;
-    if (choice() === null) this._offer();
+    if (choice() === null && this._isWriting) this._offer(); // an answer: now a person knows what it is good for
     const isLooking = document.visibilityState === 'visible' && document.hasFocus();
     if (!this.isOn || isLooking || conversation.muted || conversation.requested || conversation.invited) return;
     setTimeout(() => this._show(conversation, message), WAIT_MS);

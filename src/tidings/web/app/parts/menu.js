@@ -5,11 +5,13 @@ import { icon } from './icons.js';
 
 const EDGE_PX = 8;
 
-/** @param items { icon, label, run, isHarsh } or null for none; a string is a line of text */
+/** @param items { icon, label, run, isHarsh } or null for none; a string is a line of text; an element stands as it is,
+ *  and a press on a button in it closes the menu */
 export function openMenu(button, label, items) {
   const menu = el('div.menu', { popover: 'auto', role: 'menu', 'aria-label': label });
   for (const item of items.filter(Boolean)) {
-    menu.append(typeof item === 'string' ? el('p', { role: 'presentation' }, item) : entryOf(menu, item));
+    if (item instanceof Element) menu.append(closing(menu, item));
+    else menu.append(typeof item === 'string' ? el('p', { role: 'presentation' }, item) : entryOf(menu, item));
   }
   menu.addEventListener('keydown', (event) => move(menu, event));
   menu.addEventListener('toggle', (event) => {
@@ -24,6 +26,11 @@ export function openMenu(button, label, items) {
   place(menu, button);
   button.setAttribute('aria-expanded', 'true');
   menu.querySelector('button')?.focus();
+}
+
+function closing(menu, element) {
+  element.addEventListener('click', (event) => event.target.closest('button') && menu.hidePopover(), { capture: true });
+  return element;
 }
 
 function entryOf(menu, { icon: name, label, run, isHarsh }) {
@@ -50,7 +57,7 @@ function place(menu, button) {
 function move(menu, event) {
   const entries = [...menu.querySelectorAll('button')];
   const at = entries.indexOf(document.activeElement);
-  const steps = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: entries.length - 1 };
+  const steps = { ArrowDown: at + 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: entries.length - 1 };
   if (event.key === 'Tab') menu.hidePopover();
   if (!(event.key in steps)) return;
   event.preventDefault();

@@ -3,7 +3,7 @@
 
 import { EN } from '../words/en.js';
 
-export const LANGUAGES = [];
+export const LANGUAGES = ['de', 'es', 'fr', 'it', 'pt'];
 const RIGHT = /^(ar|fa|he|ur)\b/u;
 
 let table = EN;

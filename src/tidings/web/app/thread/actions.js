@@ -5,6 +5,8 @@ import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
 import { showMembers } from '../people/members.js';
 import { showReceipts } from '../people/receipts.js';
+import { pinMessage, saveMessage, showPins } from './lists.js';
+import { reactionStrip, showReactions } from './reactions.js';
 
 /** @param thread { conversation, head, composer, client, profiles, find(), leave(), tell(error) } */
 export function conversationMenu(thread, button) {
@@ -15,6 +17,7 @@ export function conversationMenu(thread, button) {
   openMenu(button, t('conversation'), [
     { icon: 'people', label: t('members'), run: () => members(thread) },
     { icon: 'search', label: t('searchMessages'), run: () => thread.find() },
+    'react' in conversation ? { icon: 'pin', label: t('pinnedMessages'), run: () => showPins(thread) } : null,
     unread ? { icon: 'unread', label: t('markUnread'), run: () => markUnread(thread, unread.seq) } : null,
     conversation.muted
       ? { icon: 'bell', label: t('unmute'), run: () => run(conversation.mute(false)) }
@@ -34,7 +37,9 @@ export const members = ({ client, profiles, conversation, head, on }) =>
   showMembers(client, profiles, conversation, head.title, { write: on.write });
 
 export function messageMenu(thread, button, message) {
-  const { conversation } = thread;
+  const { client, conversation } = thread;
+  const run = (promise) => promise.catch((error) => thread.tell(error));
+  const mayReact = 'react' in conversation;
   const isStored = message.seq !== null;
   const isWhole = !message.deleted && message.text !== null;
   const mayDelete = isStored && isWhole && (message.mine || isLead(thread));
@@ -42,6 +47,9 @@ export function messageMenu(thread, button, message) {
     [message.state === 'failed', 'send', 'tryAgain', () => retry(thread, message)],
     [isStored && isWhole, 'reply', 'reply', () => thread.reply(message)],
     [isWhole, 'copy', 'copyText', () => copy(thread, message.text)],
+    [isStored && isWhole && mayReact, 'bookmark', 'saveMessage', () => run(saveMessage(client, conversation, message))],
+    [isStored && isWhole && mayReact, 'pin', message.pinned ? 'unpin' : 'pinMessage', () => run(pinMessage(client, conversation, message, !message.pinned))],
+    [hasReactions(message), 'smile', 'reactions', () => showReactions(thread.profiles, conversation, message)],
     [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
     [isStored && message.mine && isWhole, 'pencil', 'edit', () => thread.composer.edit(message)],
     [isStored && !message.mine, 'unread', 'markUnreadHere', () => markUnread(thread, message.seq)],
@@ -50,8 +58,11 @@ export function messageMenu(thread, button, message) {
   ];
   const offered = all.filter(([isOffered]) => isOffered);
   const items = offered.map(([, name, key, run]) => ({ icon: name, label: t(key), run, isHarsh: name === 'trash' }));
-  openMenu(button, t('message'), items);
+  const strip = isStored && isWhole && mayReact ? [reactionStrip(message, (key, isOn) => thread.react(message, key, isOn), button)] : [];
+  openMenu(button, t('message'), [...strip, ...items]);
 }
+
+const hasReactions = ({ reactions }) => Object.keys(reactions ?? {}).length > 0;
 
 /** Retry a failed message. Its row shows the outcome; a line above the composer shows why no attempt was made. */
 export function retry(thread, message) {

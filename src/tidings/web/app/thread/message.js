@@ -7,15 +7,16 @@ import { icon, tick, tickLabel } from '../parts/icons.js';
 import { textNodes } from '../parts/text.js';
 import { t } from '../parts/words.js';
 import { lineOf } from './quotes.js';
+import { reactionPills } from './reactions.js';
 import { whenOf } from './rows.js';
 
 const EMOJI_ONLY = /^(?:\p{Extended_Pictographic}[\u{FE0F}\u{200D}\u{1F3FB}-\u{1F3FF}]*){1,3}$/u;
 
-/** Fill `element` with a row of rows.js. `on` is { receipts, retry, menu, reply, jump(seq), expand }. */
-export function drawRow(element, row, { isDirect, ownId, on }) {
+/** Fill `element` with a row of rows.js. `files(message)` draws its files; `on` is { receipts, retry, menu, reply, react, pickReaction, jump(seq), expand }. */
+export function drawRow(element, row, drawing) {
   const focused = element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
   element.removeAttribute('tabindex');
-  if (row.kind === 'message') drawMessage(element, row, { isDirect, ownId, on });
+  if (row.kind === 'message') drawMessage(element, row, drawing);
   else drawLine(element, row);
   if (focused) element.querySelector(`[data-part="${focused}"]`)?.focus({ preventScroll: true });
 }
@@ -26,7 +27,7 @@ function drawLine(element, { kind, value, start }) {
   else element.replaceChildren(el('span', { dir: 'auto' }, value));
 }
 
-function drawMessage(element, row, { isDirect, ownId, on }) {
+function drawMessage(element, row, { isDirect, ownId, on, files }) {
   const { value: message, isFirst, isLast, isShown } = row;
   const isFailed = message.state === 'failed';
   const isForMe = row.mentions.has(ownId) || row.mentions.has('all') || row.mentions.has('here');
@@ -38,8 +39,8 @@ function drawMessage(element, row, { isDirect, ownId, on }) {
   element.dataset.key = message.key;
   if (message.seq !== null) element.dataset.seq = message.seq;
   const words = el('div.words', null, textOf(row, ownId), factsOf(row, isDirect, on)); // the time stands beside a short text
-  const bubble = el('div.bubble', null, senderOf(row, isDirect), quoteOf(row, on), words, cardOf(message));
-  const stack = el('div.bubble-stack', null, bubble);
+  const bubble = el('div.bubble', null, senderOf(row, isDirect), quoteOf(row, on), files(message), words, cardOf(message));
+  const stack = el('div.bubble-stack', null, bubble, reactionPills(message, on));
   const body = el('div.message-body', null, stack, barOf(message, on));
   if (message.mine || isDirect) element.replaceChildren(body);
   else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
@@ -67,6 +68,7 @@ function textOf(row, ownId) {
   if (message.hidden) return el('div.text.is-gone', null, t('hiddenMessage'));
   if (message.unavailable) return el('div.text.is-gone', null, t('unavailableMessage'));
   if (message.deleted || message.text === null) return el('div.text.is-gone', null, t('deletedMessage'));
+  if (!message.text && message.files?.length) return el('div.text.is-empty');
   const nodes = textNodes(message.text, { query: row.query, mentions: row.mentions, ownId });
   const made = el('div.text', { dir: 'auto' }, ...nodes);
   if (EMOJI_ONLY.test(message.text.trim())) made.classList.add('is-big');
@@ -90,6 +92,7 @@ function factsOf(row, isDirect, on) {
   const facts = el('div.facts', null,
     row.isCut ? el('button.more-text', { type: 'button', 'data-part': 'expand', tabindex: -1, onclick: () => on.expand(message) },
       t('readMore')) : null,
+    message.pinned && !message.deleted ? el('span.pin-mark', { title: t('pinned') }, icon('pin'), el('span.quiet', null, t('pinned'))) : null,
     message.editedAt && !message.deleted ? el('span', null, t('edited')) : null,
     el('time', { datetime: new Date(when).toISOString(), title: momentOf(when) }, timeOf(when)));
   if (message.state) facts.append(ticksOf(row, isDirect, on));
@@ -132,5 +135,9 @@ function barOf(message, on) {
     type: 'button', tabindex: -1, 'aria-label': t('reply'), title: t('reply'), 'data-part': 'reply',
     onclick: () => on.reply(message),
   }, icon('reply')) : null;
-  return el('div.message-bar', null, reply, more);
+  const react = isWhole && on.mayReact() ? el('button.round.message-react', {
+    type: 'button', tabindex: -1, 'aria-label': t('react'), title: t('react'), 'data-part': 'react', 'aria-haspopup': 'dialog',
+    onclick: () => on.pickReaction(react, message),
+  }, icon('smile')) : null;
+  return el('div.message-bar', null, react, reply, more);
 }

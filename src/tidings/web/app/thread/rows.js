@@ -3,6 +3,7 @@
 
 import { countOf, dayOf, isSameDay, listOf } from '../parts/format.js';
 import { t } from '../parts/words.js';
+import { filesHeight } from '../files/show.js';
 
 const GROUP_MS = 5 * 60_000; // one sender's messages closer than this are one group
 export const UNREAD_KEY = 'unread-line';
@@ -146,5 +147,6 @@ export function heightOf(row, width_px) {
   let lines = 0;
   for (const line of text.split('\n')) lines += Math.max(1, Math.ceil(line.length / signs));
   if (row.isCut) lines = Math.min(lines, LINES_MAX) + 2;
-  return 38 + lines * 21.3 + (row.isFirst ? 10 : 0) + (row.quote ? 46 : 0);
+  return 38 + lines * 21.3 + (row.isFirst ? 10 : 0) + (row.quote ? 46 : 0)
+    + (Object.keys(row.value.reactions ?? {}).length ? 32 : 0) + filesHeight(row.value.files);
 }

@@ -8,17 +8,19 @@ import { logo } from '../parts/icons.js';
 import { VirtualList } from '../parts/virtual.js';
 import { t } from '../parts/words.js';
 import { showReceipts } from '../people/receipts.js';
-import { Composer } from '../writing/composer.js';
-import { mentionsIn } from '../writing/suggest.js';
+import { FileViews } from '../files/show.js';
+import { openEmoji } from '../writing/emojipicker.js';
 import { conversationMenu, members, messageMenu, retry } from './actions.js';
 import { FindBar } from './find.js';
 import { ThreadHead } from './head.js';
 import { drawRow } from './message.js';
-import { lineOf, Quotes } from './quotes.js';
+import { Quotes } from './quotes.js';
 import { Reading } from './reading.js';
 import { requestBar } from './request.js';
 import { heightOf, peopleIn, rowsOf, startOf } from './rows.js';
+import { Sending } from './sending.js';
 import { SpokenLog, TypingLine } from './signs.js';
+import { listenToTouch } from './touch.js';
 
 const PAGE = 50;
 const SCREENS_AHEAD = 2;
@@ -37,6 +39,7 @@ export class ThreadPane {
     this._offs = [];
     this._renderSoon = perFrame(() => this.render());
     this._quotes = new Quotes(() => this._renderSoon());
+    this._files = new FileViews(client);
     this._build();
     client.on('state', ({ state }) => (state === 'connected' ? this._connected() : this.head.refresh()));
     client.on('presence', () => this.head.refresh());
@@ -49,11 +52,8 @@ export class ThreadPane {
       back: () => this.leave(), find: () => this.find(), members: () => members(this),
       menu: (button) => conversationMenu(this, button), changed: () => this._renderSoon(),
     });
-    this.composer = new Composer({
-      send: (text, replyTo) => this._send(text, replyTo), edit: (message, text) => this._edit(message, text),
-      editLast: () => this._editLast(), typed: () => this.conversation.keystroke(), lineOf,
-      people: () => this.head.others().map((id) => this.profiles.of(id)), isGroup: () => this.head.kind !== 'direct',
-    });
+    this.sending = new Sending(this);
+    this.composer = this.sending.composer;
     this._find = new FindBar({
       changed: () => this.render(), show: (message) => this.reading.show(message.key), older: () => this._load('loadOlder'),
       closed: () => this.composer.focus(),
@@ -72,6 +72,9 @@ export class ThreadPane {
       onScroll: () => this.scrolled(),
     });
     this.reading = new Reading(this, this._list, this._view);
+    listenToTouch(this._view, {
+      menu: (row) => row.querySelector('.message-more')?.click(), reply: (row) => row.querySelector('.message-reply')?.click(),
+    });
     this._open = el('div.thread-open', { hidden: true }, this.head.element, this._find.element, this._stage(),
       el('div.below', null, this._typing.element, this._alert, this._request, this.composer.element), this._spoken.element);
     this._closed = el('div.thread-empty', null, logo(), el('h2', null, t('yourConversations')), el('p', null, t('chooseOrStart')));
@@ -80,6 +83,7 @@ export class ThreadPane {
       el('button.plain', { type: 'button', onclick: () => this.leave() }, t('backToConversations')));
     const place = { id: 'thread', tabindex: -1, 'aria-label': t('conversation') };
     this.element = el('section.thread', place, this._open, this._closed, this._missing);
+    this.sending.listen(this._open);
   }
 
   _drawing() {
@@ -88,10 +92,14 @@ export class ThreadPane {
       retry: (message) => retry(this, message),
       menu: (button, message) => messageMenu(this, button, message),
       reply: (message) => this.reply(message),
+      mayReact: () => 'react' in this.conversation,
+      react: (message, key, isOn) => this.react(message, key, isOn),
+      pickReaction: (button, message) => openEmoji(button, (key) => this.react(message, key, true)),
       jump: (seq) => this.reading.jumpToSeq(seq),
       expand: (message) => this._expand(message),
     };
-    return { isDirect: this.head.kind === 'direct', ownId: this.client.userId, on: this._rowActions };
+    const files = (message) => this._files.draw(this.conversation, message);
+    return { isDirect: this.head.kind === 'direct', ownId: this.client.userId, on: this._rowActions, files };
   }
 
   _stage() {
@@ -108,7 +116,7 @@ export class ThreadPane {
     this._quotes.use(conversation);
     this._open.hidden = false;
     this._closed.hidden = true;
-    this.composer.use(this.on.drafts.for(conversation));
+    this.sending.use(this.on.drafts.for(conversation));
     this.head.use(conversation);
     this._listen(conversation);
     if (matchMedia('(hover: hover)').matches) this.composer.focus();
@@ -121,7 +129,7 @@ export class ThreadPane {
     this._offs = ['updated', 'window', 'unread', 'receipt', 'inbox'].map((event) => conversation.on(event, render));
     this._offs.push(conversation.on('message', ({ message }) => this._came(message)));
     this._offs.push(conversation.on('typing', () => this._showTyping()));
-    this._offs.push(conversation.on('waiting', () => this._countDown()));
+    this._offs.push(conversation.on('waiting', () => this.sending.countDown()));
     this._offs.push(conversation.on('conversation', ({ change }) => this._changed(change)));
   }
 
@@ -152,13 +160,12 @@ export class ThreadPane {
   close() {
     for (const off of this._offs) off();
     this._offs = [];
-    clearInterval(this._clock);
+    this.sending.close();
     this.conversation?.stopTyping();
     this.conversation?.close();
     this.conversation = this.head.conversation = null;
     this.isLoaded = false;
     this._wholeKeys.clear();
-    this.composer.escape();
     this._find.close();
     this._list.reset();
     this._spoken.clear();
@@ -209,7 +216,7 @@ export class ThreadPane {
       messages: conversation.messages, divider: reading.divider, hasOlder: conversation.hasOlder || !this.isLoaded,
       start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: reading.shownKey,
       now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id),
-      quoteOf: (seq) => this._quotes.of(seq), wholeKeys: this._wholeKeys, waits_s: this._waits_s(),
+      quoteOf: (seq) => this._quotes.of(seq), wholeKeys: this._wholeKeys, waits_s: this.sending.waits_s(),
     });
   }
 
@@ -302,48 +309,11 @@ export class ThreadPane {
   // --- writing ---
 
   reply(message) {
-    this.composer.answer(message, message.mine ? t('you') : this.profiles.nameOf(message.senderId));
+    this.sending.reply(message);
   }
 
-  async _send(text, replyTo) {
-    const { conversation } = this;
-    this.reading.divider = null;
-    this.tell(null);
-    const people = this.head.others();
-    const options = { replyTo, ...mentionsIn(text, people, this.head.kind !== 'direct') };
-    conversation.send(text, options).catch((error) => {
-      if (error.code === 'outbox_full') this._giveBack(text, error); // otherwise its row shows the outcome
-    });
-    await this.reading.jumpToNow();
-  }
-
-  _giveBack(text, error) {
-    this.composer.giveBack(text);
-    this.tell(error);
-  }
-
-  _edit(message, text) {
-    this.conversation.edit(message.seq, text).catch((error) => this.tell(error));
-  }
-
-  _editLast() {
-    const isEditable = (one) => one.mine && one.seq !== null && !one.deleted && one.kind === 'message';
-    const last = this.conversation.messages.findLast(isEditable);
-    if (last) this.composer.edit(last);
-  }
-
-  /** Seconds until the limiter lets the next message through; null when nothing waits for it. */
-  _waits_s() {
-    const { retryAt } = this.conversation;
-    const rest_s = retryAt === null ? 0 : Math.ceil((retryAt - Date.now()) / 1000);
-    return rest_s > 1 ? rest_s : null; // a shorter wait is over before it is read
-  }
-
-  _countDown() {
-    clearInterval(this._clock);
-    this.render();
-    if (this.conversation.retryAt === null) return;
-    this._clock = setInterval(() => this.render(), 1000);
+  react(message, key, isOn) {
+    this.conversation.react(message.seq, key, isOn).catch((error) => this.tell(error));
   }
 
   /** Show an error above the composer; null removes it. */

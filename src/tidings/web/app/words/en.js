@@ -95,6 +95,14 @@ export const EN = {
   textTooLong: 'This is longer than one message may be (16 KiB).', sendsAgain: 'Sends again in {n} s',
   mentionAll: 'everybody', mentionHere: 'everybody who is online',
 
+  react: 'React', reactions: 'Reactions', reactionLabel: '{key}, {n}', reactWith: 'React with {key}', moreReactions: 'More reactions',
+  pinMessage: 'Pin in this conversation', pinnedMessages: 'Pinned messages', noPins: 'Nothing is pinned here.',
+  saveMessage: 'Save for later', savedMessages: 'Saved messages', noSaved: 'Nothing is saved.', unsave: 'Remove from saved',
+
+  // files
+  files: 'Files', attach: 'Attach a file', uploadFailed: 'Not uploaded', dropHere: 'Drop files here', openPicture: 'Open the picture {name}',
+  picture: 'Picture', download: 'Download', previousPicture: 'Previous picture', nextPicture: 'Next picture',
+
   // connection and notifications
   connection: 'Connection', connecting: 'Connecting …', noConnection: 'No connection to the server.', nextTry: 'Next try in {n} s.',
   youAreOffline: 'You are offline.', disconnected: 'Disconnected.', disconnectedBecause: 'Disconnected: {why}.',

@@ -1,0 +1,47 @@
+// Touch on messages: a long press opens the menu, a swipe to the side answers.
+
+const LONG_MS = 450;
+const STILL_PX = 10;
+const SWIPE_PX = 64;
+
+/** @param on { menu(row), reply(row) } */
+export function listenToTouch(view, on) {
+  let start = null;
+  const end = () => {
+    if (!start) return;
+    clearTimeout(start.timer);
+    start.row.style.translate = '';
+    start = null;
+  };
+  view.addEventListener('touchstart', (event) => {
+    end();
+    const row = event.target.closest('.message');
+    if (!row || event.touches.length !== 1 || event.target.closest('button, a, pre')) return;
+    const { clientX: x, clientY: y } = event.touches[0];
+    const timer = setTimeout(() => {
+      end();
+      navigator.vibrate?.(10);
+      on.menu(row);
+    }, LONG_MS);
+    start = { row, x, y, timer };
+  }, { passive: true });
+  view.addEventListener('touchmove', (event) => {
+    if (!start) return;
+    const dx = event.touches[0].clientX - start.x;
+    const dy = event.touches[0].clientY - start.y;
+    if (Math.hypot(dx, dy) > STILL_PX) clearTimeout(start.timer);
+    if (Math.abs(dy) > STILL_PX * 2 && Math.abs(dy) > Math.abs(dx)) return end();
+    if (Math.abs(dx) > STILL_PX) start.row.style.translate = `${Math.max(-SWIPE_PX, Math.min(SWIPE_PX, dx)) / 2}px`;
+    if (Math.abs(dx) < SWIPE_PX) return;
+    const { row } = start;
+    end();
+    on.reply(row);
+  }, { passive: true });
+  view.addEventListener('touchend', end, { passive: true });
+  view.addEventListener('touchcancel', end, { passive: true });
+  view.addEventListener('contextmenu', (event) => {
+    const row = event.target.closest('.message');
+    if (!row || event.target.closest('a') || matchMedia('(hover: hover)').matches) return;
+    event.preventDefault(); // the long press opens the page's own menu
+  });
+}

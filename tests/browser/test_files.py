@@ -1,0 +1,85 @@
+"""Files on the page: chosen, pasted and dropped, with progress, a kept place, and pictures over the whole page."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+
+from playwright.async_api import FilePayload, expect
+
+from tests.support.browser.people import People
+from tests.support.browser.seeding import Seeds
+
+Named = Callable[[str], str]
+PASTE = """async ([name, bytes]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], name, { type: 'image/png' }));
+  const field = document.querySelector('.composer textarea');
+  field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+}"""
+DROP = """async ([name, bytes]) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([new Uint8Array(bytes)], name, { type: 'text/plain' }));
+  const place = document.querySelector('.thread-open');
+  for (const kind of ['dragenter', 'dragover', 'drop']) {
+    place.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
+  }
+}"""
+
+
+def png(width: int, height: int, shade: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\x00" + bytes((shade, 90, 200)) * width for _ in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+async def test_pictures_and_files_are_sent_and_seen(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    conversation = await seeds.direct(you, me)
+    await seeds.say(you, conversation, "send me the pictures")
+    ann, bob = await (await people(me)).open(conversation), await (await people(you)).open(conversation)
+    chosen: list[FilePayload] = [
+        {"name": "first.png", "mimeType": "image/png", "buffer": png(600, 300, 10)},
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"some words"},
+    ]
+    await ann.page.locator('input[type="file"]').set_input_files(chosen)
+    await ann.page.evaluate(PASTE, ["second.png", list(png(300, 600, 200))])
+    await ann.page.evaluate(DROP, ["more.txt", list(b"more words")])
+    await expect(ann.page.locator(".attachment")).to_have_count(4)
+    await ann.page.get_by_label("Remove more.txt").click()
+    await expect(ann.page.locator(".attachment")).to_have_count(3)
+    await ann.send("here they are")
+    for person in (ann, bob):
+        message = person.message("here they are")
+        await expect(message.locator(".picture img[src]")).to_have_count(2)
+        await expect(message.locator(".file")).to_contain_text("notes.txt")
+    await expect(ann.page.locator(".attachment")).to_have_count(0)
+    ratio = "el => Math.round(10 * el.getBoundingClientRect().width / el.getBoundingClientRect().height)"
+    assert await bob.page.locator(".picture").first.evaluate(ratio) == 20, "the place has the shape of the picture"
+    await bob.page.locator(".picture").first.click()
+    box = bob.page.locator("dialog.lightbox")
+    await expect(box).to_contain_text("first.png (1 / 2)")
+    await bob.page.keyboard.press("ArrowRight")
+    await expect(box).to_contain_text("second.png (2 / 2)")
+    await bob.page.keyboard.press("Escape")
+    await expect(box).to_have_count(0)
+    async with bob.page.expect_download() as saved:
+        await bob.page.locator(".file").click()
+    assert (await saved.value).suggested_filename == "notes.txt"
+    await expect(bob.row(me).locator(".row-preview")).to_contain_text("here they are")
+
+
+async def test_a_message_may_be_files_alone(people: People, seeds: Seeds, named: Named) -> None:
+    me = named("ann")
+    ann = await (await people(me)).open(await seeds.direct(me, named("bob")))
+    button = ann.page.get_by_role("button", name="Send", exact=True)
+    await expect(button).to_be_disabled()
+    file: FilePayload = {"name": "only.png", "mimeType": "image/png", "buffer": png(40, 40, 90)}
+    await ann.page.locator('input[type="file"]').set_input_files([file])
+    await expect(button).to_be_enabled()
+    await button.click()
+    await expect(ann.page.locator(".message .picture img[src]")).to_have_count(1)
