@@ -207,6 +207,8 @@ COUNT_RESYNC_S = 0.5  # counts of two nodes within this time may have crossed; l
 COUNT_RESYNC_USERS_MAX = 100_000  # users remembered with the node that pushed counts last
 COUNT_RESYNC_CONVERSATIONS_MAX = 200  # conversations of a user pushed again at once; an inbox page shows the rest
 
+PUSHES_AT_ONCE = 500  # events of one conversation pushed in a turn of the loop: some 5 ms, then others are served
+
 # --- pending deliveries and push ------------------------------------------------------------------
 DUE_SHARDS = 16  # sorted sets of conversations that are due: a cluster spreads them
 DUE_CLAIM_MAX = 64  # conversations taken from one shard at a time

@@ -10,7 +10,7 @@ import msgspec
 
 from tidings.errors import NotFound
 from tidings.messaging.access import Access, Admitted, MemberList
-from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.deliver.fan_out import FanOut
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
 from tidings.messaging.send import members
@@ -36,12 +36,12 @@ def resume_skips_one() -> None:
 
 
 def newest_first() -> None:
-    plain = Deliver._push
+    plain = FanOut.push
 
     def push(self: Any, member_list: MemberList, ready: Sequence[Any]) -> None:
         plain(self, member_list, list(reversed(ready)))
 
-    replace(Deliver, "_push", push)
+    replace(FanOut, "push", push)
 
 
 def registry_by_user() -> None:

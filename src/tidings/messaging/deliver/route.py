@@ -25,17 +25,17 @@ from tidings.bounds import (
 )
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError, cause_of
-from tidings.messaging.access import Access, MemberList, mask
+from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import CountResync
+from tidings.messaging.deliver.fan_out import FanOut
 from tidings.messaging.deliver.late_counts import LateCounts
 from tidings.messaging.deliver.membership_events import MembershipEvents
-from tidings.messaging.deliver.sequencer import Held, Sequencer
+from tidings.messaging.deliver.sequencer import Sequencer
 from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry
-from tidings.pushes import MessageNew
 from tidings.routing.bus import Bus, Counts, Delivery
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
@@ -45,8 +45,6 @@ from tidings.stores.keyspace.scripts.answers import Indexed
 log = logging.getLogger("tidings.deliver")
 Id = tuple[str, str | None, str | None]  # of a message: conversation, sender, message_id
 _YOUNG_S = 5.0  # when a conversation is new here, entries this young may still be on their way to us
-_UNKNOWN: Counts = (None, False, None)
-_NO_COUNTS: Mapping[str, Counts] = {}
 _TOGETHER = 50  # sequencers, or members, that are read at the same time
 
 
@@ -85,10 +83,10 @@ class Deliver:
         self._clock = clock
         self._node_id = node_id
         self._is_behind = False  # nothing new goes out before the entries that passed this node by were read
-        self._count_deliveries = count_deliveries
         self._sequencers: dict[str, Sequencer] = {}
         self._tasks: dict[object, asyncio.Task[None]] = {}
         self._late_counts = LateCounts(hub, access, unread, router, self._spawn)
+        self._fan_out = FanOut(hub, blocks, membership_events, self._late_counts, self._spawn, count_deliveries)
         self._expected: set[Id] = set()  # messages that the lanes have under way
 
     # --- in -----------------------------------------------------------------------------------------
@@ -104,6 +102,7 @@ class Deliver:
         self._publish(member_list, entries, indexed)
         counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
         self.accept(member_list, entries, counts, origins)
+        await self._fan_out.settle(member_list.head.conversation_id)  # a burst waits for its own pushes
         if self._registry.has_others:
             self._counted(member_list.head.conversation_id, counts, "")
         self._late_counts.warm_cold(member_list, indexed)
@@ -212,7 +211,7 @@ class Deliver:
     def _advance(self, sequencer: Sequencer, member_list: MemberList) -> None:
         if ready := sequencer.pop_ready(member_list.members_seq):
             sequencer.moved_s = self._clock.monotonic_s()
-            self._push(member_list, ready)
+            self._fan_out.push(member_list, ready)
         if sequencer.is_miscounted and sequencer.counting is None:
             sequencer.counting = self._late_counts.push_again(sequencer, member_list.head.conversation_id)
 
@@ -337,38 +336,6 @@ class Deliver:
         return found[::-1], is_end
 
     # --- out ----------------------------------------------------------------------------------------
-
-    def _push(self, member_list: MemberList, ready: Sequence[Held]) -> None:
-        """Push entries to the members connected here; others cost nothing. Older entries are history to a newcomer."""
-        pushed = 0
-        conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
-        last_counts = ready[-1][1]
-        if changes := [entry for entry, _, _ in ready if entry.member is not None]:
-            for key in self._membership_events.hold_joins(member_list, changes):
-                self._spawn(object(), self._membership_events.finish_join(key))
-        joining = self._membership_events.joining
-        hidden_from = [self._blocks.blockers(entry.sender_id) for entry, _, _ in ready]
-        for user_id in self._hub.present(member_list.members):
-            connections = self._hub.of_user(user_id)
-            start = member_list.members[user_id].joined_seq - (not is_limited)
-            waiting = joining.get((conversation_id, user_id)) if joining else None
-            for (entry, counts, origin), blockers in zip(ready, hidden_from, strict=True):
-                if entry.seq_no <= start:
-                    continue
-                if is_limited and entry.target_seq is not None:
-                    entry = mask(entry, start)
-                event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), user_id in blockers)
-                for connection in connections:
-                    if connection.connection_id == origin:
-                        continue
-                    if waiting is None:
-                        connection.push(event)
-                    else:
-                        waiting.append((connection, event))
-                    pushed += 1
-            if last_counts is not None and user_id not in last_counts:  # connected after the index
-                self._late_counts.sync_soon(user_id, conversation_id)
-        self._count_deliveries(pushed)
 
     def _publish(self, member_list: MemberList, entries: Sequence[Entry], indexed: Mapping[str, Indexed]) -> None:
         nodes: dict[str, dict[str, Counts]] = {}

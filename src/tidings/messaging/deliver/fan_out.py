@@ -1,0 +1,125 @@
+"""Fan-out: entries of a conversation go to every member who is connected here, in slices.
+
+A burst in a big conversation is thousands of pushes. The event loop makes PUSHES_AT_ONCE of them in a turn, and serves
+everybody else in between. Each conversation has one line: an entry goes out only after all entries before it, so a
+slice never changes the order of a device. Few pushes go out at once, in the turn of their caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidings.bounds import PUSHES_AT_ONCE
+from tidings.messaging.access import MemberList, mask
+from tidings.messaging.deliver.late_counts import LateCounts
+from tidings.messaging.deliver.membership_events import MembershipEvents
+from tidings.messaging.deliver.sequencer import Held
+from tidings.messaging.people.blocks import Blocks
+from tidings.pushes import MessageNew
+from tidings.routing.bus import Counts
+from tidings.routing.hub import Hub
+
+Spawn = Callable[[object, Coroutine[Any, Any, None]], asyncio.Task[None]]
+_UNKNOWN: Counts = (None, False, None)
+_NO_COUNTS: Mapping[str, Counts] = {}
+
+
+class Line:
+    """The pushes of one conversation that are under way."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Iterator[int]] = deque()
+        self.task: asyncio.Task[None] | None = None
+
+
+class FanOut:
+    def __init__(
+        self,
+        hub: Hub,
+        blocks: Blocks,
+        membership_events: MembershipEvents,
+        late_counts: LateCounts,
+        spawn: Spawn,
+        count_deliveries: Callable[[int], None],
+    ) -> None:
+        self._hub = hub
+        self._blocks = blocks
+        self._membership_events = membership_events
+        self._late_counts = late_counts
+        self._spawn = spawn
+        self._count_deliveries = count_deliveries
+        self._lines: dict[str, Line] = {}
+
+    def push(self, member_list: MemberList, ready: Sequence[Held]) -> None:
+        """Push entries to the members connected here; others cost nothing. Older entries are history to a newcomer."""
+        conversation_id = member_list.head.conversation_id
+        if changes := [entry for entry, _, _ in ready if entry.member is not None]:
+            for key in self._membership_events.hold_joins(member_list, changes):
+                self._spawn(object(), self._membership_events.finish_join(key))
+        pushes = self._pushes(member_list, ready)
+        line = self._lines.get(conversation_id)
+        if line is None and self._is_done(pushes):
+            return
+        if line is None:
+            line = self._lines[conversation_id] = Line()
+            line.task = self._spawn(object(), self._finish(conversation_id, line))
+        line.waiting.append(pushes)
+
+    async def settle(self, conversation_id: str) -> None:
+        """Wait until all entries that were pushed so far are out."""
+        line = self._lines.get(conversation_id)
+        if line is not None and line.task is not None:
+            await asyncio.wait([line.task])
+
+    async def _finish(self, conversation_id: str, line: Line) -> None:
+        try:
+            while line.waiting:
+                await asyncio.sleep(0)
+                if self._is_done(line.waiting[0]):
+                    line.waiting.popleft()
+        finally:
+            del self._lines[conversation_id]
+
+    def _is_done(self, pushes: Iterator[int]) -> bool:
+        """Make the next pushes. False: there are more, for a later turn."""
+        made = 0
+        for count in pushes:
+            made += count
+            if made >= PUSHES_AT_ONCE:
+                break
+        else:
+            self._count_deliveries(made)
+            return True
+        self._count_deliveries(made)
+        return False
+
+    def _pushes(self, member_list: MemberList, ready: Sequence[Held]) -> Iterator[int]:
+        """Push to one member after the other. Yields how many events each got."""
+        conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
+        last_counts = ready[-1][1]
+        hidden_from = [self._blocks.blockers(entry.sender_id) for entry, _, _ in ready]
+        for user_id in list(self._hub.present(member_list.members)):
+            connections = self._hub.of_user(user_id)
+            start = member_list.members[user_id].joined_seq - (not is_limited)
+            waiting = self._membership_events.joining.get((conversation_id, user_id))
+            pushed = 0
+            for (entry, counts, origin), blockers in zip(ready, hidden_from, strict=True):
+                if entry.seq_no <= start:
+                    continue
+                if is_limited and entry.target_seq is not None:
+                    entry = mask(entry, start)
+                event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), user_id in blockers)
+                for connection in connections:
+                    if connection.connection_id == origin:
+                        continue
+                    if waiting is None:
+                        connection.push(event)
+                    else:
+                        waiting.append((connection, event))
+                    pushed += 1
+            if last_counts is not None and user_id not in last_counts:  # connected after the index
+                self._late_counts.sync_soon(user_id, conversation_id)
+            yield pushed

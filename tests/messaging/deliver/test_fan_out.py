@@ -1,0 +1,56 @@
+"""Fan-out: a burst goes out in slices, in order, and others are served in between."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.two_nodes import connect, write
+from tidings.messaging.deliver import fan_out
+
+NOBODY: dict[int, str | None] = {}
+
+
+async def test_few_pushes_go_out_in_the_turn_of_their_caller(a: FaultyNode, group: str) -> None:
+    bob = await connect(a, "bob")
+    member_list = await a.core.access.load(group)
+    assert member_list is not None
+    a.core.deliver.accept(member_list, await write(a, group, 1, 3), {}, NOBODY)
+    assert bob.seqs() == [1, 2, 3]
+
+
+async def test_a_burst_goes_out_in_slices_and_each_device_gets_it_in_order(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 2)
+    devices = [await connect(a, user_id) for user_id in ("alice", "bob", "carol")]
+    entries = await write(a, group, 1, 9)
+    member_list = await a.core.access.load(group)
+    assert member_list is not None
+    for start in (0, 3, 6):
+        a.core.deliver.accept(member_list, entries[start : start + 3], {}, NOBODY)
+    turns = 0
+    counts = []
+    while any(len(device.seqs()) < 9 for device in devices):
+        counts.append(sum(len(device.seqs()) for device in devices))
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 3, "others had their turns"
+    assert max(later - before for before, later in itertools.pairwise(counts)) <= 3, "one member in a turn"
+    assert [device.seqs() for device in devices] == [list(range(1, 10))] * 3
+    await a.core.deliver._fan_out.settle(group)
+    assert not a.core.deliver._fan_out._lines
+
+
+async def test_a_batch_is_over_when_its_pushes_are_out(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    bob, carol = await connect(a, "bob"), await connect(a, "carol")
+    await asyncio.gather(*(a.submit("alice", group, f"m{at}") for at in range(20)))
+    await a.send("alice", group, "last")
+    await a.core.deliver._fan_out.settle(group)
+    assert bob.seqs() == carol.seqs() == list(range(1, 22))
