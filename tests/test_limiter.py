@@ -13,7 +13,7 @@ import pytest
 from tests.support.paths import PYTHONPATH
 from tidings.clock import Clock
 from tidings.limiter import Limiter, Unavailable, Verdict
-from tidings.stores.keyspace.server import SingleKeyspace, open_keyspace
+from tidings.stores.keyspace.open import AnyKeyspace, open_any
 from tidings_proof.world.valkey import ValkeyProcess
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,11 +73,11 @@ async def test_first_questions_that_come_all_at_once_open_it_once(
 ) -> None:
     opened = []
 
-    async def counted(*words: Any) -> SingleKeyspace:
+    async def counted(*words: Any) -> AnyKeyspace:
         opened.append(words)
-        return await open_keyspace(*words)
+        return await open_any(*words)
 
-    monkeypatch.setattr("tidings.limiter.open_keyspace", counted)
+    monkeypatch.setattr("tidings.limiter.open_any", counted)
     limiter = Limiter(fresh(valkey), "20/60s")
     try:
         verdicts = await asyncio.gather(*(limiter.admit("k") for _ in range(50)))
@@ -91,14 +91,14 @@ async def test_first_questions_that_fail_fail_together_and_the_next_tries_anew(
 ) -> None:
     opened = []
 
-    async def refused(*words: Any) -> SingleKeyspace:
+    async def refused(*words: Any) -> AnyKeyspace:
         opened.append(words)
         await asyncio.sleep(0)
         raise Unavailable("not there yet")
 
     limiter = Limiter(fresh(valkey), "20/60s")
     with monkeypatch.context() as patch:
-        patch.setattr("tidings.limiter.open_keyspace", refused)
+        patch.setattr("tidings.limiter.open_any", refused)
         answers = await asyncio.gather(*(limiter.admit("k") for _ in range(10)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [Unavailable] * 10 and len(opened) == 1
     assert await limiter.admit("k")
@@ -110,12 +110,12 @@ async def test_who_gives_up_waiting_for_it_to_open_leaves_nothing_open_after_clo
 ) -> None:
     opened, may_open = [], asyncio.Event()
 
-    async def slow(*words: Any) -> SingleKeyspace:
+    async def slow(*words: Any) -> AnyKeyspace:
         await may_open.wait()
-        opened.append(await open_keyspace(*words))
+        opened.append(await open_any(*words))
         return opened[-1]
 
-    monkeypatch.setattr("tidings.limiter.open_keyspace", slow)
+    monkeypatch.setattr("tidings.limiter.open_any", slow)
     limiter = Limiter(fresh(valkey), "20/60s")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):

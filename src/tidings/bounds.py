@@ -164,6 +164,7 @@ VALKEY_LOCK_S = 0.5  # a verb that only reads holds the data folder's lock for m
 VALKEY_LOG_BYTES_MAX = 10 * 1024 * 1024  # a longer log is set aside at the next start; one old log is kept
 UNIX_PATH_BYTES_MAX = 100  # sockaddr_un has room for 107 on Linux and 103 on macOS
 EPOCH_CHECK_S = 1.0  # design: the epoch is read again this often
+SENTINEL_CHECK_S = 2.0  # how often a link asks the sentinels whether its server is still the primary
 NODE_LEASE_S = 10.0  # a node that renewed nothing for this long is dead, and another node finishes its work
 NODE_RENEW_S = 2.0  # how often a node renews its lease
 READY_KNOWN_S = 1.0  # /readyz asks the stores this often at most: anybody may call it, without a token

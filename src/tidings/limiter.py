@@ -19,10 +19,9 @@ from tidings.config import values as config_values
 from tidings.errors import Unavailable
 from tidings.messaging.limits.limiter import Limiter as Window
 from tidings.messaging.limits.policy import Limits
-from tidings.stores.keyspace.cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.open import AnyKeyspace, open_any
 from tidings.stores.keyspace.scripts.messaging import SOURCES, Scripts
-from tidings.stores.keyspace.server import SingleKeyspace, open_keyspace
 from tidings.stores.keyspace.wire import without_prefix
 from tidings.tasks import SingleFlight
 
@@ -53,7 +52,7 @@ class Limiter:
         self._limit = _limit(limit)
         self._clock = clock or Clock()
         self._scripts = Scripts(Keys(prefix), unread_cap=1, unread_ttl_s=1)
-        self._keyspace: SingleKeyspace | ClusterKeyspace | None = None
+        self._keyspace: AnyKeyspace | None = None
         self._window: Window | None = None
         self._opening = SingleFlight(self._open)  # the first questions may come all at once: they share it
 
@@ -71,7 +70,6 @@ class Limiter:
         return self._window if self._window is not None else await self._opening()
 
     async def _open(self) -> Window:
-        open_any = open_cluster if self._url.startswith("redis+cluster:") else open_keyspace
         self._keyspace = await open_any(self._url, [SOURCES["limiter_admit"]], self._clock)
         self._window = Window(self._keyspace, self._scripts, self._clock, Limits({_CLASS: self._limit}))
         return self._window

@@ -40,7 +40,7 @@ class Settings:
     keyspace: str = setting(
         "embedded",
         values.store("embedded", values.KEYSPACE_SCHEMES),
-        "embedded, redis://, rediss://, unix:// or redis+cluster://; ?prefix=",
+        "embedded, redis:// (or valkey://), rediss://, unix://, redis+sentinel:// or redis+cluster://; ?prefix=",
         has_file=True,
     )
     keyspace_queues: str | None = setting(

@@ -262,13 +262,19 @@ def _fitting(parameter: schemes.Parameter) -> Callable[[str], str]:
 
 
 Parameters = dict[str, Callable[[str], object]]
-_SERVER: Parameters = {"prefix": _prefix("_.:"), "db": whole(0, 999_999)}
 _ENDPOINT: Parameters = {"endpoint": web_url}
+_FILES: Parameters = {"ca": path, "cert": path, "key": path, "password_file": path}
+_SERVER: Parameters = {"prefix": _prefix("_.:"), "db": whole(0, 999_999), **_FILES}
+_SEVERAL: Parameters = {"prefix": _prefix("_.:"), "tls": flag, **_FILES}
+_SENTINEL: Parameters = {**_SEVERAL, "sentinel_password_file": path}
+_SINGLE: dict[str, Parameters] = {"redis": _SERVER, "rediss": _SERVER, "valkey": _SERVER, "valkeys": _SERVER}
 KEYSPACE_SCHEMES: dict[str, Parameters] = {
-    "redis": _SERVER,
-    "rediss": _SERVER,
+    **_SINGLE,
     "unix": _SERVER,
-    "redis+cluster": {"prefix": _prefix("_.:"), "tls": flag},
+    "redis+cluster": _SEVERAL,
+    "redis+sentinel": _SENTINEL,
+    "valkey+cluster": _SEVERAL,
+    "valkey+sentinel": _SENTINEL,
 }
 QUEUES_SCHEMES: dict[str, Parameters] = {  # the prefix of the keyspace holds here too
     name: {one: parse for one, parse in parameters.items() if one != "prefix"}
@@ -309,7 +315,7 @@ def store(word: str, schemes: dict[str, Parameters]) -> Callable[[str], str]:
 
 
 def _check_place(url: str) -> None:
-    if url.startswith("redis+cluster:"):  # urlsplit does not know several hosts
+    if url.partition(":")[0].endswith(("+cluster", "+sentinel")):  # urlsplit does not know several hosts
         _check_hosts(url)
         return
     try:
@@ -318,7 +324,7 @@ def _check_place(url: str) -> None:
         raise SettingsError("the host of the URL has a bracket too few or too many") from None
     if parts.scheme in ("unix", "file") and (parts.netloc or not parts.path.startswith("/")):
         raise SettingsError(f"{mask_url(url)!r} has no absolute path; write three slashes: {parts.scheme}:///path")
-    if parts.scheme in ("redis", "rediss"):
+    if parts.scheme in _SINGLE:
         try:
             _ = parts.port
         except ValueError:  # the message of urlsplit may quote a password
@@ -332,14 +338,17 @@ def _check_place(url: str) -> None:
 
 def _check_hosts(url: str) -> None:
     """Check host:port,host:port. No error quotes the URL: the text after a bare / or @ may be a password."""
-    places, _, database = url.partition("://")[2].partition("?")[0].partition("/")
+    scheme, _, rest = url.partition("://")
+    places, _, path_of_it = rest.partition("?")[0].partition("/")
     hosts = places.rpartition("@")[2].split(",")
-    if database.strip("/") not in ("", "0"):
+    if scheme.endswith("+cluster") and path_of_it.strip("/") not in ("", "0"):
         raise SettingsError("a cluster has only database 0; is the password of the URL percent-encoded?")
+    if scheme.endswith("+sentinel") and not re.fullmatch(r"[\w.-]+(/\d{1,6})?/?", path_of_it):
+        raise SettingsError(f"the URL must end with the name of the group: {scheme}://host:26379,host:26379/mymaster")
     for one in hosts:
         found = re.fullmatch(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?", one)
         if found is None or int(found[2] or 1) not in range(1, 65_536):
-            raise SettingsError("the URL must name host:port,host:port after redis+cluster://")
+            raise SettingsError(f"the URL must name host:port,host:port after {scheme}://")
 
 
 def _check_query(url: str, known: Parameters) -> None:

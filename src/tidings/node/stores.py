@@ -19,19 +19,17 @@ from tidings.config.values import SettingsError
 from tidings.stores.blobs.obstore import open_blobs
 from tidings.stores.blobs.open_files import open_files
 from tidings.stores.blobs.ports import Blobs, FileBytes
-from tidings.stores.keyspace.cluster import ClusterKeyspace, open_cluster
 from tidings.stores.keyspace.embedded import EmbeddedValkey
 from tidings.stores.keyspace.embedded_folder import running_socket
 from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.open import AnyKeyspace, open_any
 from tidings.stores.keyspace.scripts import LUA
-from tidings.stores.keyspace.server import SingleKeyspace, open_keyspace
 from tidings.stores.keyspace.wire import without_prefix
 from tidings.stores.tables.open import Adapter, adapter_of
 from tidings.stores.tables.ports import Counts, Tables
 from tidings.telemetry.metrics import Metrics
 
 log = logging.getLogger("tidings.node")
-AnyKeyspace = SingleKeyspace | ClusterKeyspace
 
 
 _OUR_NAMES = ("valkey", "tidings.db", "blobs", "auth.secret", "node.id", ".", "lost+found")  # in a data folder
@@ -95,8 +93,7 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
 
 async def _open_any(url: str, name: str, clock: Clock, metrics: Metrics, stack: AsyncExitStack) -> AnyKeyspace:
     """Open the server or the cluster of the URL. `name` is its label in the metrics."""
-    open_one = open_cluster if url.startswith("redis+cluster:") else open_keyspace
-    keyspace: AnyKeyspace = await open_one(url, LUA, clock, metrics.keyspace_commands.inc)
+    keyspace = await open_any(url, LUA, clock, metrics.keyspace_commands.inc)
     stack.push_async_callback(keyspace.close)
     metrics.store_up.labels(name).set_function(lambda: float(keyspace.is_up()))
     return keyspace

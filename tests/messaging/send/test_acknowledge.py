@@ -59,3 +59,16 @@ def test_what_is_refused_for_now_is_held_and_what_is_refused_for_good_or_given_u
     answers.answer_group(group)
     answers.refuse([draft("m4", origin="d")], StoreUnavailable())
     assert [holds.is_held(origin, "c", "later", 99) for origin in "abcd"] == [True, False, False, True]
+
+
+def test_a_send_that_came_twice_and_is_refused_keeps_the_place_of_the_first_time() -> None:
+    """It was sent again before the answer came. The send after it has its old place too, and must not overtake it."""
+    answers, holds = acknowledge()
+    first, again, next_one = draft("m1", origin="a"), draft("m1", origin="a"), draft("m2", origin="a")
+    first.place, again.place, next_one.place = 1, 9, 2
+    first.followers = [again]
+    group = numbered(first, next_one)
+    for one in (first, next_one):
+        group.refuse(one, StoreUnavailable())
+    answers.answer_group(group)
+    assert holds.is_held("a", "c", "m2", 12) and not holds.is_held("a", "c", "m1", 11)

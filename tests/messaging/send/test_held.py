@@ -130,3 +130,11 @@ def test_what_is_refused_stands_where_it_was_sent_whoever_is_refused_first() -> 
         passed.append(next(iter(waiting)))
         held.let_pass("socket", "c", passed[-1])
     assert passed == ["m1", "m2", "m3", "m5", "m9"]
+
+
+def test_a_send_that_was_held_again_while_it_was_under_way_goes_back_to_its_place() -> None:
+    held = held_after_refusing("m1", "m2")
+    assert held.let_pass("socket", "c", "m1") == place_of("m1")
+    assert held.is_held("socket", "c", "m1", 99)  # it came once more
+    held.refuse("socket", "c", places("m1"))
+    assert held.is_held("socket", "c", "m2") and not held.is_held("socket", "c", "m1")

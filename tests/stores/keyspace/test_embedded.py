@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import signal
 import stat
@@ -249,3 +250,16 @@ async def test_a_start_that_is_cancelled_leaves_nothing_running(
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
     assert workers(tmp_path) == [] and running_socket(tmp_path) is None
+
+
+def test_a_server_on_the_path_is_taken_where_the_wheel_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="put valkey-server on PATH"):
+        keyspace_embedded.find_binary()
+    server = tmp_path / "valkey-server"
+    server.write_text("#!/bin/sh\n")
+    server.chmod(0o700)
+    assert keyspace_embedded.find_binary() == server

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tidings.errors import Unavailable
 from tidings.stores.keyspace.call import Call, plain
-from tidings.stores.keyspace.wire import Address, ErrorReply, Run, Wire, dial, parse_address
+from tidings.stores.keyspace.wire import Address, ErrorReply, Run, Wire, dial, parse_address, spelled
 from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
 
 
@@ -240,9 +240,11 @@ def certificate(folder: Path) -> Path:
     return path
 
 
-async def tls_in_front_of(valkey: ValkeyProcess, pair: Path) -> tuple[asyncio.Server, str]:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+async def tls_in_front_of(valkey: ValkeyProcess, pair: Path, wants: Path | None = None) -> tuple[asyncio.Server, str]:
+    """`wants`: the authority of the certificate that a client must show."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=wants)
     context.load_cert_chain(pair)
+    context.verify_mode = ssl.CERT_REQUIRED if wants else ssl.CERT_NONE
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
@@ -269,6 +271,50 @@ async def test_tls_works_with_a_trusted_certificate_and_with_no_other(
     assert (await wire.send([echo("a")])).answers == [b"a"]
     wire.cut("done")
     server.close()
+
+
+async def test_a_client_certificate_is_shown_to_a_server_that_wants_one(valkey: ValkeyProcess, tmp_path: Path) -> None:
+    pair = certificate(tmp_path)
+    server, url = await tls_in_front_of(valkey, pair, wants=pair)
+    with pytest.raises(Unavailable, match=r"it wants a client certificate|lost|closed"):  # the alert may come too late
+        await (await wire_to(f"{url}?ca={pair}", Told())).send([echo("a")])
+    wire = await wire_to(f"{url}?ca={pair}&cert={pair}&key={pair}", Told())
+    assert (await wire.send([echo("a")])).answers == [b"a"]
+    wire.cut("done")
+    with pytest.raises(Unavailable, match=r"cannot use .*nowhere\.pem: No such file or directory"):
+        await wire_to(f"{url}?ca={tmp_path}/nowhere.pem", Told())
+    server.close()
+
+
+async def test_the_alert_of_a_server_that_wants_a_certificate_becomes_the_fix() -> None:
+    told = Told()
+    wire = Wire("here", lambda count: None, lambda wire, reason: told.lost.append(reason))
+    wire.connection_lost(ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required"))
+    assert told.lost == ["it wants a client certificate: ?cert=FILE&key=FILE in the URL"]
+
+
+def test_a_password_file_is_read_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    address = parse_address(f"redis://bob@h:1?password_file={file}")
+    with pytest.raises(Unavailable, match=r"cannot read the password file .*: No such file"):
+        address.secret()
+    for password in ("one", "two"):
+        file.write_text(f"{password}\n")
+        assert address.secret() == password
+    assert parse_address("redis://:pw@h").secret() == "pw" and parse_address("redis://h").secret() == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "other"),
+    [
+        ("valkey://h:1/2", "redis://h:1/2"),
+        ("valkeys://bob:redis@h:1", "rediss://bob:redis@h:1"),
+        ("valkey+cluster://h", "redis+cluster://h"),
+        ("unix:///valkey", "unix:///valkey"),
+    ],
+)
+def test_valkey_is_a_spelling_of_redis(url: str, other: str) -> None:
+    assert spelled(url) == other
 
 
 async def test_a_finished_run_is_freed_without_the_garbage_collector(valkey: ValkeyProcess) -> None:

@@ -73,7 +73,8 @@ class Acknowledge:
                 if one.origin is None or one.is_abandoned:
                     continue
                 if draft.problem is not None and draft.problem.is_temporary:
-                    by_origin.setdefault(one.origin, {})[one.message_id] = one.place
+                    places = by_origin.setdefault(one.origin, {})
+                    places[one.message_id] = min(one.place, places.get(one.message_id, one.place))
                 else:
                     self._holds.abandon(one.origin, group.conversation_id, one.message_id)
         for origin, places in by_origin.items():

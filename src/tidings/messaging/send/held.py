@@ -41,14 +41,14 @@ class Holds:
             self.refuse(origin, conversation_id, {message_id: place})
 
     def refuse(self, origin: str | None, conversation_id: str, places: Mapping[str, int]) -> None:
-        """Hold these refused sends. A send that waits already keeps its place."""
+        """Hold these refused sends. A send that came twice has the place of the first time."""
         if origin is None or not places:
             return
         conversations = self._held.setdefault(origin, {})
         hold = conversations.setdefault(conversation_id, {})
         last = hold[next(reversed(hold))] if hold else 0
         for message_id, place in places.items():
-            hold.setdefault(message_id, place)
+            hold[message_id] = min(place, hold.get(message_id, place))
         if min(places.values()) < last or len(places) > 1:  # else it came last, as a rule
             conversations[conversation_id] = dict(sorted(hold.items(), key=itemgetter(1)))
 

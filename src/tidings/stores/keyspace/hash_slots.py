@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from tidings.stores.keyspace.wire import Address, parse_address
+from tidings.stores.keyspace.wire import PORT_DEFAULT, Address, parse_several
 
 SLOTS = 16_384
 SCHEME = "redis+cluster"
-_OPTIONS = frozenset(("prefix", "tls"))
-_SWITCH = {"true": True, "false": False}
 
 
 def slot_of(key: str) -> int:
@@ -95,21 +92,7 @@ def parse_cluster_url(url: str) -> tuple[Address, ...]:
 
     Raises ValueError with one line that never repeats the URL (it has a password). `?prefix=` is the caller's.
     """
-    netloc = url.partition("://")[2].partition("?")[0].partition("/")[0]
-    parts = urlsplit(url.replace(netloc, "", 1) if netloc else url)  # several hosts, some in brackets, are not one host
-    if parts.scheme != SCHEME:
-        raise ValueError(f"a cluster's URL starts with {SCHEME}://, not {parts.scheme!r}")
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    if unknown := sorted(options.keys() - _OPTIONS):
-        raise ValueError(f"a cluster's URL has no option {unknown[0]!r}; it has prefix and tls")
-    if parts.path.strip("/") not in ("", "0"):
+    several = parse_several(url, SCHEME, PORT_DEFAULT)
+    if several.path not in ("", "0"):
         raise ValueError("a cluster has no databases but 0; is the password percent-encoded?")
-    is_tls = _SWITCH.get(options.get("tls", "false"))
-    if is_tls is None:
-        raise ValueError("the option tls of a cluster's URL is true or false")
-    who, at, names = netloc.rpartition("@")
-    hosts = names.split(",")
-    if not all(hosts):
-        raise ValueError("a cluster's URL names the servers to ask first: host:port,host:port")
-    scheme = "rediss" if is_tls else "redis"
-    return tuple(parse_address(f"{scheme}://{who}{at}{host}") for host in hosts)
+    return several.addresses

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +22,7 @@ from tidings.bounds import (
     KEYSPACE_CONNECT_S,
     KEYSPACE_RETRY_S,
     KEYSPACE_WAIT_S,
+    SENTINEL_CHECK_S,
 )
 from tidings.clock import Clock
 from tidings.errors import Unavailable
@@ -31,6 +32,7 @@ from tidings.stores.keyspace.wire import Address, ErrorReply, Run, Wire, dial
 log = logging.getLogger("tidings.keyspace")
 
 EpochListener = Callable[[str, str], None]
+Locate = Callable[[], Awaitable[Address]]
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -60,9 +62,19 @@ def read_facts(*sections: bytes) -> Facts:
 class Link:
     """Calls go in, runs of answers come out; the connection below is replaced whenever it breaks."""
 
-    def __init__(self, address: Address, scripts: Iterable[str], clock: Clock, count: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        scripts: Iterable[str],
+        clock: Clock,
+        count: Callable[[int], None],
+        locate: Locate | None = None,
+    ) -> None:
+        """`locate` names the server before each connection, and again and again while one is used."""
         self.is_cluster = False
         self.address = address
+        self._locate = locate
+        self._located_s = 0.0
         self._scripts = tuple(scripts)
         self.clock = clock
         self._count = count
@@ -198,6 +210,9 @@ class Link:
     # the life of a connection
 
     async def _connect(self) -> Wire:
+        if self._locate is not None:
+            self.address = await self._locate()
+            self._located_s = self.clock.monotonic_s()
         wire = Wire(self.label, self._count, self._lose)
         try:
             async with asyncio.timeout(KEYSPACE_CONNECT_S):
@@ -231,9 +246,9 @@ class Link:
         words: list[tuple[str, ...]] = [("CLIENT", "SETNAME", "tidings"), ("PING",)]
         if address.db:
             words.insert(0, ("SELECT", str(address.db)))
-        if address.password:
+        if password := address.secret():
             user = (address.user,) if address.user else ()
-            words.insert(0, ("AUTH", *user, address.password))
+            words.insert(0, ("AUTH", *user, password))
         run = await wire.send([plain("", *each) for each in words])
         for (name, *_), answer in zip(words, run.answers, strict=True):
             if isinstance(answer, ErrorReply) and not (name == "CLIENT" or (name, answer.code) == ("PING", "NOPERM")):
@@ -298,6 +313,7 @@ class Link:
             self._nudge.clear()
             if not wire.is_lost:
                 await self._check(wire)
+                await self._follow(wire)
 
     async def _reconnect(self) -> None:
         """Try once to connect. The pause always comes first: a server that drops connections must not spin us."""
@@ -309,6 +325,15 @@ class Link:
             if reason != self._down_reason:
                 log.warning("keyspace still down", extra={"address": self.label, "cause": reason})
             self._down_reason = reason
+
+    async def _follow(self, wire: Wire) -> None:
+        """Leave a server that is the primary no longer, though it may think so: it was cut off from the others."""
+        if self._locate is None or self.clock.monotonic_s() - self._located_s < SENTINEL_CHECK_S:
+            return
+        self._located_s = self.clock.monotonic_s()
+        with suppress(Unavailable):  # no sentinel answers: the server may serve on
+            if await self._locate() != self.address:
+                wire.cut("another server is the primary now")
 
     async def _check(self, wire: Wire) -> None:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from tidings.clock import Clock
 from tidings.errors import Unavailable
@@ -35,6 +36,8 @@ class SingleKeyspace:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._feeds: WeakSet[Feed] = WeakSet()
+        link.on_epoch(self._follow)
 
     def begin(self, calls: Sequence[Call[R]]) -> Awaitable[list[R]]:
         """Send without a task. Nothing runs until the caller awaits the answers."""
@@ -72,7 +75,13 @@ class SingleKeyspace:
         """Listen to a sharded channel, on a connection of its own; raises Unavailable."""
         feed = Feed(lambda: self._link.address, channel, self._link.clock, on_message, on_subscribed)
         await feed.open()
+        self._feeds.add(feed)
         return feed
+
+    def _follow(self, old: str, new: str) -> None:
+        """The link may have gone to another server: the subscriptions must be there too."""
+        for feed in self._feeds:
+            feed.follow()
 
     async def close(self) -> None:
         await self._link.close()
@@ -99,7 +108,11 @@ async def open_keyspace(
     url: str, scripts: Iterable[str], clock: Clock, count: Callable[[int], None] = lambda commands: None
 ) -> SingleKeyspace:
     """Connect within KEYSPACE_CONNECT_S. Raises Unavailable with a reason of one line, and ValueError for a bad URL."""
-    link = Link(parse_address(url), scripts, clock, count)
+    return await open_link(Link(parse_address(url), scripts, clock, count))
+
+
+async def open_link(link: Link) -> SingleKeyspace:
+    """Connect the link to a server that is no part of a cluster. Raises Unavailable."""
     await link.open()
     if link.is_cluster:
         await link.close()

@@ -72,8 +72,8 @@ class Feed:
         try:
             async with asyncio.timeout(KEYSPACE_CONNECT_S):
                 await connect_to(address, lambda: ear)
-                if address.password:
-                    ear.say("AUTH", *([address.user] if address.user else []), address.password)
+                if password := address.secret():
+                    ear.say("AUTH", *([address.user] if address.user else []), password)
                 ear.say("SSUBSCRIBE", self._channel)
                 await ear.subscribed.wait()
         except asyncio.CancelledError:

@@ -8,11 +8,12 @@ could break that (a stray answer, another protocol) ends the connection. Nothing
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 import hiredis
@@ -24,6 +25,10 @@ from tidings.stores.keyspace.call import Arg, Call
 
 PORT_DEFAULT = 6379
 SCHEMES = ("redis", "rediss", "unix")
+_SPELLINGS = {"valkey": "redis", "valkeys": "rediss"}
+_FILES = ("ca", "cert", "key", "password_file")  # options that every URL has
+_SWITCH = {"true": True, "false": False}
+_WANTS_CERTIFICATE = "certificate required"  # in the alert of a server that got none
 
 _pack = cast(Callable[[tuple[Arg, ...]], bytes], hiredis.pack_command)
 _NOTHING = object()  # the reader's "no whole answer yet": False would be equal to the answer 0
@@ -39,6 +44,21 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
     db: int = 0
+    ca: str = ""  # file of the authority of the server's certificate; empty: those of the system
+    cert: str = ""  # file of the client's own certificate, with its key if `key` is empty
+    key: str = ""
+    password_file: str = ""
+
+    def secret(self) -> str:
+        """The password. A file is read each time, so a password may change while a node runs. Raises Unavailable."""
+        if not self.password_file:
+            return self.password
+        try:
+            with open(self.password_file, encoding="utf-8") as file:
+                return file.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise Unavailable(f"{self.label}: cannot read the password file {self.password_file}: {why}") from None
 
     @property
     def label(self) -> str:
@@ -48,17 +68,22 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"{'rediss' if self.is_tls else 'redis'}://{self.host}:{self.port}"
 
 
+def spelled(url: str) -> str:
+    """The URL with the name that this code uses: valkey:// is redis://, valkeys:// is rediss://."""
+    scheme, divider, rest = url.partition("://")
+    word, plus, kind = scheme.partition("+")
+    return f"{_SPELLINGS.get(word, word)}{plus}{kind}{divider}{rest}"
+
+
 def parse_address(url: str) -> Address:
     """redis://[user:password@]host:port/db, rediss:// likewise, unix:///path?db=N. Raises ValueError with one line.
 
     `?prefix=` is the caller's: it is accepted and ignored here. The message never repeats the URL (it has a password).
     """
-    parts = urlsplit(url)
+    parts = urlsplit(spelled(url))
     if parts.scheme not in SCHEMES:
         raise ValueError(f"a keyspace URL starts with redis://, rediss:// or unix://, not {parts.scheme!r}")
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    if unknown := sorted(options.keys() - {"db", "prefix"}):
-        raise ValueError(f"a keyspace URL has no option {unknown[0]!r}; it has db and prefix")
+    options = _options(parts.query, {"db", "prefix"})
     is_unix = parts.scheme == "unix"
     if is_unix and (parts.hostname or parts.path in ("", "/")):
         raise ValueError("a unix keyspace URL is unix:// and an absolute path: unix:///run/valkey.sock")
@@ -70,7 +95,48 @@ def parse_address(url: str) -> Address:
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
         db=_parse_db(options.get("db") or ("" if is_unix else parts.path.strip("/"))),
+        **{name: options[name] for name in _FILES if name in options},
     )
+
+
+class Several(NamedTuple):
+    """The parts of a URL that names several servers."""
+
+    addresses: tuple[Address, ...]
+    path: str
+    options: dict[str, str]
+
+
+def parse_several(url: str, scheme: str, port: int, more: Collection[str] = ()) -> Several:
+    """scheme://[user:password@]host:port[,host:port ...]/path[?tls=true]. `more`: names of options of this scheme.
+
+    Raises ValueError with one line that never repeats the URL (it has a password). `?prefix=` is the caller's.
+    """
+    url = spelled(url)
+    netloc = url.partition("://")[2].partition("?")[0].partition("/")[0]
+    parts = urlsplit(url.replace(netloc, "", 1) if netloc else url)  # several hosts, some in brackets, are not one host
+    if parts.scheme != scheme:
+        raise ValueError(f"this URL starts with {scheme}://, not {parts.scheme!r}")
+    options = _options(parts.query, {"prefix", "tls", *more})
+    is_tls = _SWITCH.get(options.get("tls", "false"))
+    if is_tls is None:
+        raise ValueError(f"the option tls of a {scheme} URL is true or false")
+    who, at, names = netloc.rpartition("@")
+    hosts = names.split(",")
+    if not all(hosts):
+        raise ValueError(f"a {scheme} URL names the servers to ask first: host:port,host:port")
+    files = urlencode({name: options[name] for name in _FILES if name in options})
+    single = "rediss" if is_tls else "redis"
+    full = [host if re.search(r":\d+$", host) else f"{host}:{port}" for host in hosts]
+    addresses = tuple(parse_address(f"{single}://{who}{at}{host}?{files}") for host in full)
+    return Several(addresses, parts.path.strip("/"), options)
+
+
+def _options(query: str, known: Collection[str]) -> dict[str, str]:
+    options = {name: values[-1] for name, values in parse_qs(query).items()}
+    if unknown := sorted(options.keys() - {*known, *_FILES}):
+        raise ValueError(f"a keyspace URL has no option {unknown[0]!r}; it has {', '.join(sorted({*known, *_FILES}))}")
+    return options
 
 
 def without_prefix(url: str) -> tuple[str, str]:
@@ -179,7 +245,7 @@ class Wire(asyncio.Protocol):
             self.cut("it does not speak the Redis protocol")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.cut(f"the connection was lost ({error})" if error else "it closed the connection")
+        self.cut(_lost_by(error) if error else "it closed the connection")
 
     def _pack_with_epoch(self, call: Call[Any]) -> bytes:
         words, at = call.words, call.epoch_at
@@ -227,11 +293,32 @@ async def connect_to(address: Address, protocol: Callable[[], asyncio.BaseProtoc
     if address.path:
         await loop.create_unix_connection(protocol, address.path)
     else:
-        tls = ssl.create_default_context() if address.is_tls else None
+        tls = _tls_of(address) if address.is_tls else None
         await loop.create_connection(protocol, address.host, address.port, ssl=tls)
 
 
+def _tls_of(address: Address) -> ssl.SSLContext:
+    """The files are read for each connection, so certificates may be renewed while a node runs."""
+    try:
+        context = ssl.create_default_context(cafile=address.ca or None)
+        if address.cert:
+            context.load_cert_chain(address.cert, address.key or None)
+    except OSError as error:  # ssl.SSLError is one
+        files = ", ".join(filter(None, (address.ca, address.cert, address.key)))
+        why = error.strerror or "it is no certificate or key, or they do not fit"
+        raise OSError(f"cannot use {files}: {why}") from None
+    return context
+
+
+def _lost_by(error: Exception) -> str:
+    if _WANTS_CERTIFICATE in str(error).lower():
+        return "it wants a client certificate: ?cert=FILE&key=FILE in the URL"
+    return f"the connection was lost ({error})"
+
+
 def _reason(error: OSError) -> str:
+    if _WANTS_CERTIFICATE in str(error).lower():
+        return _lost_by(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, ConnectionRefusedError):
