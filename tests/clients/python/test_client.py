@@ -210,6 +210,8 @@ def test_a_server_without_the_client_says_in_one_line_what_is_missing(name: str)
 
 def parts(hint: Any) -> set[Any]:
     """Whatever a type is made of."""
+    if isinstance(hint, list):  # what a callable takes
+        return set().union(*map(parts, hint))
     return {hint}.union(*(parts(inner) for inner in (get_origin(hint), *get_args(hint)) if inner is not None))
 
 

@@ -4,12 +4,16 @@ from tests.support.devices.scripted_server import StillClock
 from tidings_client.bounds import SINCE_SLACK_S
 from tidings_client.connection.tokens import Tokens
 from tidings_client.device import Device
-from tidings_client.sending.drafts import MemoryDrafts
+from tidings_client.sending.drafts import Draft, MemoryDrafts
 from tidings_client.values import Connected, Hello, Interrupted, ReadState
 
 
 def device_of(clock: StillClock, resume: dict[str, int] | None = None, since: int | None = None) -> Device:
-    return Device("http://node", Tokens("t", clock), clock, "phone", MemoryDrafts(), resume or {}, since)
+    return Device("http://node", Tokens("t", clock), clock, "phone", MemoryDrafts(), resume or {}, since, no_upload)
+
+
+async def no_upload(draft: Draft, path: str) -> str:
+    raise AssertionError
 
 
 def hello(store_epoch: str = "e", server_time: int = 1_000) -> Hello:

@@ -31,7 +31,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
         name: f"{name}Body"
         for name in (
             "Message", "InboxRow", "Sent", "ReadState", "Member", "Conversation", "Receipts", "Totals", "Budget",
-            "RateLimits", "Profile", "Profiles", "Block", "Blocks", "Preferences", "Revoked",
+            "File", "RateLimits", "Profile", "Profiles", "Block", "Blocks", "Preferences", "Revoked",
         )
     },
 }  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_difference_is_noticed() -> None:
 def test_the_limits_of_the_protocol_are_the_servers() -> None:
     source = (PACKAGE / "bounds.py").read_text("utf-8")
     names = re.findall(r"^([A-Z_]+) = ", source[: source.index("# --- the connection")], re.MULTILINE)
-    assert len(names) == 12
+    assert len(names) == 13
     assert {name: getattr(bounds, name) for name in names} == {name: getattr(server_bounds, name) for name in names}
 
 

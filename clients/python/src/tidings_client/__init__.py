@@ -11,6 +11,7 @@ from tidings_client.client import Client
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import TokenSource, sign_token
 from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
+from tidings_client.files import FilesPage, SentFile
 from tidings_client.found import PersonFound
 from tidings_client.reading.streams import Stream
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
@@ -27,6 +28,7 @@ from tidings_client.values import (
     DeviceRemoved,
     Draining,
     Event,
+    File,
     Hello,
     HistoryPage,
     InboxPage,
@@ -73,7 +75,9 @@ __all__ = [
     "Drafts",
     "Draining",
     "Event",
+    "File",
     "FileDrafts",
+    "FilesPage",
     "Hello",
     "HistoryPage",
     "InboxPage",
@@ -99,6 +103,7 @@ __all__ = [
     "Resumed",
     "Revoked",
     "Sent",
+    "SentFile",
     "Server",
     "Stopped",
     "Stream",

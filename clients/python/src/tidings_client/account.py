@@ -8,6 +8,7 @@ is sent.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from tidings_client.bounds import PAGE_DEFAULT, PAGE_MAX
 from tidings_client.clock import Clock
+from tidings_client.files import FilesPage, OnProgress, download, link, page_of_files, upload
 from tidings_client.forms import (
     INTEGER_MAX,
     Anchor,
@@ -125,13 +127,34 @@ class Account:
         data: dict[str, Any] | None = None,
         reply_to: int | None = None,
         is_silent: bool = False,
+        files: Sequence[str | Path] = (),
+        on_progress: OnProgress | None = None,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
         """Return when the message is stored. After an error pass the same message_id again: it is stored once."""
         message_id = self._clock.random_id() if message_id is None else message_id
-        body = NewMessage(message_id, text, ts, data, is_silent, reply_to)
+        file_ids = tuple([await self.upload(conversation_id, path, on_progress) for path in files])
+        body = NewMessage(message_id, text, ts, data, is_silent, reply_to, file_ids)
         return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
+
+    async def upload(self, conversation_id: str, path: str | Path, on_progress: OnProgress | None = None) -> str:
+        """Upload a file of the disk. Returns its file_id; what is not sent with a message within a day is removed."""
+        return await upload(self._rest, self._clock, conversation_id, path, on_progress)
+
+    async def files(
+        self, conversation_id: str, *, kind: str | None = None, limit: int = PAGE_DEFAULT, cursor: str | None = None
+    ) -> FilesPage:
+        """The files of a conversation, newest first. `kind`: image or file."""
+        return await page_of_files(self._rest, conversation_id, kind, limit, cursor)
+
+    async def file_link(self, conversation_id: str, file_id: str) -> str:
+        """A URL of the file that lives a minute and needs no token."""
+        return await link(self._rest, conversation_id, file_id)
+
+    async def download(self, conversation_id: str, file_id: str, to: str | Path) -> None:
+        """Write the file to this path."""
+        await download(self._rest, conversation_id, file_id, to)
 
     async def edit(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 FRAME_BYTES_MAX = 64 * 1024  # one frame of a client; the server closes the socket above it
 HTTP_BODY_BYTES_MAX = 64 * 1024  # one REST body; the server refuses a larger one
 DATA_BYTES_MAX = 8 * 1024  # protocol: larger data is `too_large`
+FILES_PER_MESSAGE_MAX = 10  # files of one message
 TEXT_BYTES_MAX = 16 * 1024  # one message text in UTF-8
 ACKS_MAX = 200  # conversations in one message.delivered
 READ_SEQS_MAX = 1_000  # numbers in one message.read
@@ -31,6 +32,9 @@ SERVER_FRAME_BYTES_MAX = 16 * 1024 * 1024  # a page of 100 of the largest texts,
 CLOSE_S = 5.0  # `close` waits this long for unanswered sends
 REST_S = 10.0  # one REST request
 TRIES_MAX = 6  # attempts of a request that may be repeated: they bridge about 8 s of trouble
+
+PART_S = 120.0  # one part of a file: 5 MiB over a slow network
+CHUNK_BYTES = 256 * 1024  # of a file in memory at a time
 
 # --- sending and reading ----------------------------------------------------------------------------
 SENDS_MAX = 128  # unanswered sends of one client; half of the limit of a socket

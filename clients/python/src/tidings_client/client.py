@@ -7,7 +7,9 @@ account.py.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, get_args, overload
 
@@ -18,6 +20,7 @@ from tidings_client.bounds import CLOSE_S, FIRST_HELLO_S
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import Tokens, TokenSource
 from tidings_client.device import Device
+from tidings_client.files import OnProgress, upload
 from tidings_client.forms import (
     INTEGER_MAX,
     History,
@@ -62,7 +65,10 @@ class Client(Account):
             return {"Authorization": f"Bearer {await tokens.current()}"}
 
         super().__init__(Rest(Pool(url), headers, clock, tokens.renew if tokens.is_renewable else None), clock)
-        self._device = Device(url, tokens, clock, device, drafts or MemoryDrafts(), dict(resume or {}), since)
+        self._device = Device(
+            url, tokens, clock, device, drafts or MemoryDrafts(), dict(resume or {}), since, self._upload
+        )
+        self._progress: dict[tuple[str, str], OnProgress] = {}
         self._session = self._device.session
 
     # --- life ---
@@ -168,18 +174,30 @@ class Client(Account):
         data: dict[str, Any] | None = None,
         reply_to: int | None = None,
         is_silent: bool = False,
+        files: Sequence[str | Path] = (),
+        on_progress: OnProgress | None = None,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
         """Return when the message is stored, numbered and counted, however often the connection is lost meanwhile.
 
-        Raises the Problem that refuses it for good. A caller that stops waiting does not take the message back;
-        `abandon` does.
+        `files` are paths. They are uploaded first, in the turn of the message; `on_progress` is called with the bytes
+        of a file that were sent and all its bytes. Raises the Problem that refuses the message for good. A caller that
+        stops waiting does not take the message back; `abandon` does, and ends its upload.
         """
         message_id = self._clock.random_id() if message_id is None else message_id
         ts = self._clock.now_ms() if ts is None else ts
-        draft = Draft(conversation_id, message_id, text, ts, data, is_silent, reply_to)
-        return await asyncio.shield(self._device.sender.submit(draft))
+        draft = Draft(conversation_id, message_id, text, ts, data, is_silent, reply_to, paths=_absolute(files))
+        if on_progress is not None:
+            self._progress[conversation_id, message_id] = on_progress
+        try:
+            return await asyncio.shield(self._device.sender.submit(draft))
+        finally:
+            self._progress.pop((conversation_id, message_id), None)
+
+    async def _upload(self, draft: Draft, path: str) -> str:
+        progress = self._progress.get((draft.conversation_id, draft.message_id))
+        return await upload(self._rest, self._clock, draft.conversation_id, path, progress)
 
     def abandon(self, conversation_id: str, message_id: str) -> bool:
         """Stop sending a message; False when there is no such send.
@@ -219,3 +237,8 @@ class Client(Account):
     async def _page(self, conversation_id: str, asked: HistoryQuery) -> HistoryPage:
         frame = History(conversation_id=conversation_id, **msgspec.structs.asdict(asked))
         return await self._session.request(frame, HistoryPage)
+
+
+def _absolute(paths: Sequence[str | Path]) -> tuple[str, ...]:
+    """A later run of the program, in another folder, may have to find the files."""
+    return tuple(os.path.abspath(path) for path in paths)

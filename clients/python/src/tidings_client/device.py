@@ -16,7 +16,7 @@ from tidings_client.reading.marks import Acks, Marks
 from tidings_client.reading.reading import Reading, Tracks
 from tidings_client.reading.streams import Streams
 from tidings_client.sending.drafts import Draft, Drafts
-from tidings_client.sending.sender import Sender
+from tidings_client.sending.sender import Sender, Upload
 from tidings_client.values import (
     Connected,
     ConversationAdded,
@@ -44,12 +44,13 @@ class Device:
         drafts: Drafts,
         resume: dict[str, int],
         since: int | None,
+        upload: Upload,
     ) -> None:
         self._clock = clock
         self._name = name
         self.session = Session(url, tokens, clock, self)
         self.streams = Streams(self.session.balance_soon)
-        self.sender = Sender(self.session, drafts, clock, self._sent)
+        self.sender = Sender(self.session, drafts, clock, self._sent, upload)
         self.reading = Reading(self.session, Tracks(resume), self._publish_entry, since)
         self.marks = Marks(self.session)
         self._acks = Acks(self.session)

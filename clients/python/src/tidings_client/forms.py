@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tidings_client.bounds import (
     ACKS_MAX,
-    DATA_BYTES_MAX,
+    FILES_PER_MESSAGE_MAX,
     FRAME_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
     MEMBERS_MAX,
@@ -24,9 +24,9 @@ from tidings_client.bounds import (
     PAGE_DEFAULT,
     READ_SEQS_MAX,
     RESUME_CONVERSATIONS_MAX,
-    TEXT_BYTES_MAX,
     URL_CHARS_MAX,
 )
+from tidings_client.contents import check_content, check_patch
 from tidings_client.errors import BadCursor, BadRequest, Problem, TooLarge
 
 INTEGER_MAX = 2**53 - 1  # every JSON reader keeps integers up to this exactly; the highest seq and the latest time
@@ -50,6 +50,7 @@ Timestamp = Annotated[int, Meta(ge=0, le=DATE_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
 Cursor = Annotated[str, Meta(max_length=512)]
 Data = Annotated[dict[str, Any], Meta(description="The application's own.")]
+FileIds = Annotated[tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX)]
 Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
@@ -79,6 +80,7 @@ class Send(Frame, frozen=True, tag="message.send", omit_defaults=True):
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
+    files: FileIds = ()
 
 
 class Abandon(Frame, frozen=True, tag="message.abandon"):
@@ -182,6 +184,7 @@ class NewMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
+    files: FileIds = ()
 
 
 class MessagePatch(msgspec.Struct, frozen=True):
@@ -220,7 +223,7 @@ def check(frame: Frame) -> None:
     """Refuse a frame that the server would refuse for good."""
     _check_types(frame)
     if isinstance(frame, Send):
-        _check_content(frame.text, frame.data)
+        check_content(frame.text, frame.data, frame.files)
     elif isinstance(frame, Read):
         check_one_mark(frame.up_to_seq, frame.seqs)
     elif isinstance(frame, History):
@@ -232,9 +235,9 @@ def body_of(asked: msgspec.Struct) -> bytes:
     """Encode a REST body after its checks."""
     _check_types(asked)
     if isinstance(asked, NewMessage):
-        _check_content(asked.text, asked.data)
+        check_content(asked.text, asked.data, asked.files)
     elif isinstance(asked, MessagePatch):
-        _check_patch(asked.text, asked.data)
+        check_patch(asked.text, asked.data)
     return _short(_encode(asked), HTTP_BODY_BYTES_MAX, "body")
 
 
@@ -344,40 +347,6 @@ def check_one_place(*ways: object) -> None:
     """Refuse a page of history that starts at two places. Without a place it is the newest page."""
     if ways.count(None) < len(ways) - 1:
         raise BadRequest("at most one of before_seq, after_seq, around_seq, anchor")
-
-
-def _check_content(text: str, data: Data | None) -> None:
-    """Refuse a message that says nothing, or too much."""
-    _check_text(text)
-    if data is not None:
-        _check_data(data)
-    elif not text or text.isspace():
-        raise BadRequest("`text` is empty; a message needs a text or `data`")
-
-
-def _check_patch(text: str | UnsetType, data: Data | UnsetType | None) -> None:
-    if text is UNSET and data is UNSET:
-        raise BadRequest("give `text` or `data`")
-    if text is not UNSET:
-        _check_text(text)
-    if data is not UNSET and data is not None:
-        _check_data(data)
-
-
-def _check_data(data: Data) -> None:
-    """Data is measured as JSON with sorted keys. The server checks how deep it is nested."""
-    try:
-        raw = msgspec.json.encode(data, order="sorted")
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise BadRequest(f"`data` is not JSON: {problem}") from None
-    if len(raw) > DATA_BYTES_MAX:
-        raise TooLarge(f"`data` has {DATA_BYTES_MAX} bytes at most")
-
-
-def _check_text(text: str) -> None:
-    """Measure a text in UTF-8 bytes. A character has four at most, so a short text need not be encoded."""
-    if len(text) * 4 > TEXT_BYTES_MAX and len(text.encode("utf-8", "replace")) > TEXT_BYTES_MAX:
-        raise TooLarge(f"a text has {TEXT_BYTES_MAX} bytes at most")
 
 
 def _checked_seq(number: int) -> str:

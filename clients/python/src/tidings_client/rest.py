@@ -62,6 +62,10 @@ class Rest:
     async def close(self) -> None:
         await self._pool.close()
 
+    def http(self) -> httpx2.AsyncClient:
+        """The connections themselves, for requests that are no REST: the bytes of files."""
+        return self._pool.get()
+
     def acting(self, user_id: str) -> Rest:
         """Make a Rest that acts for one user and shares the connections."""
 

@@ -32,6 +32,18 @@ class MemberChange(msgspec.Struct, frozen=True, gc=False):
     role: str | None  # owner, admin, member
 
 
+class File(msgspec.Struct, frozen=True, gc=False):
+    """A file of a message. A fact that nobody knows is None."""
+
+    file_id: str
+    name: str
+    mime: str
+    bytes: int
+    width: int | None = None
+    height: int | None = None
+    blurhash: str | None = None
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One numbered entry of a conversation."""
 
@@ -49,6 +61,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     data: dict[str, Any] | None = None  # the application's own
     silent: bool = False  # it counts for nobody
     reply_to: int | None = None  # the seq of the message that it quotes
+    files: list[File] = []
     unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now
     hidden: bool = False  # the user has blocked its sender
 

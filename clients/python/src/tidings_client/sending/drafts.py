@@ -22,10 +22,12 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     data: dict[str, Any] | None = None
     silent: bool = False
     reply_to: int | None = None
+    files: tuple[str, ...] = ()  # the ids of complete uploads
+    paths: tuple[str, ...] = ()  # files that are not uploaded yet
 
 
 class Drafts(Protocol):
-    """A store of drafts in the order in which they were begun."""
+    """A store of drafts in the order in which they were begun. A draft that is put again keeps its place."""
 
     def load(self) -> Iterable[Draft]: ...
     def put(self, draft: Draft) -> None: ...
@@ -72,7 +74,8 @@ class FileDrafts:
 
     def put(self, draft: Draft) -> None:
         self._db.execute(
-            "INSERT INTO drafts (conversation_id, message_id, text, ts, whole) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO drafts (conversation_id, message_id, text, ts, whole) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (conversation_id, message_id) DO UPDATE SET whole = excluded.whole",
             (draft.conversation_id, draft.message_id, draft.text, draft.ts, msgspec.json.encode(draft)),
         )
 

@@ -9,7 +9,7 @@ again, in order. `Sender` does the I/O. A caller that stops waiting does not tak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import msgspec
@@ -17,13 +17,14 @@ import msgspec
 from tidings_client.bounds import LANE_SENDS_MAX, SENDS_MAX
 from tidings_client.clock import Clock
 from tidings_client.connection.session import Backoff, Session
-from tidings_client.errors import Disconnected, IdConflict, Problem
+from tidings_client.errors import Disconnected, IdConflict, Problem, StoreUnavailable
 from tidings_client.forms import Abandon, Send, check
 from tidings_client.sending.drafts import Draft, Drafts
 from tidings_client.values import Sent, answer_of
 
 Key = tuple[str, str]  # conversation_id, message_id
 OnSent = Callable[[Draft, Sent], None]
+Upload = Callable[[Draft, str], Awaitable[str]]  # a file of the draft, by its path -> its file_id
 
 
 def key_of(draft: Draft) -> Key:
@@ -47,12 +48,14 @@ class Lane:
             return
         for draft in self.drafts.values():
             if draft.message_id in self.in_flight:
-                if self.refused:
-                    return  # the first of the hold is on its way, alone
+                if self.refused or draft.paths:
+                    return  # the first of the hold is on its way, alone, or its files are
                 continue
             if len(self.in_flight) >= most:
                 return
             yield draft
+            if draft.paths:
+                return
 
     def forget(self, message_id: str) -> None:
         self.drafts.pop(message_id, None)
@@ -75,6 +78,10 @@ class Outbox:
     def get(self, key: Key) -> Draft | None:
         lane = self._lanes.get(key[0])
         return lane.drafts.get(key[1]) if lane is not None else None
+
+    def replace(self, draft: Draft) -> None:
+        """Put another form of a draft in its place."""
+        self._lanes[draft.conversation_id].drafts[draft.message_id] = draft
 
     def add(self, draft: Draft) -> None:
         lane = self._lanes.setdefault(draft.conversation_id, Lane(self._clock))
@@ -131,8 +138,10 @@ class Outbox:
 
 
 class Sender:
-    def __init__(self, session: Session, drafts: Drafts, clock: Clock, on_sent: OnSent) -> None:
+    def __init__(self, session: Session, drafts: Drafts, clock: Clock, on_sent: OnSent, upload: Upload) -> None:
         self._session = session
+        self._upload = upload
+        self._uploads: dict[Key, asyncio.Task[None]] = {}
         self._drafts = drafts
         self._on_sent = on_sent
         self._outbox = Outbox(clock)
@@ -151,7 +160,7 @@ class Sender:
         if self._end is not None:
             raise self._end
         self._session.check_begun()
-        check(frame_of(draft))
+        check(frame_of(msgspec.structs.replace(draft, files=draft.files or ("f",) * len(draft.paths))))
         key = key_of(draft)
         known = self._waiting.get(key)
         if known is not None or key in self._outbox:
@@ -176,6 +185,8 @@ class Sender:
         if self._end is not None:
             raise self._end
         self._session.send(Abandon(conversation_id=conversation_id, message_id=message_id))
+        if (uploading := self._uploads.pop(key_of(draft), None)) is not None:
+            uploading.cancel()
         future = self._finish(draft)
         if future is not None:
             future.cancel()
@@ -187,8 +198,29 @@ class Sender:
         if not self._session.is_up:
             return
         for draft in self._outbox.ready():
-            self._session.ask(frame_of(draft), partial(self._answered, draft))
+            if not draft.paths:
+                self._session.ask(frame_of(draft), partial(self._answered, draft))
+            elif key_of(draft) not in self._uploads:
+                uploading = asyncio.get_running_loop().create_task(self._upload_files(draft), name="upload")
+                self._uploads[key_of(draft)] = uploading
         self._set_timer(self._outbox.wait_s())
+
+    async def _upload_files(self, draft: Draft) -> None:
+        """Upload the files of a draft, and remember their ids before the message is sent: it is stored once."""
+        try:
+            files = tuple([await self._upload(draft, path) for path in draft.paths])
+        except (Problem, Disconnected) as error:
+            del self._uploads[key_of(draft)]
+            self._refused(draft, error if isinstance(error, Problem) else StoreUnavailable(str(error)))
+            self.pump()
+            return
+        del self._uploads[key_of(draft)]
+        complete = msgspec.structs.replace(draft, files=files, paths=())
+        self._drafts.put(complete)
+        self._outbox.replace(complete)
+        if self._session.is_up:
+            self._session.ask(frame_of(complete), partial(self._answered, complete))
+        self.pump()
 
     def interrupted(self) -> None:
         self._outbox.interrupt()
@@ -202,6 +234,8 @@ class Sender:
     def end(self, error: BaseException) -> None:
         """Stop sending. A file keeps the drafts that are left."""
         self._end = error
+        for uploading in self._uploads.values():
+            uploading.cancel()
         self._empty.set()
         self._set_timer(None)
         for future in self._waiting.values():
@@ -248,12 +282,14 @@ class Sender:
 
 
 def frame_of(draft: Draft) -> Send:
-    return Send(**msgspec.structs.asdict(draft))
+    given = msgspec.structs.asdict(draft)
+    del given["paths"]
+    return Send(**given)
 
 
 def _said(draft: Draft) -> tuple[object, ...]:
     """The part that a resend must repeat exactly."""
-    return draft.text, draft.data, draft.reply_to
+    return draft.text, draft.data, draft.reply_to, draft.files or draft.paths
 
 
 def _fail(future: asyncio.Future[Sent], error: BaseException) -> None:

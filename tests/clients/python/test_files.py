@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.messaging.sharing import sharing
+from tidings_client import Client, FileDrafts
+from tidings_client import files as client_files
+from tidings_client.errors import BadRequest
+
+
+async def test_a_message_is_sent_with_its_files(tmp_path: Path) -> None:
+    photo, note = tmp_path / "a photo.png", tmp_path / "note"
+    photo.write_bytes(data := os.urandom(6_000_000))
+    note.write_bytes(b"hi")
+    seen: list[tuple[int, int]] = []
+    async with sharing() as shared:
+        alice, bob = await shared.node.client("alice"), await shared.node.client("bob")
+        sent = await alice.send(
+            shared.conversation_id, "look", files=[photo, str(note)], on_progress=lambda *now: seen.append(now)
+        )
+        message = next(one for one in [one async for one in bob.history(shared.conversation_id)] if one.seq == sent.seq)
+        assert [(file.name, file.mime, file.bytes) for file in message.files] == [
+            ("a photo.png", "image/png", 6_000_000),
+            ("note", "application/octet-stream", 2),
+        ]
+        assert seen[-2:] == [(6_000_000, 6_000_000), (2, 2)]
+        await bob.download(shared.conversation_id, message.files[0].file_id, tmp_path / "copy")
+        assert await asyncio.to_thread((tmp_path / "copy").read_bytes) == data
+        listed = await bob.files(shared.conversation_id, kind="image")
+        assert [(file.name, file.seq, file.sender_id) for file in listed.files] == [("a photo.png", sent.seq, "alice")]
+
+
+async def test_the_message_behind_a_file_waits_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(1_000_000))
+    async with sharing() as shared:
+        alice = await shared.node.client("alice")
+        first, second = await asyncio.gather(
+            alice.send(shared.conversation_id, files=[path]), alice.send(shared.conversation_id, "after")
+        )
+        assert (first.seq, second.seq) == (1, 2)
+
+
+async def test_a_file_that_is_not_there_refuses_the_message_and_not_the_next(tmp_path: Path) -> None:
+    async with sharing() as shared:
+        alice = await shared.node.client("alice")
+        with pytest.raises(BadRequest, match="cannot be read"):
+            await alice.send(shared.conversation_id, files=[tmp_path / "missing"])
+        assert (await alice.send(shared.conversation_id, "after")).seq == 1
+
+
+async def test_a_program_that_ends_in_the_middle_of_an_upload_sends_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"hello")
+    stuck, begun = asyncio.Event(), asyncio.Event()
+    send_part = client_files._send_part
+
+    async def never(*given: object) -> None:
+        begun.set()
+        await stuck.wait()
+
+    async with sharing() as shared:
+        token, url = shared.node.token("alice"), shared.node.url
+        monkeypatch.setattr(client_files, "_send_part", never)
+        first = Client(url, token, device="laptop", drafts=FileDrafts(tmp_path / "drafts"))
+        await first.connect()
+        sending = asyncio.create_task(first.send(shared.conversation_id, "look", files=[path], message_id="m1"))
+        await begun.wait()
+        monkeypatch.setattr("tidings_client.client.CLOSE_S", 0.01)
+        await first.close()
+        assert isinstance((await asyncio.gather(sending, return_exceptions=True))[0], ConnectionError)
+        monkeypatch.setattr(client_files, "_send_part", send_part)
+        async with Client(url, token, device="laptop", drafts=FileDrafts(tmp_path / "drafts")) as second:
+            await second.send(shared.conversation_id, "after")
+        assert [message["text"] for message in await shared.messages()] == ["after", "look"]
+
+
+async def test_an_abandoned_message_ends_its_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"hello")
+    begun = asyncio.Event()
+
+    async def never(*given: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with sharing() as shared:
+        alice = await shared.node.client("alice")
+        monkeypatch.setattr(client_files, "_send_part", never)
+        sending = asyncio.create_task(alice.send(shared.conversation_id, files=[path], message_id="m1"))
+        await begun.wait()
+        assert alice.abandon(shared.conversation_id, "m1")
+        await asyncio.gather(sending, return_exceptions=True)
+        assert (await alice.send(shared.conversation_id, "after")).seq == 1
+
+
+async def test_the_teams_own_server_sends_files_too(tmp_path: Path) -> None:
+    path = tmp_path / "invoice.pdf"
+    path.write_bytes(b"%PDF")
+    async with sharing() as shared:
+        account = shared.node.server().account("alice")
+        sent = await account.send(shared.conversation_id, files=[path])
+        assert sent.seq == 1
+        assert (await shared.messages())[0]["files"][0]["mime"] == "application/pdf"
