@@ -22,6 +22,8 @@ class Limit(msgspec.Struct, frozen=True, gc=False):
 FRAME_BYTES_MAX = 64 * 1024  # protocol: a larger frame closes the socket with 1009
 DATA_BYTES_MAX = 8 * 1024  # protocol: larger data is `too_large`
 DATA_DEPTH_MAX = 8  # protocol: data that is nested deeper is `bad_request`
+TTL_S_MIN = 5  # protocol: a message that lives shorter could not be read
+TTL_S_MAX = 366 * 86_400  # protocol: one year; longer times belong to the retention of the conversation
 TEXT_BYTES_MAX = 16 * 1024  # protocol: a larger text is `too_large`
 HTTP_BODY_BYTES_MAX = 64 * 1024  # the same as a frame, so REST and WebSocket take the same things
 TOKEN_CHARS_MAX = 8 * 1024  # a JWT with generous claims; more is work for nothing
@@ -330,6 +332,14 @@ WEBHOOK_LEAVE_S = 2.0  # for requests under way when a node leaves; another node
 WEBHOOK_STATE_MAX = 500  # conversations with undelivered entries that the state of a webhook looks at
 WEBHOOK_LAG_MAX = 50  # the same for the metric, which is read all the time
 WEBHOOK_WALK_USERS = 20  # users whose conversations one step of a walk finds, for a webhook from the start
+
+# --- messages and time ----------------------------------------------------------------------------
+TIMED_EVERY_S = 0.5  # pause between two looks at what is due; scheduled messages are at most 2 s late
+TIMED_LEASE_S = 1.2  # a node that looked at nothing for this long has lost its turn
+TIMED_AT_ONCE = 100  # records worked on side by side; they share commits
+SCHEDULED_PER_USER_MAX = 100  # messages that wait for their time; a list of them is one page
+SCHEDULED_AHEAD_S = 366 * 86_400  # a message for a later time is a mistake
+TIMED_AGAIN_S = 1.0  # after work that failed for now
 
 # --- the cold tier --------------------------------------------------------------------------------
 SEGMENT_ENTRIES_MAX = 1_000  # entries that one segment covers: a page of history reads one object, rarely two

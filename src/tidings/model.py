@@ -89,6 +89,7 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     silent: bool = False  # it counts for nobody, and moves nothing
     reply_to: int | None = None  # the seq_no of the message that it quotes
     files: tuple[File, ...] = ()
+    ttl_s: int | None = None  # so long after it was sent the server deletes it
 
     @property
     def said(self) -> Content:
@@ -169,6 +170,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     @property
     def text(self) -> str | None:
         return self.content.text if self.content is not None else None
+
+    @property
+    def expires_ms(self) -> int | None:
+        """The time at which the server deletes it. An edit does not move this time."""
+        ttl_s = self.content.ttl_s if self.content is not None and KINDS[self.kind].is_target else None
+        return None if ttl_s is None else self.sent_ms + ttl_s * 1000
 
     @property
     def counts(self) -> bool:

@@ -79,6 +79,13 @@ class Blocked(msgspec.Struct, frozen=True, gc=False, tag=True):
     blocked: bool
 
 
+class ScheduledFailed(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """A scheduled message of the user was refused for good."""
+
+    message_id: str
+    code: str
+
+
 class ConversationAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
     item: InboxItem
 
@@ -98,4 +105,15 @@ class DeviceRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
 CountEvent = ReadSynced | TotalsSynced
 ReceiptEvent = Receipt | ReceiptSummary
 RowEvent = ConversationAdded | ConversationUpdated | ConversationRemoved
-Event = MessageNew | CountEvent | Resumed | ReceiptEvent | Typing | Presence | Blocked | RowEvent | DeviceRemoved
+Event = (
+    MessageNew
+    | CountEvent
+    | Resumed
+    | ReceiptEvent
+    | Typing
+    | Presence
+    | Blocked
+    | ScheduledFailed
+    | RowEvent
+    | DeviceRemoved
+)

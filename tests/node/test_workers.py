@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tidings.bounds import CLASSES
+from tidings.messaging.lifecycle.expiry import EXPIRING
+from tidings.messaging.lifecycle.scheduled import SCHEDULED
 from tidings.node.graph import Core
 
 
@@ -17,3 +19,8 @@ async def test_the_cold_tier_reads_a_log_that_was_never_archived(core: Core) -> 
 def test_every_class_of_requests_has_a_limit(core: Core) -> None:
     assert set(CLASSES) >= {"send", "read", "connect"}
     assert core.limiting.reader is not None and core.pushing.providers == {}
+
+
+async def test_each_kind_of_timed_work_is_done(core: Core) -> None:
+    assert {EXPIRING, SCHEDULED} <= core.timed._works.keys()
+    assert await core.timed.step() is False

@@ -188,7 +188,7 @@ export class Conversation extends Actions {
     const { seq, kind, messageId, senderId } = told;
     const mine = this._isMine(entry);
     const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
-    const unset = { data: null, silent: false, replyTo: null, unavailable: false };
+    const unset = { data: null, silent: false, replyTo: null, expiresAt: null, unavailable: false };
     const state = mine ? this._stateOf(seq) : null;
     return { ...unset, ...told, key, conversationId: this.id, mine, state, stream, error: null };
   }

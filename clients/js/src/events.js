@@ -21,6 +21,7 @@ const TAKE = {
   },
   typing: (client, frame) => client.conversation(frame.conversationId)._typing.take(frame.userId, frame.typing),
   presence: (client, frame) => client._presence.take(frame),
+  'scheduled.failed': (client, frame) => client._emit('scheduled.failed', frame),
   'conversation.added'(client, frame) {
     const conversation = client.conversation(frame.conversationId);
     conversation._takeRow(frame);

@@ -71,11 +71,11 @@ export class Outbox {
     return this.count >= OUTBOX_MAX;
   }
 
-  add(conversationId, text, { messageId = newId(), ts = Date.now(), data, silent, replyTo } = {}) {
+  add(conversationId, text, { messageId = newId(), ts = Date.now(), data, silent, replyTo, ttlS } = {}) {
     if (this.isFull) throw outboxFull();
     const order = (this._lastOrder = Math.max(Date.now(), this._lastOrder + 1));
     const owner = { userId: this._userId ?? null, owner: this._owner ?? '' };
-    const record = { ...owner, conversationId, messageId, text, ts, data, silent, replyTo, order, failed: null };
+    const record = { ...owner, conversationId, messageId, text, ts, data, silent, replyTo, ttlS, order, failed: null };
     const parcel = new Parcel(record, false);
     this._put(parcel);
     this._keep(parcel);
@@ -228,10 +228,10 @@ export class Outbox {
   }
 
   async _fly(lane, parcel, link) {
-    const { conversationId, messageId, text, ts, data, silent, replyTo } = parcel.record;
+    const { conversationId, messageId, text, ts, data, silent, replyTo, ttlS } = parcel.record;
     parcel.isFlying = true;
     try {
-      const said = { text, ts, data, silent, reply_to: replyTo }; // JSON leaves out what is undefined
+      const said = { text, ts, data, silent, reply_to: replyTo, ttl_s: ttlS }; // JSON leaves out what is undefined
       const fields = { conversation_id: conversationId, message_id: messageId, ...said };
       const ok = await link.request('message.send', fields, SEND_MS);
       Object.assign(lane, { limit: FLYING_MAX, tries: 0 });

@@ -59,6 +59,8 @@ export interface Message {
   readonly hidden?: true;
   /** It was imported: `ts` is the time to show. */
   readonly imported?: true;
+  /** The server deletes it then; null: never. */
+  readonly expiresAt: number | null;
   /** The sender's clock; for display only. */
   readonly ts: number | null;
   /** The server's clock; null until it is stored. */
@@ -248,6 +250,8 @@ export interface ClientEvents {
   typing: { conversation: Conversation; userIds: readonly string[] };
   /** The presence of a person in a watched conversation changed. */
   presence: Presence;
+  /** A scheduled message of the user was refused for good. */
+  'scheduled.failed': { messageId: string; code: string };
   conversation: { change: 'added' | 'updated' | 'removed'; conversation: Conversation };
   /** Entries were not replayed: too many were missed (`catchUpMax`), or the server has another store. Pages of the
    *  history have the entries up to `toSeq`. */
@@ -312,6 +316,8 @@ export interface SendOptions {
   silent?: boolean;
   /** The seq of the message that it quotes. */
   replyTo?: number;
+  /** The server deletes the message so many seconds after it was sent: 5 up to one year. */
+  ttlS?: number;
 }
 
 export type HistoryPlace = {
@@ -367,6 +373,9 @@ export class TidingsClient {
 
   /** Find people by the beginning of a name or user id. Case and accents do not matter. */
   findPeople(query?: string, options?: { limit?: number }): Promise<readonly PersonFound[]>;
+  /** Messages that the server sends at their time. */
+  readonly scheduled: Scheduled;
+
   getProfile(userId: string): Promise<Profile>;
   block(userId: string): Promise<void>;
   unblock(userId: string): Promise<void>;
@@ -377,6 +386,30 @@ export class TidingsClient {
   rateLimits(): Promise<Readonly<Record<string, Budget>>>;
   /** Make any other REST call with the token; the path begins with `/v1/`. Only answers are changed to camelCase. */
   rest<T = unknown>(method: string, path: string, body?: unknown): Promise<T>;
+}
+
+export interface ScheduledMessage {
+  readonly messageId: string;
+  readonly conversationId: string;
+  readonly sendAt: number;
+  readonly text?: string;
+  readonly data?: Record<string, unknown>;
+  readonly silent?: boolean;
+  readonly replyTo?: number;
+  readonly ttlS?: number;
+  /** The code of the refusal: the message is not tried again. */
+  readonly failed?: string;
+}
+
+/** Messages that the server sends at their time. */
+export class Scheduled {
+  /** Schedule a message for `sendAt`, in milliseconds. The same messageId again replaces it. */
+  put(
+    conversationId: string, text: string, options: Omit<SendOptions, 'ts'> & { sendAt: number },
+  ): Promise<ScheduledMessage>;
+  /** The messages that wait, the soonest first. */
+  all(): Promise<readonly ScheduledMessage[]>;
+  remove(messageId: string): Promise<void>;
 }
 
 /** The list of conversations, the latest first. Rows are the Conversation objects themselves. */

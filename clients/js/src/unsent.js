@@ -41,8 +41,9 @@ export class Unsent {
     if (this._client._outbox.isFull) return rejected(outboxFull());
     this._dropFailed(messageId);
     const isSpent = failed.error.code === 'conflict'; // the id stands for another text
-    const { text, ts, data, silent, replyTo } = failed;
-    const more = { data: data ?? undefined, silent: silent || undefined, replyTo: replyTo ?? undefined };
+    const { text, ts, data, silent, replyTo, ttlS } = failed;
+    const more = { data: data ?? undefined, silent: silent || undefined, replyTo: replyTo ?? undefined,
+      ttlS: ttlS ?? undefined };
     return this.send(text, { messageId: isSpent ? undefined : messageId, ts, ...more });
   }
 
@@ -80,9 +81,10 @@ export class Unsent {
   }
 
   /** Take the ok of a send: the message takes its place in the log as any entry does. */
-  stored({ messageId, text, ts, data, silent, replyTo }, { seq, sentAt }) {
+  stored({ messageId, text, ts, data, silent, replyTo, ttlS }, { seq, sentAt }) {
     const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, data, silent, replyTo, ts,
-      sentAt, deleted: false, editedAt: null, targetSeq: null, member: null };
+      sentAt, expiresAt: ttlS ? sentAt + ttlS * 1000 : null, deleted: false, editedAt: null, targetSeq: null,
+      member: null };
     this.settle(entry);
     const log = this._conversation._log;
     log.accept(entry);
@@ -107,11 +109,11 @@ export class Unsent {
     else this._conversation._changed();
   }
 
-  _messageOf({ messageId, text, ts, data = null, silent = false, replyTo = null, userId }, state, error) {
+  _messageOf({ messageId, text, ts, data = null, silent = false, replyTo = null, ttlS, userId }, state, error) {
     const senderId = this._client.userId ?? userId;
     const key = `${senderId}/${messageId}`;
     return { key, conversationId: this._conversation.id, seq: null, kind: 'message', messageId, senderId, text, data,
-      silent, replyTo, ts, sentAt: null, deleted: false, unavailable: false, editedAt: null, member: null,
-      mine: true, state, error };
+      silent, replyTo, ttlS, ts, sentAt: null, expiresAt: null, deleted: false, unavailable: false, editedAt: null,
+      member: null, mine: true, state, error };
   }
 }

@@ -23,6 +23,7 @@ from tidings.gateway.encode import encode_error, encode_ok, history_of, inbox_of
 from tidings.gateway.fairness import PagesAtOnce, Refusals
 from tidings.gateway.folded_acks import Batch
 from tidings.messaging.conversations.directory import Directory
+from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.people.blocks import Blocks
@@ -116,12 +117,14 @@ class Dispatch:
             connection.close(Close.TOO_MANY_REQUESTS)
             answer(None)
             return
+        content = content_of(frame)
         self._cases.sends.submit(
             Draft(
                 sender_id=connection.user_id,
                 conversation_id=frame.conversation_id,
                 message_id=frame.message_id,
-                content=content_of(frame),
+                content=content,
+                companion=expiring(content, frame.conversation_id, connection.user_id, frame.message_id),
                 timestamp=frame.ts,
                 origin=connection.connection_id,
                 reply=partial(self._answer_send, answer, connection.user_id, frame.id),
@@ -233,7 +236,7 @@ class Dispatch:
 def content_of(asked: protocol.Send | NewMessage) -> Content:
     """All that the sender wrote. Of a file only the id is known here."""
     files = tuple(map(File, asked.files)) if asked.files else ()
-    return Content(asked.text, asked.data, asked.silent, asked.reply_to, files)
+    return Content(asked.text, asked.data, asked.silent, asked.reply_to, files, asked.ttl_s)
 
 
 def payment(limiter: Limiter, user_id: str) -> Callable[[int], Awaitable[object]]:

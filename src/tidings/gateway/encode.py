@@ -86,6 +86,7 @@ def message_of(entry: Entry, *, is_hidden: bool = False) -> MessageBody:
         silent=True if content.silent else UNSET,
         reply_to=content.reply_to if content.reply_to is not None else UNSET,
         files=[file_of(file) for file in content.files] if content.files else UNSET,
+        expires_at=expires_ms if content.ttl_s is not None and (expires_ms := entry.expires_ms) is not None else UNSET,
         unavailable=True if entry.is_unavailable else UNSET,
         hidden=True if is_hidden else UNSET,
     )
@@ -248,6 +249,7 @@ _FRAME_OF: dict[type, Callable[[Any], msgspec.Struct]] = {
     pushes.Typing: _as(frames.TypingFrame),
     pushes.Presence: _as(frames.PresenceFrame),
     pushes.Blocked: _as(frames.BlockFrame),
+    pushes.ScheduledFailed: _as(frames.ScheduledFailedFrame),
     pushes.ConversationAdded: lambda event: inbox_row_of(event.item, frames.ConversationAddedFrame),
     pushes.ConversationUpdated: lambda event: inbox_row_of(event.item, frames.ConversationUpdatedFrame),
     pushes.ConversationRemoved: _as(frames.ConversationRemovedFrame),

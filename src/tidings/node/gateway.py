@@ -27,6 +27,7 @@ from tidings.gateway.http.files.routes import FileRoutes
 from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
 from tidings.gateway.http.inbox import InboxRoutes
 from tidings.gateway.http.integration.webhooks import WebhookRoutes
+from tidings.gateway.http.lifecycle.scheduled import ScheduledRoutes
 from tidings.gateway.http.limits import LimitRoutes
 from tidings.gateway.http.messages import MessageRoutes
 from tidings.gateway.http.people import PeopleRoutes
@@ -72,6 +73,7 @@ def build_gateway(
             *_device_routes(core),
             *_webhook_routes(core),
             *_file_routes(core),
+            *_lifecycle_routes(core),
             *admin_routes(core, samples, sources),
         ],
     )
@@ -157,6 +159,10 @@ def _use_cases(core: Core) -> UseCases:
         audit=limiting.audit,
         activity=limiting.activity,
     )
+
+
+def _lifecycle_routes(core: Core) -> list[Route]:
+    return ScheduledRoutes(core.schedule).routes()
 
 
 def _device_routes(core: Core) -> list[Route]:

@@ -63,10 +63,12 @@ from tidings.node.tracing import Tracing, open_tracing
 from tidings.node.workers import (
     ColdTier,
     Files,
+    Lifecycle,
     Limiting,
     Pushing,
     build_cold_tier,
     build_files,
+    build_lifecycle,
     build_limiting,
     build_live_status,
     build_pushing,
@@ -83,7 +85,7 @@ __all__ = ["Core", "Stores", "build", "open_core"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending):
+class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending, Lifecycle):
     """A node without its sockets: its stores and every part, each under its own name."""
 
     events: Events
@@ -132,6 +134,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         stores, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
     )
     sending = _build_sending(stores, routing, members, reading, *sends)
+    lifecycle = build_lifecycle(stores, routing, members, sending)
     live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
     heartbeat = Heartbeat(
         **vars(routing),
@@ -146,7 +149,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     events.epoch_changed.add(members.blocks.epoch_changed)
     events.epoch_changed.add(members.unknown_outcomes.epoch_changed)
     _connect(events, reading, pushing, delivery, work)
-    rooms = (stores, routing, members, reading, delivery, work, sending)
+    rooms = (stores, routing, members, reading, delivery, work, sending, lifecycle)
     return Core(
         **{name: part for room in rooms for name, part in vars(room).items()},
         events=events,

@@ -1,4 +1,5 @@
-"""Workers: builds the rooms beside the way of a message: archive, push, limits with audit, and live status.
+"""Workers: builds the rooms beside the way of a message: archive, push, limits with audit, live status,
+and messages with a time.
 
 graph.py calls these functions in its order; node.py starts and stops the loops of the parts. A command-line verb uses
 the parts and starts nothing.
@@ -21,6 +22,9 @@ from tidings.messaging.files.downloads import Downloads
 from tidings.messaging.files.sweep import FileSweep
 from tidings.messaging.files.tickets import Tickets
 from tidings.messaging.files.uploads import Rules, Uploads
+from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
+from tidings.messaging.lifecycle.scheduled import SCHEDULED, Schedule
+from tidings.messaging.lifecycle.timed import TimedWork
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.limits.policy import Limits
@@ -36,6 +40,7 @@ from tidings.messaging.push.device_acks import DeviceAcks
 from tidings.messaging.push.due import DueConversations
 from tidings.messaging.push.worker import PushWorker
 from tidings.messaging.unread.unread import Unread
+from tidings.node.rooms import MemberState, Routing, Sending
 from tidings.node.stores import Stores
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
@@ -253,3 +258,20 @@ def build_live_status(
         tasks=tasks,
     )
     return LiveStatus(watchers, TypingStatus(access, watchers, tasks, clock), presences, tasks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifecycle:
+    """Messages and time."""
+
+    schedule: Schedule
+    timed: TimedWork
+
+
+def build_lifecycle(stores: Stores, routing: Routing, members: MemberState, sending: Sending) -> Lifecycle:
+    tables, node_id = stores.tables, stores.settings.node.id
+    expiry = Expiry(tables.log, tables.records, sending.rewrites, stores.metrics.expired.inc)
+    schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
+    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send}
+    timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
+    return Lifecycle(schedule=schedule, timed=timed)

@@ -25,6 +25,7 @@ from tidings.protocol.client_frames import (
     Seq,
     Seqs,
     Timestamp,
+    TtlS,
 )
 from tidings.protocol.names import is_name
 
@@ -124,6 +125,7 @@ class NewMessage(RequestBody, frozen=True):
     silent: bool = False
     reply_to: Seq | None = None
     files: FileIds = ()
+    ttl_s: TtlS | None = None
 
 
 class MessagePatch(RequestBody, frozen=True):
@@ -199,6 +201,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     silent: Literal[True] | UnsetType = UNSET
     reply_to: int | UnsetType = UNSET
     files: list[FileBody] | UnsetType = UNSET
+    expires_at: int | UnsetType = UNSET  # the server deletes it then
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
     hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
 

@@ -22,6 +22,8 @@ from tidings.bounds import (
     READ_SEQS_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
+    TTL_S_MAX,
+    TTL_S_MIN,
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN
@@ -44,6 +46,7 @@ Data = Annotated[dict[str, Any], Meta(description="The application's own, 8 KiB 
 FileIds = Annotated[
     tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX, description="Complete uploads of this conversation.")
 ]
+TtlS = Annotated[int, Meta(ge=TTL_S_MIN, le=TTL_S_MAX, description="The server deletes it so many seconds later.")]
 Anchor = Literal["first_unread"]
 
 
@@ -69,6 +72,7 @@ class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
     silent: bool = False
     reply_to: Seq | None = None
     files: FileIds = ()
+    ttl_s: TtlS | None = None
 
 
 class Abandon(Frame, frozen=True, tag="message.abandon"):

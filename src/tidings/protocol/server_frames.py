@@ -88,6 +88,10 @@ class BlockFrame(pushes.Blocked, frozen=True, tag="block"):
     pass
 
 
+class ScheduledFailedFrame(pushes.ScheduledFailed, frozen=True, tag="scheduled.failed"):
+    pass
+
+
 class ConversationAddedFrame(InboxRowBody, frozen=True, tag_field="type", tag="conversation.added"):
     pass
 
@@ -124,6 +128,7 @@ SERVER_FRAMES: tuple[type[msgspec.Struct], ...] = (
     TypingFrame,
     PresenceFrame,
     BlockFrame,
+    ScheduledFailedFrame,
     ConversationAddedFrame,
     ConversationUpdatedFrame,
     ConversationRemovedFrame,

@@ -146,6 +146,7 @@ class Metrics:
         for stream in STREAMS:
             self.show_lag(stream, 0)
         self.messages = self._counter("messages", "Messages stored and acknowledged for the first time.")
+        self.expired = self._counter("expired", "Messages removed because their time was over.")
         self.deliveries = self._counter("deliveries", "Entries written to sockets of recipients.")
         self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
         self.rows_read = self._labelled("table_rows_read", "Rows read, by table.", "table", TABLES)

@@ -179,11 +179,20 @@ class Log:
         )
         return Sent(log[-1], False)
 
+    def new_id(self) -> str:
+        return "made"
+
     async def send(
-        self, sender_id: str, conversation_id: str, message_id: str | None, content: Content, timestamp: int | None
+        self,
+        sender_id: str,
+        conversation_id: str,
+        message_id: str,
+        content: Content,
+        timestamp: int | None,
+        companion: object = None,
     ) -> Sent:
         self._fail()
-        result = self.store(sender_id, conversation_id, message_id or "made", content, timestamp)
+        result = self.store(sender_id, conversation_id, message_id, content, timestamp)
         if isinstance(result, Problem):
             raise result
         return result

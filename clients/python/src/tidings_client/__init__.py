@@ -14,6 +14,7 @@ from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
 from tidings_client.files import FilesPage, SentFile
 from tidings_client.found import PersonFound
 from tidings_client.reading.streams import Stream
+from tidings_client.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
 from tidings_client.server import Server
 from tidings_client.values import (
@@ -50,6 +51,7 @@ from tidings_client.values import (
     ReceiptSummary,
     Resumed,
     Revoked,
+    ScheduledFailed,
     Sent,
     Totals,
     Typing,
@@ -102,6 +104,8 @@ __all__ = [
     "Receipts",
     "Resumed",
     "Revoked",
+    "ScheduledFailed",
+    "ScheduledMessage",
     "Sent",
     "SentFile",
     "Server",

@@ -45,6 +45,7 @@ from tidings_client.forms import (
 )
 from tidings_client.found import People, PersonFound
 from tidings_client.rest import Rest
+from tidings_client.scheduled import Scheduled
 from tidings_client.values import (
     Block,
     Blocks,
@@ -72,6 +73,7 @@ class Account:
     def __init__(self, rest: Rest, clock: Clock) -> None:
         self._rest = rest
         self._clock = clock
+        self.scheduled = Scheduled(rest, clock)
 
     # --- conversations ---
 
@@ -129,13 +131,14 @@ class Account:
         is_silent: bool = False,
         files: Sequence[str | Path] = (),
         on_progress: OnProgress | None = None,
+        ttl_s: int | None = None,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
         """Return when the message is stored. After an error pass the same message_id again: it is stored once."""
         message_id = self._clock.random_id() if message_id is None else message_id
         file_ids = tuple([await self.upload(conversation_id, path, on_progress) for path in files])
-        body = NewMessage(message_id, text, ts, data, is_silent, reply_to, file_ids)
+        body = NewMessage(message_id, text, ts, data, is_silent, reply_to, file_ids, ttl_s)
         return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
 
     async def upload(self, conversation_id: str, path: str | Path, on_progress: OnProgress | None = None) -> str:

@@ -176,6 +176,7 @@ class Client(Account):
         is_silent: bool = False,
         files: Sequence[str | Path] = (),
         on_progress: OnProgress | None = None,
+        ttl_s: int | None = None,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
@@ -187,7 +188,9 @@ class Client(Account):
         """
         message_id = self._clock.random_id() if message_id is None else message_id
         ts = self._clock.now_ms() if ts is None else ts
-        draft = Draft(conversation_id, message_id, text, ts, data, is_silent, reply_to, paths=_absolute(files))
+        draft = Draft(
+            conversation_id, message_id, text, ts, data, is_silent, reply_to, ttl_s=ttl_s, paths=_absolute(files)
+        )
         if on_progress is not None:
             self._progress[conversation_id, message_id] = on_progress
         try:

@@ -52,11 +52,9 @@ Cursor = Annotated[str, Meta(max_length=512)]
 Data = Annotated[dict[str, Any], Meta(description="The application's own.")]
 FileIds = Annotated[tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX)]
 Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
+TtlS = Annotated[int, Meta(ge=5, le=366 * 86_400)]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
-
-
-# --- frames ---------------------------------------------------------------------------------------
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
@@ -81,6 +79,7 @@ class Send(Frame, frozen=True, tag="message.send", omit_defaults=True):
     silent: bool = False
     reply_to: Seq | None = None
     files: FileIds = ()
+    ttl_s: TtlS | None = None
 
 
 class Abandon(Frame, frozen=True, tag="message.abandon"):
@@ -185,6 +184,7 @@ class NewMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     silent: bool = False
     reply_to: Seq | None = None
     files: FileIds = ()
+    ttl_s: TtlS | None = None
 
 
 class MessagePatch(msgspec.Struct, frozen=True):

@@ -62,6 +62,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     silent: bool = False  # it counts for nobody
     reply_to: int | None = None  # the seq of the message that it quotes
     files: list[File] = []
+    expires_at: int | None = None  # the server deletes it then
     unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now
     hidden: bool = False  # the user has blocked its sender
 
@@ -304,6 +305,11 @@ class Blocked(_Event, frozen=True, tag="block"):
     blocked: bool
 
 
+class ScheduledFailed(_Event, frozen=True, tag="scheduled.failed"):
+    message_id: str
+    code: str  # of the refusal
+
+
 class ConversationAdded(InboxRow, frozen=True, tag_field="type", tag="conversation.added"):
     pass
 
@@ -342,20 +348,10 @@ class Interrupted(msgspec.Struct, frozen=True):
     retry_in_s: float
 
 
+_LogEvent = MessageNew | ReadSynced | Resumed | Receipt | ReceiptSummary
+_PersonEvent = Typing | Presence | Blocked | ScheduledFailed
 ServerEvent = (
-    MessageNew
-    | ReadSynced
-    | Resumed
-    | Receipt
-    | ReceiptSummary
-    | Typing
-    | Presence
-    | Blocked
-    | ConversationAdded
-    | ConversationUpdated
-    | ConversationRemoved
-    | DeviceRemoved
-    | Draining
+    _LogEvent | _PersonEvent | ConversationAdded | ConversationUpdated | ConversationRemoved | DeviceRemoved | Draining
 )
 Event = ServerEvent | Connected | Interrupted
 

@@ -9,6 +9,7 @@ from tidings.errors import BadRequest
 from tidings.gateway.dispatch import content_of, payment
 from tidings.gateway.encode import history_of, sent_of
 from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.receipts import Receipts
@@ -143,7 +144,9 @@ class MessageRoutes:
         asked: NewMessage = request.body
         check_content(asked.text, asked.data, asked.files)
         content = content_of(asked)
-        sent = await self._sends.send(request.user_id, request.id(), asked.message_id, content, asked.ts)
+        message_id = asked.message_id or self._sends.new_id()
+        companion = expiring(content, request.id(), request.user_id, message_id)
+        sent = await self._sends.send(request.user_id, request.id(), message_id, content, asked.ts, companion)
         return Reply(200 if sent.is_duplicate else 201, sent_of(sent))
 
     async def edit(self, request: Request) -> Reply:

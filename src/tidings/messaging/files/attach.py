@@ -13,7 +13,7 @@ import msgspec
 from tidings.clock import Clock
 from tidings.errors import BadRequest
 from tidings.messaging.files.record import COLLECTION, FileRecord, put_of, value_of
-from tidings.messaging.send.draft import Companion, Draft
+from tidings.messaging.send.draft import Companion, Companions, Draft
 from tidings.model import KINDS, Entry
 from tidings.stores.tables.records import Put, RecordKey, Records, of_conversation
 
@@ -34,23 +34,8 @@ class Attachments:
             mine = Detaching(draft, self._records, self._clock)
         else:
             return
-        draft.companion = mine if draft.companion is None else Together(draft.companion, mine)
+        draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
         draft.is_unread = True
-
-
-class Together:
-    """Two companions of one draft."""
-
-    def __init__(self, *companions: Companion) -> None:
-        self._companions = companions
-        self.keys = frozenset(key for one in companions for key in one.keys)
-
-    async def read(self) -> None:
-        for one in self._companions:
-            await one.read()
-
-    def puts(self, entry: Entry) -> Sequence[Put]:
-        return [put for one in self._companions for put in one.puts(entry)]
 
 
 class _OfFiles:

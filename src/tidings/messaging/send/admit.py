@@ -73,7 +73,7 @@ class Admit:
         """
         for group in batch.groups:
             for draft in list(group.drafts):
-                if draft.change is None and self._may_pass(group, draft):
+                if draft.change is None and not draft.is_of_server and self._may_pass(group, draft):
                     batch.by_sender.setdefault(draft.sender_id, []).append((group, draft))
         wanted = [(user_id, len(drafts)) for user_id, drafts in batch.by_sender.items()]
         batch.limit_check = check = self._limiter.prepare(_CLASS, wanted)

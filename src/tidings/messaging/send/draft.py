@@ -43,6 +43,21 @@ class Companion(Protocol):
         ...
 
 
+class Companions:
+    """Several companions of one draft. They share no record."""
+
+    def __init__(self, *companions: Companion) -> None:
+        self._companions = companions
+        self.keys = frozenset(key for one in companions for key in one.keys)
+
+    async def read(self) -> None:
+        for one in self._companions:
+            await one.read()
+
+    def puts(self, entry: Entry) -> Sequence[Put]:
+        return [put for one in self._companions for put in one.puts(entry)]
+
+
 class Draft(msgspec.Struct, kw_only=True, eq=False):
     """One send, edit, delete or member change. `reply` is called exactly once, on the event loop."""
 
@@ -62,6 +77,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     plain_digest: bytes = b""  # of an edit or delete: of what its author asked for
     digest: bytes = b""
     is_invited: bool = False  # of a member change: its sender joins by an invitation
+    is_of_server: bool = False  # the server wants it: it needs no right and no budget of its sender
     # The stages fill in the rest.
     has_accepted: bool = False  # it waited until its sender had accepted the request that it answers
     arrived_s: float = 0.0

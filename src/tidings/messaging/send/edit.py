@@ -10,7 +10,7 @@ from tidings.clock import Clock
 from tidings.errors import Forbidden, NotFound
 from tidings.messaging.access import Access
 from tidings.messaging.log import Log, entry_at
-from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.draft import Companion, Draft
 from tidings.messaging.send.lanes import Sends
 from tidings.model import KINDS, ContentPatch, Entry, EntryKind, Sent, digest_of
 from tidings.stores.tables.ports import Messages
@@ -40,6 +40,10 @@ class Rewrites:
             await self._access.authorize(user_id, conversation_id, "moderate")
         return await self._rewrite("delete", user_id, target, None, message_id)
 
+    async def remove(self, target: Entry, companion: Companion | None = None) -> Sent:
+        """Delete a message for the server, in the name of its sender, who may have left. Raises NotFound."""
+        return await self._rewrite("delete", target.sender_id or "", target, None, None, companion, is_of_server=True)
+
     async def _target(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
         member_list = await self._access.authorize(user_id, conversation_id, "write")
         found = await entry_at(self._messages, conversation_id, seq_no)
@@ -49,7 +53,15 @@ class Rewrites:
         return found
 
     async def _rewrite(
-        self, kind: EntryKind, user_id: str, target: Entry, patch: ContentPatch | None, message_id: str | None
+        self,
+        kind: EntryKind,
+        user_id: str,
+        target: Entry,
+        patch: ContentPatch | None,
+        message_id: str | None,
+        companion: Companion | None = None,
+        *,
+        is_of_server: bool = False,
     ) -> Sent:
         if target.is_deleted and message_id is None:
             raise NotFound("no such message")  # with an id it may be a resend, which the store stage recognises
@@ -62,6 +74,8 @@ class Rewrites:
             target=target,
             patch=patch,
             plain_digest=_digest(kind, target, patch),
+            companion=companion,
+            is_of_server=is_of_server,
         )
         return await self._sends.complete(draft)
 

@@ -31,7 +31,7 @@ from tidings.messaging.access import Access
 from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.batch import Batch, Measures, grouped
-from tidings.messaging.send.draft import Answer, Draft, keyed_digest
+from tidings.messaging.send.draft import Answer, Companion, Draft, keyed_digest
 from tidings.messaging.send.held import Holds
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
@@ -239,6 +239,10 @@ class Sends:
             draft.digest = keyed_digest(self._secret, draft.id_, draft.whole_digest())
         self._wake(lane)
 
+    def new_id(self) -> str:
+        """A message_id for a sender who gave none."""
+        return self._clock.random_id()
+
     async def send(
         self,
         sender_id: str,
@@ -246,14 +250,16 @@ class Sends:
         message_id: str | None,
         content: Content,
         timestamp: int | None = None,
+        companion: Companion | None = None,
     ) -> Sent:
         """Send without a socket. Without a message_id one is made, and a retry is not safe. Raises Problem."""
         draft = Draft(
             sender_id=sender_id,
             conversation_id=conversation_id,
-            message_id=message_id or self._clock.random_id(),
+            message_id=message_id or self.new_id(),
             content=content,
             timestamp=timestamp,
+            companion=companion,
         )
         return await self.complete(draft)
 

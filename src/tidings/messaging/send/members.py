@@ -177,6 +177,8 @@ class Members:
                 self._remember_stranger(draft)
 
     def _is_known_stranger(self, draft: Draft) -> bool:
+        if draft.is_of_server:
+            return False
         refusals, until_s = self._strangers.get((draft.sender_id, draft.conversation_id), (0, 0.0))
         return refusals >= _REFUSALS_MIN and until_s > self._clock.monotonic_s()
 
@@ -190,6 +192,8 @@ def _check_senders(group: BatchGroup) -> list[Draft]:
     """Refuse the drafts whose senders are not members, and return them."""
     refused: list[Draft] = []
     for draft in [draft for draft in group.drafts if not draft.is_invited]:
+        if draft.is_of_server and group.member_list is not None:
+            continue
         try:
             check(group.member_list, draft.sender_id, "write")
         except Problem as problem:

@@ -132,6 +132,11 @@ class Keys:
         return f"{self.prefix}later:{{{shard}}}"
 
     # everybody: one slot
+    @property
+    def timed(self) -> str:
+        """string: the node that does timed work. TTL TIMED_LEASE_S."""
+        return f"{self.prefix}timed:{{all}}"
+
     def blocks_changed(self) -> str:
         """zset: user whose blocks changed lately -> when, ms. TTL 4 x BLOCKS_CHANGED_S."""
         return f"{self.prefix}blocks_changed:{{all}}"

@@ -87,6 +87,16 @@ def of_conversation(conversation_id: str) -> str:
     return f"c:{conversation_id}"
 
 
+def conversation_of(owner: str) -> str:
+    """The conversation that owns a record."""
+    return owner.removeprefix("c:")
+
+
+def user_of(owner: str) -> str:
+    """The user who owns a record."""
+    return owner.removeprefix("u:")
+
+
 def seq_name(seq_no: int) -> str:
     """The name of a record about one entry: names are ordered as the numbers are."""
     return f"{seq_no:012d}"

@@ -10,7 +10,8 @@ CLIENT = {
 }  # fmt: skip
 SERVER = {
     "hello", "ok", "error", "pong", "draining", "message.new", "read.synced", "resumed", "receipt", "receipts",
-    "typing", "presence", "block", "conversation.added", "conversation.updated", "conversation.removed",
+    "typing", "presence", "block", "scheduled.failed",
+    "conversation.added", "conversation.updated", "conversation.removed",
     "device.removed",
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     reply_to: int | None = None
     files: tuple[str, ...] = ()  # the ids of complete uploads
     paths: tuple[str, ...] = ()  # files that are not uploaded yet
+    ttl_s: int | None = None
 
 
 class Drafts(Protocol):

@@ -1,0 +1,1 @@
+"""Routes of messages and time."""

@@ -1,0 +1,74 @@
+"""Routes of scheduled messages."""
+
+from __future__ import annotations
+
+from tidings.errors import BadRequest
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.lifecycle.scheduled import Schedule, Scheduled
+from tidings.model import Content, is_message_id
+from tidings.protocol.client_frames import check_content
+from tidings.protocol.time_bodies import NewScheduled, ScheduledBody, ScheduledListBody
+
+_ALL = "/v1/scheduled"
+_ONE = _ALL + "/{message_id}"
+
+
+class ScheduledRoutes:
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                "GET", _ALL, self.all, "The caller's scheduled messages, the soonest first", answer=ScheduledListBody
+            ),
+            Route(
+                "PUT",
+                _ONE,
+                self.put,
+                "Schedule a message, or replace one that waits",
+                body=NewScheduled,
+                answer=ScheduledBody,
+                statuses=(201, 200),
+                errors=("not_found", "too_large"),
+            ),
+            Route("DELETE", _ONE, self.remove, "Take a message back", statuses=(204,), errors=("not_found",)),
+        ]
+
+    async def all(self, request: Request) -> Reply:
+        found = await self._schedule.all(request.user_id)
+        return Reply(200, ScheduledListBody([_body(one) for one in found]))
+
+    async def put(self, request: Request) -> Reply:
+        asked: NewScheduled = request.body
+        check_content(asked.text, asked.data)
+        content = Content(asked.text, asked.data, asked.silent, asked.reply_to, ttl_s=asked.ttl_s)
+        scheduled = Scheduled(asked.conversation_id, content, asked.send_at, _message_id(request))
+        is_new = await self._schedule.put(request.user_id, scheduled)
+        return Reply(201 if is_new else 200, _body(scheduled))
+
+    async def remove(self, request: Request) -> Reply:
+        await self._schedule.remove(request.user_id, _message_id(request))
+        return Reply(204)
+
+
+def _message_id(request: Request) -> str:
+    (text,) = request.params
+    if not is_message_id(text):
+        raise BadRequest(f"`{text[:40]}` in the path is not a message_id")
+    return text
+
+
+def _body(one: Scheduled) -> ScheduledBody:
+    said = one.content
+    return ScheduledBody(
+        one.message_id,
+        one.conversation_id,
+        one.send_at,
+        said.text,
+        said.data,
+        said.silent,
+        said.reply_to,
+        said.ttl_s,
+        one.failed,
+    )

@@ -1,0 +1,1 @@
+"""Messages and time: they expire, they are sent later, and old ones go."""
