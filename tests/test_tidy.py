@@ -344,6 +344,10 @@ def sample(parameter: inspect.Parameter) -> Any:
         return ()
     if kind == "Mark":
         return marks.Mark(version=1, cursor=0, seen=0, count=0, first=0, floor=0)
+    if kind in ("Sums", "Flags"):
+        return getattr(marks, kind)()
+    if kind == "Place":
+        return stubs.TOP
     return None if kind.endswith("| None") else SAMPLES[kind]
 
 

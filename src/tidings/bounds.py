@@ -21,6 +21,7 @@ class Limit(msgspec.Struct, frozen=True, gc=False):
 # --- the wire -------------------------------------------------------------------------------------
 FRAME_BYTES_MAX = 64 * 1024  # protocol: a larger frame closes the socket with 1009
 DATA_BYTES_MAX = 8 * 1024  # protocol: larger data is `too_large`
+MENTIONS_MAX = 50  # users named in one message; whoever means more has `mention: all`
 DATA_DEPTH_MAX = 8  # protocol: data that is nested deeper is `bad_request`
 TTL_S_MIN = 5  # protocol: a message that lives shorter could not be read
 TTL_S_MAX = 366 * 86_400  # protocol: one year; longer times belong to the retention of the conversation

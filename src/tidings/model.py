@@ -23,6 +23,8 @@ Role = Literal["owner", "admin", "member"]
 HistoryRule = Literal["joined", "all"]
 Scope = Literal["user", "role", "key"]
 MemberAction = Literal["added", "removed", "left", "role", "accepted"]
+Notify = Literal["all", "mentions", "none"]  # the messages that a user is notified of
+Mention = Literal["all", "here"]
 Provider = Literal["apns", "fcm", "webpush"]
 Ranges = tuple[tuple[int, int], ...]
 
@@ -90,6 +92,8 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reply_to: int | None = None  # the seq_no of the message that it quotes
     files: tuple[File, ...] = ()
     ttl_s: int | None = None  # so long after it was sent the server deletes it
+    mentions: tuple[str, ...] = ()  # users whom the author named
+    mention: Mention | None = None  # and everybody, or everybody who is there
 
     @property
     def said(self) -> Content:
@@ -103,6 +107,8 @@ class ContentPatch(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     text: str | UnsetType = UNSET
     data: dict[str, Any] | UnsetType | None = UNSET
+    mentions: tuple[str, ...] | UnsetType = UNSET
+    mention: Mention | UnsetType | None = UNSET
 
     def apply(self, content: Content | None) -> Content:
         given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
@@ -182,6 +188,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         """It is unread for every member but its sender until they read it."""
         return KINDS[self.kind].counts and not self.is_deleted and not self.is_uncounted
 
+    def mentions_user(self, user_id: str) -> bool:
+        return user_id in self.mentions or self.mentions == (EVERYBODY,)
+
     @property
     def bumps(self) -> bool:
         """It moves the conversation to the top of the inbox and is its preview."""
@@ -254,6 +263,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     hidden_seq: int = 0
     is_requested: bool = False  # as the member is
     is_invited: bool = False  # the user is no member yet, and sees nothing but the name
+    pinned_ms: int = 0  # when it was pinned
+    archived_seq: int = 0  # last_seq when it was archived: a later message brings it back, unless it is muted
+    muted_until: int | None = None  # None: for good
+    notify: Notify = "all"
+
+    def is_muted(self, now_ms: int) -> bool:
+        return self.muted and (self.muted_until is None or self.muted_until > now_ms)
+
+    def is_archived(self, now_ms: int) -> bool:
+        return self.archived and (self.is_muted(now_ms) or self.last_seq <= self.archived_seq)
 
 
 class Status(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -269,7 +288,7 @@ class Status(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     since_seq: int = 0  # the joined_seq of the membership it belongs to: an older one's cursor counts for nothing
 
 
-class ReadState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ReadState(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The unread state of a member in one conversation. Counts are None while they are being rebuilt."""
 
     conversation_id: str
@@ -278,13 +297,17 @@ class ReadState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unread_capped: bool
     first_unread_seq: int | None
     total_unread: int | None
+    mention_count: int = 0
+    first_mention_seq: int | None = None
+    total_mentions: int = 0
 
 
-class Totals(msgspec.Struct, frozen=True, gc=False):
-    """The badge: unread messages, and conversations that have some."""
+class Totals(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The badge: unread messages, conversations that have some, and unread mentions."""
 
     total_unread: int
     unread_conversations: int
+    total_mentions: int = 0
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):

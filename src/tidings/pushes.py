@@ -15,6 +15,8 @@ class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     unread_count: int | None
     unread_capped: bool
     total_unread: int | None
+    mention_count: int | None = None
+    total_mentions: int | None = None
     is_hidden: bool = False  # its sender is blocked by the reader
 
 
@@ -28,7 +30,7 @@ class TotalsSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
     totals: Totals
 
 
-class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag=True):
+class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag=True, omit_defaults=True):
     """The answer for one conversation of a `resume`. Where it is not complete, history goes on after to_seq."""
 
     conversation_id: str
@@ -40,6 +42,8 @@ class Resumed(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag=True):
     unread_count: int | None
     delivered_all_seq: int
     read_all_seq: int
+    mention_count: int = 0
+    first_mention_seq: int | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False, tag=True):

@@ -199,23 +199,28 @@ class InboxesContract:
     async def test_flag_sets_what_is_named_and_answers_the_row(self, tables: Tables) -> None:
         alice = fresh("alice")
         c = await conversation(tables, alice)
-        row = await tables.inboxes.flag(alice, c, muted=True, pinned=None, archived=True)
-        assert (row.muted, row.pinned, row.archived) == (True, False, True)
-        row = await tables.inboxes.flag(alice, c, muted=False, pinned=True, archived=None)
-        assert (row.muted, row.pinned, row.archived) == (False, True, True)
+        row = await tables.inboxes.flag(
+            alice, c, {"muted": True, "muted_until": 9, "archived": True, "archived_seq": 3}
+        )
+        assert (row.muted, row.muted_until, row.pinned, row.archived, row.archived_seq) == (True, 9, False, True, 3)
         assert row == await row_of(tables, alice, c)
+        changes = {"muted": False, "muted_until": None, "pinned": True, "pinned_ms": 7, "notify": "mentions"}
+        row = await tables.inboxes.flag(alice, c, changes)
+        assert (row.muted, row.muted_until, row.pinned, row.pinned_ms) == (False, None, True, 7)
+        assert (row.archived, row.archived_seq, row.notify) == (True, 3, "mentions")
+        assert row == await row_of(tables, alice, c) == await tables.inboxes.flag(alice, c, {})
 
     async def test_a_touch_leaves_the_flags(self, tables: Tables) -> None:
         alice = fresh("alice")
         c = await conversation(tables, alice)
-        await tables.inboxes.flag(alice, c, muted=True, pinned=True, archived=True)
+        await tables.inboxes.flag(alice, c, {"muted": True, "pinned": True, "archived": True})
         await tables.inboxes.touch([touch(alice, c, 1)])
         row = await row_of(tables, alice, c)
         assert (row.muted, row.pinned, row.archived) == (True, True, True)
 
     async def test_flagging_a_row_that_does_not_exist_is_missing(self, tables: Tables) -> None:
         with pytest.raises(Missing):
-            await tables.inboxes.flag(fresh("alice"), fresh("c"), muted=True, pinned=None, archived=None)
+            await tables.inboxes.flag(fresh("alice"), fresh("c"), {"muted": True})
 
     async def test_users_are_named_once_in_order(self, tables: Tables) -> None:
         prefix = fresh("zz")

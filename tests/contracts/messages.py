@@ -284,10 +284,11 @@ class HeadsContract:
 
     async def test_a_row_added_again_keeps_what_its_user_set(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
-        await tables.inboxes.flag("alice", c, muted=True, pinned=True, archived=True)
+        own = {"muted": True, "muted_until": 8, "pinned": True, "pinned_ms": 7, "archived": True, "archived_seq": 1}
+        await tables.inboxes.flag("alice", c, own | {"notify": "none"})
         row = Row(user_id="alice", conversation_id=c, kind="group", name="new", joined_seq=3, unread_count=2)
         await tables.log.append([group(message(c, 1), rows_added=(row,))])
-        kept = msgspec.structs.replace(row, muted=True, pinned=True, archived=True)
+        kept = msgspec.structs.replace(row, **own, notify="none")
         assert await tables.inboxes.rows("alice", [c]) == {c: kept}
 
 
@@ -448,17 +449,28 @@ class ReadsContract:
         ]
         await tables.log.append([group(*entries)])
         await tables.log.append([edit(c, 9, entries[-1], None)])
-        found = [(7, START_MS + 7), (6, START_MS + 6), (3, START_MS + 3), (1, START_MS + 1)]
+        found = [(7, False), (6, False), (3, False), (1, False)]
         assert await tables.log.unread(c, "alice", after=0, limit=100) == found
         assert await tables.log.unread(c, "alice", after=3, limit=100) == found[:2]
         assert await tables.log.unread(c, "alice", after=0, limit=2) == found[:2]
         assert await tables.log.unread(c, "alice", after=9, limit=2) == []
 
+    async def test_unread_says_which_messages_mention_the_user(self, tables: Tables) -> None:
+        c = await conversation(tables, "al", "alice", "bob")
+        named = (("alice", "carol"), ("*",), (), ("al",), ("carol", "alice"))
+        rows = [message(c, n, sender_id="bob") for n in range(1, 6)]
+        entries = [msgspec.structs.replace(row, mentions=who) for row, who in zip(rows, named, strict=True)]
+        await tables.log.append([group(*entries)])
+        found = await tables.log.unread(c, "alice", after=0, limit=10)
+        assert found == [(5, True), (4, False), (3, False), (2, True), (1, True)]
+        found = await tables.log.unread(c, "al", after=0, limit=10, but=("nobody",))
+        assert found == [(5, False), (4, True), (3, False), (2, True), (1, False)]
+
     async def test_unread_leaves_out_the_senders_named(self, tables: Tables) -> None:
         c = await conversation(tables, "alice", "bob", "carol")
         senders = ("bob", "carol", "bob", "carol", "bob")
         await tables.log.append([group(*(message(c, n, sender_id=who) for n, who in enumerate(senders, 1)))])
-        left = [(4, START_MS + 4), (2, START_MS + 2)]
+        left = [(4, False), (2, False)]
         assert await tables.log.unread(c, "alice", after=0, limit=10, but=("bob", "nobody")) == left
         assert await tables.log.unread(c, "alice", after=0, limit=1, but=frozenset(("bob",))) == left[:1]
         assert await tables.log.unread(c, "alice", after=0, limit=10, but=("bob", "carol")) == []

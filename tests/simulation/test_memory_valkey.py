@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.clock import Clock
+from tidings.messaging.reading.inbox import PARTS
 from tidings.stores.keyspace.call import Call
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.keyspace.scripts import LUA
@@ -25,8 +26,9 @@ from tidings.stores.keyspace.scripts import messaging as scripts
 from tidings.stores.keyspace.scripts import push as scripts_push
 from tidings.stores.keyspace.scripts import receipts as scripts_receipts
 from tidings.stores.keyspace.scripts import session as scripts_routing
-from tidings.stores.keyspace.scripts.marks import Mark
-from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.answers import Place
+from tidings.stores.keyspace.scripts.marks import Flags, Mark, Sums
+from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
 from tidings_proof.simulation.lua import Parser, Table, compiled
 from tidings_proof.simulation.memory_valkey import MemoryValkey
 from tidings_proof.world.valkey import ValkeyProcess
@@ -39,6 +41,8 @@ Words = tuple[Any, ...]
 user, conversation, token = st.sampled_from(USERS), st.sampled_from(CONVERSATIONS), st.sampled_from(TOKENS)
 seq, version, epoch = st.integers(1, 12), st.integers(0, 4), st.sampled_from(("e1", "e1", "e1", "e2"))
 seqs = st.lists(seq, max_size=4)
+mentions = st.lists(seq.map(lambda one: f"{one}@"), max_size=3)
+flags = st.builds(Flags, st.sampled_from(("direct", "group")), *[st.booleans()] * 3, st.sampled_from((0, 5)))
 ranges = st.sampled_from([(), ((4, 5),), ((3, 3), (7, 9))])
 Build = Callable[[Keys], Call[Any]]
 
@@ -110,22 +114,29 @@ SCRIPTS = [
         user,
         conversation,
         score_ms=st.just(0) | score,
-        added=seqs,
+        added=seqs | mentions,
         removed=st.lists(seq, max_size=2, unique=True),
         now_ms=st.sampled_from((0, 5)),
     ),
-    stub("inbox_join", user, conversation, score_ms=score, version=version, cursor=seq),
+    stub("inbox_join", user, conversation, score_ms=score, version=version, cursor=seq, flags=flags),
     stub("inbox_leave", user, conversation, gen=st.sampled_from(("", "1"))),
-    stub("inbox_page", user, limit=st.integers(1, 3), after=st.none() | st.tuples(score, conversation)),
+    stub(
+        "inbox_page",
+        user,
+        limit=st.integers(1, 3),
+        after=st.just(TOP)
+        | st.builds(Place, st.sampled_from(PARTS), score, conversation)
+        | st.sampled_from(PARTS).map(filter_top),
+        kind=st.sampled_from((None, "direct", "group")),
+    ),
     stub("inbox_begin", user, token, wait_ms=st.sampled_from((0, 60_000)), is_begun=st.booleans()),
     stub(
         "inbox_install",
         user,
         token,
-        size=st.integers(0, 1),
-        totals=st.just((0, 0)),
+        st.sampled_from((Sums(), Sums(size=1))),
     ),
-    stub("inbox_place", user, token, st.just([]) | st.just(["c1"])),
+    stub("inbox_place", user, token, st.just([]) | st.just(["c1"]), st.just([]) | st.just(["c1"])),
     stub("unread_state", user, conversation),
     stub(
         "unread_put", user, token, hold_ms=st.sampled_from((0, -5, 60_000)), conversation_id=st.just("") | conversation
@@ -333,7 +344,7 @@ def _warmed() -> list[tuple[tuple[str, Build], str]]:
     marks = scripts_receipts.ReceiptScripts
     steps: list[Build] = [
         lambda keys: kind(keys).inbox_begin("ann", "aa", wait_ms=60_000),
-        lambda keys: kind(keys).inbox_install("ann", "aa", size=0, totals=(0, 0)),
+        lambda keys: kind(keys).inbox_install("ann", "aa", Sums()),
         lambda keys: kind(keys).inbox_join("ann", "c1", score_ms=SCORE_MS, version=0, cursor=1),
         lambda keys: kind(keys).inbox_join("ann", "c2", score_ms=SCORE_MS, version=0, cursor=0),
         lambda keys: kind(keys).conversation_seed(

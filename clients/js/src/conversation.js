@@ -1,4 +1,5 @@
 /** One conversation: what a screen shows of it. What a user may do with it over REST is in actions.js. */
+import { shown } from './content.js';
 import { Actions } from './actions.js';
 import { Log } from './log.js';
 import { GAP_MS, MARKS_MS } from './limits.js';
@@ -20,6 +21,7 @@ export class Conversation extends Actions {
     Object.assign(this, { kind: null, name: null, avatarUrl: null });
     Object.assign(this, { lastMessagePreview: null, lastMessageTs: 0, lastSeq: 0, lastMessage: null, retryAt: null });
     Object.assign(this, { unreadCount: 0, unreadCapped: false, readSeq: 0, firstUnreadSeq: null });
+    Object.assign(this, { mentionCount: 0, firstMentionSeq: null, mutedUntil: null, notify: 'all' });
     Object.assign(this, { muted: false, pinned: false, archived: false, removed: false });
     this.deliveredAllSeq = this.readAllSeq = 0;
     this._log = new Log(this, client);
@@ -188,9 +190,9 @@ export class Conversation extends Actions {
     const { seq, kind, messageId, senderId } = told;
     const mine = this._isMine(entry);
     const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
-    const unset = { data: null, silent: false, replyTo: null, expiresAt: null, unavailable: false };
     const state = mine ? this._stateOf(seq) : null;
-    return { ...unset, ...told, key, conversationId: this.id, mine, state, stream, error: null };
+    const whole = { unavailable: false, expiresAt: null, ...told, ...shown(told) };
+    return { ...whole, key, conversationId: this.id, mine, state, stream, error: null };
   }
 
   _stateOf(seq) {
@@ -204,7 +206,11 @@ export class Conversation extends Actions {
     const isOlder = row.lastSeq === undefined || row.lastSeq < this.lastSeq;
     const isNew = (name) => row[name] !== undefined && !(isOlder && name.startsWith('last'));
     for (const name of ROW.filter(isNew)) this[name] = row[name];
-    if (row.lastSeq !== undefined) Object.assign(this, { requested: !!row.requested, invited: !!row.invited });
+    if (row.lastSeq !== undefined) {
+      Object.assign(this, { requested: !!row.requested, invited: !!row.invited });
+      Object.assign(this, { mentionCount: row.mentionCount ?? 0, firstMentionSeq: row.firstMentionSeq ?? null });
+      Object.assign(this, { mutedUntil: row.mutedUntil ?? null, notify: row.notify ?? 'all' });
+    }
     this._hasRow ||= row.lastSeq !== undefined; // only the inbox knows the name of a direct conversation
     this._score = Math.max(this._score, this.lastMessageTs);
     this.removed = false;
@@ -302,15 +308,23 @@ export class Conversation extends Actions {
   }
 
   /** Take the counts of a frame. A count that is null is unknown at the moment, so the known one stays. */
-  _takeCounts({ readSeq, unreadCount, unreadCapped, firstUnreadSeq, totalUnread }) {
+  _takeCounts({ readSeq, unreadCount, unreadCapped, firstUnreadSeq, totalUnread, ...mentions }) {
     const wasUnread = Boolean(this.unreadCount);
+    if (typeof unreadCount === 'number') this._takeMentions(mentions);
     if (readSeq !== undefined) this.readSeq = readSeq;
     if (typeof unreadCount === 'number') this.unreadCount = unreadCount;
     if (unreadCapped !== undefined) this.unreadCapped = unreadCapped;
     if (firstUnreadSeq !== undefined) this.firstUnreadSeq = firstUnreadSeq;
     else if (!this.unreadCount) this.firstUnreadSeq = null;
     else if (readSeq !== undefined || this.firstUnreadSeq === null) this.firstUnreadSeq = this.readSeq + 1;
-    this._client.inbox._count(this, Boolean(this.unreadCount) - wasUnread, totalUnread);
+    this._client.inbox._count(this, Boolean(this.unreadCount) - wasUnread, totalUnread, mentions.totalMentions);
+  }
+
+  /** A frame with counts leaves out mentions where there are none. */
+  _takeMentions({ mentionCount = 0, firstMentionSeq }) {
+    this.mentionCount = mentionCount;
+    if (mentionCount === 0) this.firstMentionSeq = null;
+    else this.firstMentionSeq = firstMentionSeq ?? this.firstMentionSeq;
   }
 
   // --- sending and typing ---

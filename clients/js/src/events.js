@@ -4,13 +4,15 @@ import { camel } from './runtime.js';
 const TAKE = {
   'message.new'(client, frame) {
     const conversation = client.conversation(frame.conversationId);
-    const { message: entry, unreadCount, unreadCapped, totalUnread } = frame;
+    const { message: entry, unreadCount, unreadCapped, totalUnread, mentionCount, totalMentions } = frame;
     conversation.removed = false;
     conversation._log.accept(entry);
     if (unreadCount === null) return;
     const isFirst = unreadCount > 0 && conversation.firstUnreadSeq === null;
     const firstUnreadSeq = unreadCount === 0 ? null : isFirst ? entry.seq : conversation.firstUnreadSeq;
-    conversation._takeCounts({ unreadCount, unreadCapped, totalUnread, firstUnreadSeq });
+    const isFirstMention = mentionCount > 0 && conversation.firstMentionSeq === null;
+    const mentions = { mentionCount, totalMentions, firstMentionSeq: isFirstMention ? entry.seq : undefined };
+    conversation._takeCounts({ unreadCount, unreadCapped, totalUnread, firstUnreadSeq, ...mentions });
   },
   resumed: (client, frame) => client.conversation(frame.conversationId)._resumed(frame),
   receipt: (client, frame) => client.conversation(frame.conversationId)._receipt(frame),

@@ -4,7 +4,8 @@ import { GAP_MS } from './limits.js';
 export class Inbox {
   constructor(client) {
     this._client = client;
-    Object.assign(this, { totalUnread: 0, unreadConversations: 0, loaded: false, hasMore: false, stale: false });
+    Object.assign(this, { totalUnread: 0, unreadConversations: 0, totalMentions: 0 });
+    Object.assign(this, { loaded: false, hasMore: false, stale: false });
     this._listed = new Set();
     this._takenCount = 0;
     this._lowest = 0; // the score of the last row of the last page
@@ -15,7 +16,8 @@ export class Inbox {
   }
 
   get conversations() {
-    const inOrder = (a, b) => b._score - a._score || a._taken - b._taken || (a.id < b.id ? 1 : -1);
+    const byTime = (a, b) => b._score - a._score || a._taken - b._taken || (a.id < b.id ? 1 : -1);
+    const inOrder = (a, b) => b.pinned - a.pinned || (a.pinned ? a._taken - b._taken : byTime(a, b));
     this._sorted ??= [...this._listed].sort(inOrder);
     return this._sorted;
   }
@@ -50,6 +52,7 @@ export class Inbox {
     let score = 0;
     for (const [conversation, row] of [...rows].reverse()) {
       conversation._takeRow(row);
+      if (row.pinned) score = 0; // pinned ones come first, whenever their last message was
       conversation._score = score = Math.max(conversation.lastMessageTs, score);
       this._listed.add(conversation);
       conversation._follow();
@@ -99,17 +102,18 @@ export class Inbox {
   }
 
   /** Take the totals of a hello, of a page, or of the event that follows a hello without them. */
-  _total({ totalUnread, unreadConversations }) {
+  _total({ totalUnread, unreadConversations, totalMentions = 0 }) {
     if (typeof totalUnread !== 'number') return; // the server still counts
-    Object.assign(this, { totalUnread, unreadConversations });
-    this._client._emit('unread', { conversation: null, totalUnread, unreadConversations });
+    Object.assign(this, { totalUnread, unreadConversations, totalMentions });
+    this._client._emit('unread', { conversation: null, totalUnread, unreadConversations, totalMentions });
   }
 
-  _count(conversation, step, totalUnread) {
+  _count(conversation, step, totalUnread, totalMentions = 0) {
     this.unreadConversations = Math.max(0, this.unreadConversations + step);
-    if (typeof totalUnread === 'number') this.totalUnread = totalUnread;
+    if (typeof totalUnread === 'number') Object.assign(this, { totalUnread, totalMentions });
     const { unreadConversations } = this;
-    this._client._emit('unread', { conversation, totalUnread: this.totalUnread, unreadConversations });
+    const totals = { totalUnread: this.totalUnread, unreadConversations, totalMentions: this.totalMentions };
+    this._client._emit('unread', { conversation, ...totals });
     this._client._emit('inbox', { conversation });
   }
 }

@@ -35,8 +35,10 @@ export class ReadMarks {
 
   _state() {
     const { id, readSeq, unreadCount, unreadCapped, firstUnreadSeq } = this._conversation;
-    const { totalUnread } = this._client.inbox;
-    return { conversationId: id, readSeq, unreadCount, unreadCapped, firstUnreadSeq, totalUnread };
+    const { mentionCount, firstMentionSeq } = this._conversation;
+    const { totalUnread, totalMentions } = this._client.inbox;
+    const mentions = { mentionCount, firstMentionSeq, totalMentions };
+    return { conversationId: id, readSeq, unreadCount, unreadCapped, firstUnreadSeq, totalUnread, ...mentions };
   }
 
   _add(type, body) {

@@ -4,6 +4,7 @@
  * A message stays here with its message_id until the server has stored it or refuses it for good. Web Locks say which
  * tabs are alive; the others adopt the messages of a tab that has ended.
  */
+import { said } from './content.js';
 import { TidingsError, closedByUser, outboxFull } from './errors.js';
 import { ADOPT_MS, FLYING_MAX, GAP_MS, OUTBOX_MAX, RETRY_MS, RETRY_MS_MAX, SEND_MS, TIMER_MS_MAX } from './limits.js';
 import { camel, deferred, jitter, newId } from './runtime.js';
@@ -71,11 +72,11 @@ export class Outbox {
     return this.count >= OUTBOX_MAX;
   }
 
-  add(conversationId, text, { messageId = newId(), ts = Date.now(), data, silent, replyTo, ttlS } = {}) {
+  add(conversationId, text, { messageId = newId(), ts = Date.now(), ...more } = {}) {
     if (this.isFull) throw outboxFull();
     const order = (this._lastOrder = Math.max(Date.now(), this._lastOrder + 1));
     const owner = { userId: this._userId ?? null, owner: this._owner ?? '' };
-    const record = { ...owner, conversationId, messageId, text, ts, data, silent, replyTo, ttlS, order, failed: null };
+    const record = { ...owner, conversationId, messageId, text, ts, ...said(more), order, failed: null };
     const parcel = new Parcel(record, false);
     this._put(parcel);
     this._keep(parcel);
@@ -228,11 +229,12 @@ export class Outbox {
   }
 
   async _fly(lane, parcel, link) {
-    const { conversationId, messageId, text, ts, data, silent, replyTo, ttlS } = parcel.record;
+    const { conversationId, messageId, text, ts } = parcel.record;
+    const { replyTo, ttlS, ...rest } = said(parcel.record); // JSON leaves out what is undefined
     parcel.isFlying = true;
     try {
-      const said = { text, ts, data, silent, reply_to: replyTo, ttl_s: ttlS }; // JSON leaves out what is undefined
-      const fields = { conversation_id: conversationId, message_id: messageId, ...said };
+      const whole = { text, ts, reply_to: replyTo, ttl_s: ttlS, ...rest };
+      const fields = { conversation_id: conversationId, message_id: messageId, ...whole };
       const ok = await link.request('message.send', fields, SEND_MS);
       Object.assign(lane, { limit: FLYING_MAX, tries: 0 });
       this._client.conversation(conversationId)._unsent.stored(parcel.record, camel(ok));

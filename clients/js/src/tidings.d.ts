@@ -61,6 +61,9 @@ export interface Message {
   readonly imported?: true;
   /** The server deletes it then; null: never. */
   readonly expiresAt: number | null;
+  /** The users whom its author named, and whether it is for all members or those who were online. */
+  readonly mentions: readonly string[];
+  readonly mention: 'all' | 'here' | null;
   /** The sender's clock; for display only. */
   readonly ts: number | null;
   /** The server's clock; null until it is stored. */
@@ -98,6 +101,9 @@ export interface ReadState {
   readonly unreadCapped: boolean;
   readonly firstUnreadSeq: number | null;
   readonly totalUnread: number | null;
+  readonly mentionCount: number;
+  readonly firstMentionSeq: number | null;
+  readonly totalMentions: number;
 }
 
 export interface Member {
@@ -241,7 +247,9 @@ export interface ClientEvents {
    *  go on; null: they go on now. `code` says why, for example 'rate_limited'. */
   waiting: { conversation: Conversation; retryAt: number | null; code: string | null };
   /** Counts changed. */
-  unread: { conversation: Conversation | null; totalUnread: number; unreadConversations: number };
+  unread: {
+    conversation: Conversation | null; totalUnread: number; unreadConversations: number; totalMentions: number;
+  };
   /** The receipts of a member moved. `updated` follows for each message concerned. */
   receipt: { conversation: Conversation; userId: string; deliveredSeq: number; readSeq: number };
   /** In a large conversation: how many others have received and read one's newest message, `seq`. */
@@ -318,10 +326,14 @@ export interface SendOptions {
   replyTo?: number;
   /** The server deletes the message so many seconds after it was sent: 5 up to one year. */
   ttlS?: number;
+  /** Users whom it mentions, 50 at most. */
+  mentions?: readonly string[];
+  /** Mention all members, or those who are online. */
+  mention?: 'all' | 'here';
 }
 
 export type HistoryPlace = {
-  beforeSeq?: number; afterSeq?: number; aroundSeq?: number; anchor?: 'first_unread'; limit?: number;
+  beforeSeq?: number; afterSeq?: number; aroundSeq?: number; anchor?: 'first_unread' | 'first_mention'; limit?: number;
 };
 
 export class TidingsClient {
@@ -417,6 +429,8 @@ export class Inbox {
   readonly conversations: readonly Conversation[];
   readonly totalUnread: number;
   readonly unreadConversations: number;
+  /** Unread messages that mention the user. */
+  readonly totalMentions: number;
   /** `loaded`: the first page was loaded. `hasMore`: there are more pages. */
   readonly loaded: boolean;
   readonly hasMore: boolean;
@@ -450,6 +464,13 @@ export class Conversation {
   /** The read mark of the user: everything up to this seq is read. */
   readonly readSeq: number;
   readonly firstUnreadSeq: number | null;
+  /** Unread messages that mention the user, and the first of them. */
+  readonly mentionCount: number;
+  readonly firstMentionSeq: number | null;
+  /** Until when it is muted (ms); null: for good, or not at all. */
+  readonly mutedUntil: number | null;
+  /** The messages that the user is notified of. */
+  readonly notify: 'all' | 'mentions' | 'none';
   readonly muted: boolean;
   readonly pinned: boolean;
   readonly archived: boolean;
@@ -475,11 +496,11 @@ export class Conversation {
   readonly unsentCount: number;
 
   /** Load the newest page, or the page at `at`, and watch typing and presence until close(). */
-  open(options?: { at?: 'newest' | 'first_unread' | number; limit?: number }): Promise<readonly Message[]>;
+  open(options?: { at?: 'newest' | 'first_unread' | 'first_mention' | number; limit?: number }): Promise<readonly Message[]>;
   /** Drop the window; unsent messages stay. */
   close(): void;
   /** Replace the window: around a seq, at the oldest unread message, or at the newest one. */
-  jumpTo(at: 'newest' | 'first_unread' | number, options?: { limit?: number }): Promise<readonly Message[]>;
+  jumpTo(at: 'newest' | 'first_unread' | 'first_mention' | number, options?: { limit?: number }): Promise<readonly Message[]>;
   /** Load more. Resolves with the added messages, none when there are no more. Calls do not overlap. */
   loadOlder(limit?: number): Promise<readonly Message[]>;
   loadNewer(limit?: number): Promise<readonly Message[]>;

@@ -1,4 +1,5 @@
 /** Own messages that have no place in the log yet: sending, failed, or stored and not yet the next entry. */
+import { said, shown } from './content.js';
 import { TidingsError, outboxFull } from './errors.js';
 import { rejected } from './runtime.js';
 
@@ -41,10 +42,8 @@ export class Unsent {
     if (this._client._outbox.isFull) return rejected(outboxFull());
     this._dropFailed(messageId);
     const isSpent = failed.error.code === 'conflict'; // the id stands for another text
-    const { text, ts, data, silent, replyTo, ttlS } = failed;
-    const more = { data: data ?? undefined, silent: silent || undefined, replyTo: replyTo ?? undefined,
-      ttlS: ttlS ?? undefined };
-    return this.send(text, { messageId: isSpent ? undefined : messageId, ts, ...more });
+    const { text, ts } = failed;
+    return this.send(text, { messageId: isSpent ? undefined : messageId, ts, ...said(failed) });
   }
 
   discard(messageId) {
@@ -81,9 +80,9 @@ export class Unsent {
   }
 
   /** Take the ok of a send: the message takes its place in the log as any entry does. */
-  stored({ messageId, text, ts, data, silent, replyTo, ttlS }, { seq, sentAt }) {
-    const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, data, silent, replyTo, ts,
-      sentAt, expiresAt: ttlS ? sentAt + ttlS * 1000 : null, deleted: false, editedAt: null, targetSeq: null,
+  stored({ messageId, text, ts, ...more }, { seq, sentAt }) {
+    const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, ...said(more), ts, sentAt,
+      expiresAt: more.ttlS ? sentAt + more.ttlS * 1000 : null, deleted: false, editedAt: null, targetSeq: null,
       member: null };
     this.settle(entry);
     const log = this._conversation._log;
@@ -109,11 +108,11 @@ export class Unsent {
     else this._conversation._changed();
   }
 
-  _messageOf({ messageId, text, ts, data = null, silent = false, replyTo = null, ttlS, userId }, state, error) {
+  _messageOf({ messageId, text, ts, userId, ...more }, state, error) {
     const senderId = this._client.userId ?? userId;
     const key = `${senderId}/${messageId}`;
-    return { key, conversationId: this._conversation.id, seq: null, kind: 'message', messageId, senderId, text, data,
-      silent, replyTo, ttlS, ts, sentAt: null, expiresAt: null, deleted: false, unavailable: false, editedAt: null,
+    return { key, conversationId: this._conversation.id, seq: null, kind: 'message', messageId, senderId, text,
+      ...shown(more), ts, sentAt: null, expiresAt: null, deleted: false, unavailable: false, editedAt: null,
       member: null, mine: true, state, error };
   }
 }

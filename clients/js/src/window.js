@@ -5,7 +5,7 @@ import { AMENDS_MAX, PAGE } from './limits.js';
 export const SHOWN = new Set(['message', 'member']);
 export const AMENDS = new Set(['edit', 'delete']); // any other kind changes nothing but the seq
 
-const placeOf = (at) => (at === 'newest' ? {} : at === 'first_unread' ? { anchor: at } : { around_seq: at });
+const placeOf = (at) => (at === 'newest' ? {} : typeof at === 'string' ? { anchor: at } : { around_seq: at });
 
 export class Window {
   constructor(conversation, client) {

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec import UNSET
+
 from tidings import __version__
 from tidings.bounds import (
     CONNECTS_MAX,
@@ -144,6 +146,7 @@ class Connector:
                 ping_interval_ms=PING_INTERVAL_S * 1000,
                 total_unread=totals.total_unread if totals is not None else None,
                 unread_conversations=totals.unread_conversations if totals is not None else None,
+                total_mentions=(totals.total_mentions if totals is not None else 0) or UNSET,
             )
         )
 

@@ -31,6 +31,7 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.push.worker import PushWorker
+from tidings.messaging.reading.flags import Flags
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.receipts import Receipts
@@ -83,6 +84,7 @@ class UseCases:
     people: FindPeople
     unread: Unread
     inbox: Inbox
+    flags: Flags
     history: History
     receipts: Receipts
     resume: Resume
@@ -208,7 +210,10 @@ class Dispatch:
 
     async def _inbox(self, connection: Connection, frame: protocol.Inbox) -> Body:
         limit = min(frame.limit, PAGE_MAX)
-        return inbox_of(await self._cases.inbox.page(connection.user_id, limit=limit, cursor=frame.cursor))
+        page = await self._cases.inbox.page(
+            connection.user_id, limit=limit, cursor=frame.cursor, filter_name=frame.filter, kind=frame.kind
+        )
+        return inbox_of(page)
 
     async def _history(self, connection: Connection, frame: protocol.History) -> Body:
         page = await self._cases.history.page(
@@ -236,7 +241,8 @@ class Dispatch:
 def content_of(asked: protocol.Send | NewMessage) -> Content:
     """All that the sender wrote. Of a file only the id is known here."""
     files = tuple(map(File, asked.files)) if asked.files else ()
-    return Content(asked.text, asked.data, asked.silent, asked.reply_to, files, asked.ttl_s)
+    mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions else ()
+    return Content(asked.text, asked.data, asked.silent, asked.reply_to, files, asked.ttl_s, mentions, asked.mention)
 
 
 def payment(limiter: Limiter, user_id: str) -> Callable[[int], Awaitable[object]]:

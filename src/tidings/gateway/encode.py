@@ -87,6 +87,8 @@ def message_of(entry: Entry, *, is_hidden: bool = False) -> MessageBody:
         reply_to=content.reply_to if content.reply_to is not None else UNSET,
         files=[file_of(file) for file in content.files] if content.files else UNSET,
         expires_at=expires_ms if content.ttl_s is not None and (expires_ms := entry.expires_ms) is not None else UNSET,
+        mentions=content.mentions or UNSET,
+        mention=content.mention or UNSET,
         unavailable=True if entry.is_unavailable else UNSET,
         hidden=True if is_hidden else UNSET,
     )
@@ -123,6 +125,10 @@ def inbox_row_of(item: InboxItem, kind: type[InboxRowBody] = InboxRowBody) -> In
         unread_capped=state.unread_capped,
         read_seq=state.read_seq,
         first_unread_seq=state.first_unread_seq,
+        mention_count=state.mention_count or UNSET,
+        first_mention_seq=state.first_mention_seq or UNSET,
+        muted_until=row.muted_until if row.muted and row.muted_until is not None else UNSET,
+        notify=row.notify if row.notify != "all" else UNSET,
         muted=row.muted,
         pinned=row.pinned,
         archived=row.archived,
@@ -137,6 +143,7 @@ def inbox_of(page: InboxPage) -> InboxBody:
         next_cursor=page.next_cursor,
         total_unread=page.totals.total_unread,
         unread_conversations=page.totals.unread_conversations,
+        total_mentions=page.totals.total_mentions or UNSET,
         stale=page.is_stale,
     )
 
@@ -200,11 +207,12 @@ class EventEncoder:
         if event.is_hidden:
             start = start[:-1] + b',"hidden":true}'
         unread, total = event.unread_count, event.total_unread
-        return b'%b,"unread_count":%b,"unread_capped":%b,"total_unread":%b}' % (
+        return b'%b,"unread_count":%b,"unread_capped":%b,"total_unread":%b%b}' % (
             start,
             b"null" if unread is None else b"%d" % unread,
             b"true" if event.unread_capped else b"false",
             b"null" if total is None else b"%d" % total,
+            _mentions_of(event.mention_count, event.total_mentions) if event.total_mentions else b"",
         )
 
     def _start_of(self, entry: Entry) -> bytes:
@@ -218,6 +226,11 @@ class EventEncoder:
         return start
 
 
+def _mentions_of(count: int | None, total: int) -> bytes:
+    everywhere = b',"total_mentions":%d' % total
+    return b',"mention_count":%d%b' % (count, everywhere) if count else everywhere
+
+
 def _read_synced(event: pushes.ReadSynced) -> frames.ReadSyncedFrame:
     state = event.state
     return frames.ReadSyncedFrame(
@@ -226,12 +239,19 @@ def _read_synced(event: pushes.ReadSynced) -> frames.ReadSyncedFrame:
         unread_count=state.unread_count,
         total_unread=state.total_unread,
         unread_capped=state.unread_capped,
+        mention_count=state.mention_count or UNSET,
+        first_mention_seq=state.first_mention_seq or UNSET,
+        total_mentions=state.total_mentions or UNSET,
     )
 
 
 def _totals_synced(event: pushes.TotalsSynced) -> frames.ReadSyncedFrame:
     totals = event.totals
-    return frames.ReadSyncedFrame(total_unread=totals.total_unread, unread_conversations=totals.unread_conversations)
+    return frames.ReadSyncedFrame(
+        total_unread=totals.total_unread,
+        unread_conversations=totals.unread_conversations,
+        total_mentions=totals.total_mentions or UNSET,
+    )
 
 
 def _as(frame: type[msgspec.Struct]) -> Callable[[Any], msgspec.Struct]:

@@ -113,13 +113,13 @@ def build_server(
         *(route for route in pages.routes() if not (has_own_port and route.path == METRICS_PATH)),
         *WebRoutes(pictures, settings.login_url).routes(),
         *account_routes.routes(),
-        *InboxRoutes(cases.inbox, cases.unread, cases.limiter).routes(),
+        *InboxRoutes(cases.inbox, cases.flags, cases.unread, cases.limiter).routes(),
         *LimitRoutes(cases.overrides, cases.audit).routes(),
         *ConversationRoutes(cases.directory, pictures, cases.limiter).routes(),
         *MessageRoutes(
             cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
         ).routes(),
-        *PeopleRoutes(cases.blocks, cases.consent, cases.people, cases.limiter).routes(),
+        *PeopleRoutes(cases.blocks, cases.consent, cases.people, cases.unread, cases.limiter).routes(),
         *PresenceRoutes(cases.live_status).routes(),
         *more_routes,
     ]
@@ -149,6 +149,7 @@ def _use_cases(core: Core) -> UseCases:
         people=core.people,
         unread=core.unread,
         inbox=core.inbox,
+        flags=core.flags,
         history=core.history,
         receipts=core.receipts,
         resume=core.resume,

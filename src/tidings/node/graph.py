@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import cast
 
 from tidings.clock import Clock
 from tidings.config.settings import Settings
-from tidings.messaging.access import Access
 from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.conversations.invitations import Invitations
@@ -22,19 +20,7 @@ from tidings.messaging.conversations.rows import Rows
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.route import Deliver
-from tidings.messaging.log import Log
-from tidings.messaging.people.blocks import Blocks
-from tidings.messaging.people.consent import Consent
-from tidings.messaging.people.find import FindPeople, Scope
-from tidings.messaging.people.name_index import NameIndex
-from tidings.messaging.people.sight import Sight
 from tidings.messaging.presence.live_status import LiveStatus
-from tidings.messaging.reading.history import History
-from tidings.messaging.reading.inbox import Inbox
-from tidings.messaging.reading.inbox_rows import InboxRows
-from tidings.messaging.reading.receipt_marks import ReceiptMarks
-from tidings.messaging.reading.receipts import Receipts
-from tidings.messaging.reading.resume import Resume
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.admit import Admit
 from tidings.messaging.send.batch import Measures
@@ -49,11 +35,6 @@ from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.messaging.send.store import Store
 from tidings.messaging.send.takeover import Takeover
-from tidings.messaging.unread.rebuild import Rebuilds
-from tidings.messaging.unread.scrubber import Scrubber
-from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.messaging.unread.unread import Unread
-from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
 from tidings.node.integration import Integration, build_integration
@@ -71,15 +52,15 @@ from tidings.node.workers import (
     build_lifecycle,
     build_limiting,
     build_live_status,
+    build_members,
     build_pushing,
+    build_reading,
 )
 from tidings.routing.bus import Bus
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
 from tidings.stores.keyspace.cluster import ClusterKeyspace
-from tidings.stores.keyspace.scripts.messaging import Scripts
-from tidings.stores.keyspace.scripts.receipts import ReceiptScripts
 
 __all__ = ["Core", "Stores", "build", "open_core"]
 
@@ -122,16 +103,16 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         stores.queues_apart.on_epoch(events.queues_epoch_changed)
     routing = _build_routing(stores, events)
     cold = build_cold_tier(stores)
-    members = _build_members(stores, events, routing, cold)
+    members = build_members(stores, events, routing, cold)
     filing = build_files(stores, members.access)
-    reading = _build_reading(stores, events, routing, members)
+    reading = build_reading(stores, events, routing, members)
     pushing = build_pushing(stores, members.access, members.blocks, cold.messages, members.unread)
     limiting = build_limiting(stores, members.scripts, routing.hub.users)
     delivery = _build_delivery(stores, routing, members, reading)
     work = _build_work(stores, routing, members, reading, delivery, pushing)
     integration = build_integration(stores, events, members.log)
     sends = _build_sends(
-        stores, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
+        stores, routing, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
     )
     sending = _build_sending(stores, routing, members, reading, *sends)
     lifecycle = build_lifecycle(stores, routing, members, sending)
@@ -182,88 +163,6 @@ def _build_routing(stores: Stores, events: Events) -> Routing:
     return Routing(hub=hub, bus=bus, registry=registry, router=router)
 
 
-def _build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTier) -> MemberState:
-    keyspace, tables, clock, metrics = stores.keyspace, stores.tables, stores.clock, stores.metrics
-    settings = stores.settings.unread
-    scripts = Scripts(
-        stores.keys,
-        unread_cap=settings.cap,
-        unread_ttl_s=settings.ttl_days * 86_400,
-        unread_policy=settings.policy,
-    )
-    access = Access(tables.conversations, tables.log, keyspace, stores.keys)
-    blocks = Blocks(tables.people, keyspace, scripts, routing.router, clock, events.unread_changed)
-    unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
-    rebuilds = Rebuilds(keyspace, scripts, tables, clock, count_rebuild=lambda what: metrics.rebuilds[what].inc())
-    unread = Unread(
-        access,
-        tables,
-        keyspace,
-        scripts,
-        rebuilds,
-        routing.router,
-        unknown_outcomes,
-        events.read_up_to,
-        events.unread_changed,
-    )
-    verify = Verify(tables, keyspace, scripts, rebuilds)
-    sight, names = Sight(blocks, tables.conversations), NameIndex(tables.records, tables.accounts)
-    return MemberState(
-        scripts=scripts,
-        access=access,
-        blocks=blocks,
-        names=names,
-        people=_build_people(stores, routing, access, blocks, sight, names),
-        sight=sight,
-        consent=Consent(tables.people, tables.inboxes, blocks),
-        log=Log(cold.messages, clock, metrics.count_repair),
-        rebuilds=rebuilds,
-        unknown_outcomes=unknown_outcomes,
-        unread=unread,
-        verify=verify,
-        scrubber=Scrubber(verify, unread, routing.router, routing.hub.users, metrics.count_repair),
-    )
-
-
-def _build_reading(stores: Stores, events: Events, routing: Routing, members: MemberState) -> Reading:
-    keyspace, tables = stores.keyspace, stores.tables
-    access, log, unread = members.access, members.log, members.unread
-    inbox = Inbox(access, tables, keyspace, members.scripts, members.rebuilds, unread, stores.metrics.count_repair)
-    receipts = Receipts(
-        access=access,
-        messages=tables.log,
-        statuses=tables.statuses,
-        conversations=tables.conversations,
-        unread=unread,
-        receipt_marks=ReceiptMarks(keyspace, ReceiptScripts(stores.keys), tables.statuses),
-        router=routing.router,
-        receipts_stored=events.receipts_stored,
-    )
-    return Reading(
-        inbox=inbox,
-        rows=InboxRows(tables, stores.clock, has_counts=stores.settings.unread.policy == "until_read"),
-        receipts=receipts,
-        history=History(access, members.blocks, tables.conversations, log, unread, receipts),
-        resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts),
-    )
-
-
-def _build_people(
-    stores: Stores, routing: Routing, access: Access, blocks: Blocks, sight: Sight, names: NameIndex
-) -> FindPeople:
-    settings = stores.settings
-    return FindPeople(
-        names=names,
-        accounts=stores.tables.accounts,
-        inboxes=stores.tables.inboxes,
-        access=access,
-        sight=sight,
-        blocks=blocks,
-        registry=routing.registry,
-        scope=cast(Scope, settings.directory or ("all" if settings.dev else "shared")),
-    )
-
-
 def _build_delivery(stores: Stores, routing: Routing, members: MemberState, reading: Reading) -> Delivery:
     count_resync = CountResync(routing.hub, members.unread, stores.clock)
     deliver = Deliver(
@@ -299,6 +198,7 @@ def _build_work(
         lease_time_ms=routing.registry.lease_time_ms,
         due_calls=pushing.due.calls,
         is_ordered=not isinstance(keyspace, ClusterKeyspace),
+        count_mentions=stores.metrics.mentions.inc,
     )
     takeover = Takeover(
         keyspace=keyspace,
@@ -319,6 +219,7 @@ def _build_work(
 
 def _build_sends(
     stores: Stores,
+    routing: Routing,
     members: MemberState,
     reading: Reading,
     delivery: Delivery,
@@ -345,6 +246,7 @@ def _build_sends(
         rows=reading.rows,
         open_work=open_work,
         clock=clock,
+        online=routing.registry.is_online,
     )
     return pipeline, Sends(
         pipeline=pipeline,

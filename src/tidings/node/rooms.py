@@ -14,6 +14,7 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
+from tidings.messaging.reading.flags import Flags
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.inbox_rows import InboxRows
@@ -72,6 +73,7 @@ class Reading:
     """Everything that a member can read."""
 
     inbox: Inbox
+    flags: Flags
     rows: InboxRows
     receipts: Receipts
     history: History

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from tidings.bounds import CLASSES, LIVE_STATUS_TASKS_MAX
 from tidings.config.values import SettingsError
@@ -30,6 +31,9 @@ from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.limits.policy import Limits
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.consent import Consent
+from tidings.messaging.people.find import FindPeople, Scope
+from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.presence.presence import Presences
@@ -39,8 +43,21 @@ from tidings.messaging.push.content import Notices
 from tidings.messaging.push.device_acks import DeviceAcks
 from tidings.messaging.push.due import DueConversations
 from tidings.messaging.push.worker import PushWorker
+from tidings.messaging.reading.flags import Flags
+from tidings.messaging.reading.history import History
+from tidings.messaging.reading.inbox import Inbox
+from tidings.messaging.reading.inbox_rows import InboxRows
+from tidings.messaging.reading.receipt_marks import ReceiptMarks
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.reading.resume import Resume
+from tidings.messaging.unread.count import Count
+from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.scrubber import Scrubber
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.messaging.unread.unread import Unread
-from tidings.node.rooms import MemberState, Routing, Sending
+from tidings.messaging.unread.verify import Verify
+from tidings.node.events import Events
+from tidings.node.rooms import MemberState, Reading, Routing, Sending
 from tidings.node.stores import Stores
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
@@ -55,6 +72,7 @@ from tidings.stores.keyspace.scripts.archive import ArchiveScripts
 from tidings.stores.keyspace.scripts.audit import AuditScripts
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.push import PushScripts
+from tidings.stores.keyspace.scripts.receipts import ReceiptScripts
 from tidings.stores.push.open import open_providers
 from tidings.stores.push.ports import Push
 from tidings.tasks import TaskSet
@@ -179,7 +197,7 @@ def build_pushing(stores: Stores, access: Access, blocks: Blocks, messages: Read
         scripts=PushScripts(queues.keys),
         acks=DeviceAcks(stores.keyspace, stores.keys),
         devices=stores.tables.devices,
-        notices=Notices(access, messages, stores.tables, unread, has_preview=settings.preview),
+        notices=Notices(access, messages, stores.tables, unread, stores.clock, has_preview=settings.preview),
         providers=providers,
         clock=stores.clock,
         node_id=stores.settings.node.id,
@@ -275,3 +293,92 @@ def build_lifecycle(stores: Stores, routing: Routing, members: MemberState, send
     works = {EXPIRING: expiry.end, SCHEDULED: schedule.send}
     timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
     return Lifecycle(schedule=schedule, timed=timed)
+
+
+def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTier) -> MemberState:
+    keyspace, tables, clock, metrics = stores.keyspace, stores.tables, stores.clock, stores.metrics
+    settings = stores.settings.unread
+    scripts = Scripts(
+        stores.keys,
+        unread_cap=settings.cap,
+        unread_ttl_s=settings.ttl_days * 86_400,
+        unread_policy=settings.policy,
+    )
+    access = Access(tables.conversations, tables.log, keyspace, stores.keys)
+    blocks = Blocks(tables.people, keyspace, scripts, routing.router, clock, events.unread_changed)
+    unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
+    count = Count(tables, scripts, clock)
+    rebuilds = Rebuilds(keyspace, scripts, count, clock, count_rebuild=lambda what: metrics.rebuilds[what].inc())
+    unread = Unread(
+        access,
+        tables,
+        keyspace,
+        scripts,
+        count,
+        rebuilds,
+        routing.router,
+        unknown_outcomes,
+        events.read_up_to,
+        events.unread_changed,
+    )
+    sight, names = Sight(blocks, tables.conversations), NameIndex(tables.records, tables.accounts)
+    verify = Verify(tables, keyspace, scripts, count, rebuilds)
+    return MemberState(
+        scripts=scripts,
+        access=access,
+        blocks=blocks,
+        names=names,
+        people=_build_people(stores, routing, access, blocks, sight, names),
+        sight=sight,
+        consent=Consent(tables.people, tables.inboxes, blocks),
+        log=Log(cold.messages, clock, metrics.count_repair),
+        rebuilds=rebuilds,
+        unknown_outcomes=unknown_outcomes,
+        unread=unread,
+        verify=verify,
+        scrubber=Scrubber(verify, unread, routing.router, routing.hub.users, metrics.count_repair),
+    )
+
+
+def build_reading(stores: Stores, events: Events, routing: Routing, members: MemberState) -> Reading:
+    keyspace, tables = stores.keyspace, stores.tables
+    access, log, unread = members.access, members.log, members.unread
+    count_repair, clock = stores.metrics.count_repair, stores.clock
+    inbox = Inbox(access, tables, keyspace, members.scripts, members.rebuilds, unread, count_repair, clock)
+    receipts = Receipts(
+        access=access,
+        messages=tables.log,
+        statuses=tables.statuses,
+        conversations=tables.conversations,
+        unread=unread,
+        receipt_marks=ReceiptMarks(keyspace, ReceiptScripts(stores.keys), tables.statuses),
+        router=routing.router,
+        receipts_stored=events.receipts_stored,
+    )
+    scripts, rebuilds, outcomes = members.scripts, members.rebuilds, members.unknown_outcomes
+    router, changed = routing.router, events.unread_changed
+    flags = Flags(access, tables, keyspace, scripts, rebuilds, inbox, router, outcomes, changed, stores.clock)
+    return Reading(
+        inbox=inbox,
+        flags=flags,
+        rows=InboxRows(tables, stores.clock, has_counts=stores.settings.unread.policy == "until_read"),
+        receipts=receipts,
+        history=History(access, members.blocks, tables.conversations, log, unread, receipts),
+        resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts),
+    )
+
+
+def _build_people(
+    stores: Stores, routing: Routing, access: Access, blocks: Blocks, sight: Sight, names: NameIndex
+) -> FindPeople:
+    settings = stores.settings
+    return FindPeople(
+        names=names,
+        accounts=stores.tables.accounts,
+        inboxes=stores.tables.inboxes,
+        access=access,
+        sight=sight,
+        blocks=blocks,
+        registry=routing.registry,
+        scope=cast(Scope, settings.directory or ("all" if settings.dev else "shared")),
+    )

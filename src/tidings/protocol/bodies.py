@@ -12,14 +12,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PEOPLE_FOUND_MAX, PROFILES_MAX, URL_CHARS_MAX
-from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, ReadState, Role, Totals
+from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, Notify, ReadState, Role, Totals
 from tidings.protocol.client_frames import (
     Anchor,
     Cursor,
     Data,
     FileIds,
     Id,
+    InboxFilter,
     Limit,
+    Mention,
+    Mentions,
     MessageId,
     Millis,
     Seq,
@@ -55,6 +58,8 @@ ProfileIds = Annotated[
 class InboxQuery(msgspec.Struct, frozen=True):
     limit: Limit = 20
     cursor: Cursor | None = None
+    filter: InboxFilter | None = None
+    kind: ConversationKind | None = None
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -84,6 +89,8 @@ class FlagsBody(RequestBody, frozen=True):
     muted: bool | None = None
     pinned: bool | None = None
     archived: bool | None = None
+    muted_until: Timestamp | UnsetType | None = UNSET
+    notify: Notify | None = None
 
 
 class _Named(RequestBody, frozen=True):
@@ -126,11 +133,15 @@ class NewMessage(RequestBody, frozen=True):
     reply_to: Seq | None = None
     files: FileIds = ()
     ttl_s: TtlS | None = None
+    mentions: Mentions = []
+    mention: Mention | None = None
 
 
 class MessagePatch(RequestBody, frozen=True):
     text: str | UnsetType = UNSET
     data: Data | UnsetType | None = UNSET
+    mentions: Mentions | UnsetType = UNSET
+    mention: Mention | UnsetType | None = UNSET
     message_id: MessageId | None = None
 
 
@@ -202,6 +213,8 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     reply_to: int | UnsetType = UNSET
     files: list[FileBody] | UnsetType = UNSET
     expires_at: int | UnsetType = UNSET  # the server deletes it then
+    mentions: tuple[str, ...] | UnsetType = UNSET
+    mention: Literal["all", "here"] | UnsetType = UNSET
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
     hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
 
@@ -233,6 +246,10 @@ class InboxRowBody(msgspec.Struct, frozen=True):
     muted: bool
     pinned: bool
     archived: bool
+    mention_count: int | UnsetType = UNSET
+    first_mention_seq: int | UnsetType = UNSET
+    muted_until: int | UnsetType = UNSET
+    notify: Notify | UnsetType = UNSET
     requested: Literal[True] | UnsetType = UNSET  # a stranger began it; PUT .../accept, or answer
     invited: Literal[True] | UnsetType = UNSET  # no membership yet; PUT .../accept, or DELETE .../members/{me}
 
@@ -243,6 +260,7 @@ class InboxBody(msgspec.Struct, frozen=True):
     total_unread: int
     unread_conversations: int
     stale: bool
+    total_mentions: int | UnsetType = UNSET
 
 
 class SentBody(msgspec.Struct, frozen=True, gc=False):
@@ -333,10 +351,11 @@ class BlocksBody(msgspec.Struct, frozen=True):
 
 
 class PreferencesBody(RequestBody, frozen=True):
-    """The choices of a user about others. `shared`: from people with whom the user shares a group or channel."""
+    """The choices of a user. `shared`: from people with whom the user shares a group or channel."""
 
     who_may_write: WhoMay = "anybody"
     who_may_add: WhoMay = "anybody"
+    badge: Literal["loud", "all", "mentions"] = "loud"
 
 
 class RevokedBody(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from tidings.bounds import (
     DATA_BYTES_MAX,
     DATA_DEPTH_MAX,
     FILES_PER_MESSAGE_MAX,
+    MENTIONS_MAX,
     READ_SEQS_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
@@ -26,7 +27,7 @@ from tidings.bounds import (
     TTL_S_MIN,
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
-from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN
+from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN, ConversationKind
 
 INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time
 DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
@@ -47,7 +48,10 @@ FileIds = Annotated[
     tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX, description="Complete uploads of this conversation.")
 ]
 TtlS = Annotated[int, Meta(ge=TTL_S_MIN, le=TTL_S_MAX, description="The server deletes it so many seconds later.")]
-Anchor = Literal["first_unread"]
+Anchor = Literal["first_unread", "first_mention"]
+Mentions = Annotated[list[Id], Meta(max_length=MENTIONS_MAX, description="Users whom the message mentions.")]
+InboxFilter = Literal["unread", "mentions", "pinned", "archived", "muted"]
+Mention = Literal["all", "here"]  # all members, or those who are online now
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
@@ -73,6 +77,8 @@ class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
     reply_to: Seq | None = None
     files: FileIds = ()
     ttl_s: TtlS | None = None
+    mentions: Mentions = []
+    mention: Mention | None = None
 
 
 class Abandon(Frame, frozen=True, tag="message.abandon"):
@@ -99,6 +105,8 @@ class Unread(Frame, frozen=True, tag="message.unread"):
 class Inbox(Frame, frozen=True, tag="inbox"):
     limit: Limit = 20
     cursor: Cursor | None = None
+    filter: InboxFilter | None = None
+    kind: ConversationKind | None = None
 
 
 class History(Frame, frozen=True, tag="history"):

@@ -7,6 +7,7 @@ makes the bytes.
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tidings import pushes
 from tidings.protocol.bodies import InboxRowBody, MessageBody
@@ -27,6 +28,7 @@ class Hello(ServerFrame, frozen=True, tag="hello"):
     ping_interval_ms: int
     total_unread: int | None
     unread_conversations: int | None
+    total_mentions: int | UnsetType = UNSET
 
 
 class Pong(ServerFrame, frozen=True, tag="pong"):
@@ -38,7 +40,7 @@ class Error(ServerFrame, frozen=True, tag="error"):
     temporary: bool
     retry_after_ms: int | None
     message: str
-    id: int | msgspec.UnsetType = msgspec.UNSET
+    id: int | UnsetType = UNSET
 
 
 class Draining(ServerFrame, frozen=True, tag="draining"):
@@ -51,6 +53,8 @@ class MessageNewFrame(ServerFrame, frozen=True, tag="message.new"):
     unread_count: int | None
     unread_capped: bool
     total_unread: int | None
+    mention_count: int | UnsetType = UNSET
+    total_mentions: int | UnsetType = UNSET
 
 
 class ReadSyncedFrame(ServerFrame, frozen=True, kw_only=True, tag="read.synced"):
@@ -62,6 +66,9 @@ class ReadSyncedFrame(ServerFrame, frozen=True, kw_only=True, tag="read.synced")
     unread_capped: bool = False
     total_unread: int | None
     unread_conversations: int | None = None
+    mention_count: int | UnsetType = UNSET
+    first_mention_seq: int | UnsetType = UNSET
+    total_mentions: int | UnsetType = UNSET
 
 
 class ResumedFrame(pushes.Resumed, frozen=True, kw_only=True, tag="resumed"):

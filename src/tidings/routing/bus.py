@@ -24,7 +24,8 @@ from tidings.stores.keyspace.keys import Keys
 
 log = logging.getLogger("tidings.bus")
 
-Counts = tuple[int | None, bool, int | None]  # unread_count, unread_capped, total_unread
+# unread_count, unread_capped, total_unread, mention_count, total_mentions
+Counts = tuple[int | None, bool, int | None, int | None, int | None]
 
 
 class Delivery(msgspec.Struct, frozen=True, tag=True, gc=False):

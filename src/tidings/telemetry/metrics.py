@@ -149,6 +149,7 @@ class Metrics:
         self.expired = self._counter("expired", "Messages removed because their time was over.")
         self.deliveries = self._counter("deliveries", "Entries written to sockets of recipients.")
         self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
+        self.mentions = self._counter("mentions", "Members whom messages mentioned.")
         self.rows_read = self._labelled("table_rows_read", "Rows read, by table.", "table", TABLES)
         self.writes = self._labelled("table_writes", "Rows written, by table.", "table", TABLES)
         self.table_units = self._labelled(

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tidings.testing import TestServer
-from tidings_client import Account, Client, Server, forms
+from tidings_client import Account, Server, forms
 from tidings_client.bounds import FRAME_BYTES_MAX
 from tidings_client.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings_client.forms import (
@@ -218,36 +218,6 @@ async def test_what_nobody_means_is_refused(ask: Callable[[Account], Awaitable[o
 def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(key: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=r"^api_key (?!.*tk_1)"):
         Server("http://127.0.0.1:1", key)
-
-
-@pytest.mark.parametrize(
-    ("url", "socket"),
-    [
-        ("http://127.0.0.1:8000", "ws://127.0.0.1:8000/v1/ws"),
-        ("https://chat.example.org/", "wss://chat.example.org/v1/ws"),
-        ("https://example.org/chat", "wss://example.org/chat/v1/ws"),
-    ],
-)
-def test_the_socket_is_found_from_the_url_of_the_node(url: str, socket: str) -> None:
-    assert forms.socket_url(url) == socket
-
-
-def test_rest_is_found_from_it_too() -> None:
-    assert forms.rest_url("wss://example.org/chat") == forms.rest_url("https://example.org/chat?x=1")
-    assert forms.rest_url("ws://127.0.0.1:8000") == "http://127.0.0.1:8000"
-
-
-NO_URLS: list[Any] = [
-    "", "localhost:8000", "ftp://example.org", "http://", "http:///x", "http://h:port", "http://h:99999", "http://h:0",
-    "http://[::1", None, b"http://h", 5,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("url", NO_URLS)
-def test_what_is_not_a_url_of_a_node_is_said_at_once(url: Any) -> None:
-    for make in (forms.socket_url, lambda url: Client(url, "t"), lambda url: Server(url, "k")):
-        with pytest.raises(ValueError, match="http://host:port"):
-            make(url)
 
 
 MISTAKEN: Any = [

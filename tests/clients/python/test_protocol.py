@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 from tidings import bounds as server_bounds
 from tidings import errors as server_errors
 from tidings.protocol import bodies, client_frames, server_frames
-from tidings_client import bounds, errors, forms, values
+from tidings_client import bounds, errors, forms, people, values
 
 Struct = type[msgspec.Struct]
 PACKAGE = ROOT / "clients" / "python" / "src" / "tidings_client"
@@ -36,7 +36,16 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
     },
 }  # fmt: skip
 FACTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
-OF_THE_CLIENT = {values.Connected, values.Interrupted, values.Nothing, values.Peek, values.Person, values.PresencePage}
+OF_THE_CLIENT = {
+    values.Connected,
+    values.Interrupted,
+    values.Nothing,
+    values.Peek,
+    people.Person,
+    people.PresencePage,
+    people.PersonFound,
+    people.People,
+}
 
 
 def structs_of(module: Any) -> list[Struct]:
@@ -94,7 +103,7 @@ def server_struct(kind: Struct) -> Struct:
 
 
 REQUESTS = [kind for kind in structs_of(forms) if kind is not forms.Frame]
-ANSWERS = [kind for kind in structs_of(values) if kind not in OF_THE_CLIENT]
+ANSWERS = [kind for kind in (*structs_of(values), *structs_of(people)) if kind not in OF_THE_CLIENT]
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: str(kind.__name__))

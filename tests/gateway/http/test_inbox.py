@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.gateway.served import Gateway
 from tests.support.gateway.standins import INBOX_KEYS
+from tidings.messaging.reading.flags import FlagChange
 
 
 async def test_the_inbox_is_a_page_of_rows(gateway: Gateway) -> None:
@@ -17,7 +18,7 @@ async def test_the_inbox_is_a_page_of_rows(gateway: Gateway) -> None:
 async def test_flags_that_are_not_named_stay(gateway: Gateway) -> None:
     status, _, body = await gateway.rest("PATCH", "/v1/inbox/c1", {"muted": True})
     assert status == 200 and body["conversation_id"] == "c1"
-    assert gateway.inbox.calls == [("alice", "c1", {"muted": True, "pinned": None, "archived": None})]
+    assert gateway.inbox.calls == [("alice", "c1", FlagChange(muted=True))]
 
 
 @pytest.mark.parametrize("bad", ["%7B%7D", "a%3Ab", "a%20b", "x" * 10_240])

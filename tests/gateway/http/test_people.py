@@ -15,7 +15,7 @@ async def test_blocks_are_set_listed_and_ended(gateway: Gateway) -> None:
 
 
 async def test_preferences_have_defaults_and_are_replaced_as_a_whole(gateway: Gateway) -> None:
-    anybody = {"who_may_write": "anybody", "who_may_add": "anybody"}
+    anybody = {"who_may_write": "anybody", "who_may_add": "anybody", "badge": "loud"}
     assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody
     assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_write": "shared"}))[0] == 200
     assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody | {"who_may_write": "shared"}

@@ -10,7 +10,9 @@ from tests.support.messaging.push_node import PostOffice, open_office
 from tidings.config.settings import Settings
 from tidings.messaging.push.content import NoticeContent, Notices
 from tidings.messaging.push.job import Job
-from tidings.model import ContentPatch, User
+from tidings.messaging.reading.flags import FlagChange
+from tidings.model import Content, ContentPatch, User
+from tidings.stores.tables.values import Preferences
 
 
 @pytest.fixture
@@ -44,7 +46,12 @@ async def test_a_group_is_named_and_so_is_the_sender(office: PostOffice) -> None
 async def test_the_text_is_there_only_where_previews_are_wanted(office: PostOffice) -> None:
     c, d = await office.create("alice", "bob", name="Crew"), await office.create("alice", "bob", kind="direct")
     office.notices = Notices(
-        office.core.access, office.core.tables.log, office.core.tables, office.core.unread, has_preview=True
+        office.core.access,
+        office.core.tables.log,
+        office.core.tables,
+        office.core.unread,
+        office.core.clock,
+        has_preview=True,
     )
     await office.send("alice", c, "line one\nline two " + "x" * 500)
     await office.send("alice", d, "hi")
@@ -72,8 +79,27 @@ async def test_the_badge_is_the_inboxs_own_total(office: PostOffice) -> None:
 async def test_a_muted_conversation_is_silent(office: PostOffice) -> None:
     c = await office.create("alice", "bob", name="Crew")
     await office.send("alice", c)
-    await office.core.inbox.flag("bob", c, muted=True, pinned=None, archived=None)
-    assert await content(office, "bob", c, 1) == NoticeContent(badge=1, is_silent=True)
+    await office.core.flags.set("bob", c, FlagChange(muted=True))
+    assert await content(office, "bob", c, 1) == NoticeContent(badge=0, is_silent=True)
+
+
+async def test_a_level_lets_mentions_or_nothing_through(office: PostOffice) -> None:
+    c = await office.create("alice", "bob", name="Crew")
+    await office.send("alice", c)
+    await office.core.sends.send("alice", c, None, Content("you", mentions=("bob",)))
+    for notify, is_silent in (("all", (False, False)), ("mentions", (True, False)), ("none", (True, True))):
+        await office.core.flags.set("bob", c, FlagChange(notify=notify))  # type: ignore[arg-type]
+        found = [await content(office, "bob", c, seq_no) for seq_no in (1, 2)]
+        assert tuple(one is not None and one.is_silent for one in found) == is_silent
+
+
+async def test_the_badge_can_be_the_mentions_alone(office: PostOffice) -> None:
+    c = await office.create("alice", "bob")
+    await office.send("alice", c)
+    await office.core.sends.send("alice", c, None, Content("you", mentions=("bob",)))
+    await office.core.tables.people.put_preferences("bob", Preferences(badge="mentions"))
+    found = await content(office, "bob", c, 1)
+    assert found is not None and found.badge == 1
 
 
 async def test_nothing_is_said_of_what_was_read_deleted_or_is_ones_own(office: PostOffice) -> None:

@@ -21,6 +21,7 @@ from tidings.config.settings import Settings
 from tidings.errors import Unavailable
 from tidings.messaging.push.content import NoticeContent
 from tidings.messaging.push.job import Job
+from tidings.messaging.reading.flags import FlagChange
 from tidings.model import Entry
 from tidings.stores.keyspace.server import KeyspaceMistake
 from tidings.stores.push.ports import Outcome, Verdict
@@ -112,7 +113,7 @@ async def test_who_left_is_not_told(office: PostOffice) -> None:
 async def test_a_muted_conversation_moves_the_badge_and_says_nothing(office: PostOffice) -> None:
     await office.register("bob")
     entry = await message(office)
-    await office.core.inbox.flag("bob", entry.conversation_id, muted=True, pinned=None, archived=None)
+    await office.core.flags.set("bob", entry.conversation_id, FlagChange(muted=True))
     await notified(office, entry, "bob")
     await office.work()
     [notice] = office.carrier.told

@@ -16,7 +16,10 @@ from tidings.errors import BadCursor, NotFound
 from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
 from tidings.model import Content, ContentPatch, InboxPage, Row, Totals
 from tidings.node.graph import Core
+from tidings.stores.keyspace.scripts.answers import Place
 from tidings.stores.tables.values import Touch
+
+PLACE = Place("inbox", 5, "c")
 
 
 def rows_read(core: Core, table: str = "conversations") -> int:
@@ -63,7 +66,9 @@ async def test_an_open_reads_exactly_20_conversation_rows(core: Core, count: int
     assert ids_of(page) == in_order(count, 7)[:20]
     assert (rows_read(core) - before, rows_read(core, "conversation_heads") - heads) == (20, 0)
     assert page.totals == Totals(count // 1_000, count // 1_000)
-    deep = await core.inbox.page("ann", limit=20, cursor=encode_cursor("ann", START_MS + count // 14, "m"))
+    deep = await core.inbox.page(
+        "ann", limit=20, cursor=encode_cursor("ann", Place("inbox", START_MS + count // 14, "m"))
+    )
     assert len(deep.items) == 20 and rows_read(core) - before == 40
     assert (await core.verify.run("ann", repair=False)).wrong == []
 
@@ -132,21 +137,21 @@ def sealed(user_id: str, place: str) -> str:
         "!!!!",
         "\N{SNOWMAN}",
         "a" * 5_000,
-        encode_cursor("ben", 5, "c"),
-        encode_cursor("ann", 5, "c")[:-1],
-        encode_cursor("ann", 5, "c") + "=",
-        encode_cursor("ann", 5, "c") + "\n",
-        base64.urlsafe_b64encode(b"123456" + b"5:c").decode(),
-        sealed("ann", "-5:c"),
-        sealed("ann", "05:c"),
-        sealed("ann", "\N{ARABIC-INDIC DIGIT FIVE}:c"),
-        sealed("ann", "5.5:c"),
-        sealed("ann", "inf:c"),
-        sealed("ann", f"{1 << 54}:c"),
-        sealed("ann", f"{'9' * 5_000}:c"),
-        sealed("ann", "5:"),
-        sealed("ann", "5:{c}"),
-        sealed("ann", "5"),
+        encode_cursor("ben", PLACE),
+        encode_cursor("ann", PLACE)[:-1],
+        encode_cursor("ann", PLACE) + "=",
+        encode_cursor("ann", PLACE) + "\n",
+        base64.urlsafe_b64encode(b"123456" + b"inbox:5:c").decode(),
+        sealed("ann", "outbox:5:c"),
+        sealed("ann", "inbox:05:c"),
+        sealed("ann", "inbox:\N{ARABIC-INDIC DIGIT FIVE}:c"),
+        sealed("ann", "inbox:5.5:c"),
+        sealed("ann", "inbox:inf:c"),
+        sealed("ann", f"inbox:{1 << 54}:c"),
+        sealed("ann", f"inbox:{'9' * 5_000}:c"),
+        sealed("ann", "5:c"),
+        sealed("ann", "inbox:5:{c}"),
+        sealed("ann", "inbox:5"),
         sealed("ann", ":"),
     ],
 )
@@ -156,8 +161,9 @@ async def test_a_cursor_that_was_not_made_for_this_user_is_refused(core: Core, c
 
 
 def test_a_cursor_comes_back_as_it_was() -> None:
-    for place in ((0, "c"), (1 << 53, "d-" + "f" * 126), (1_794_770_399_146, "a.b@c_d")):
-        assert decode_cursor("ann", encode_cursor("ann", *place)) == place
+    for score, id_ in ((0, "c"), (1 << 53, "d-" + "f" * 126), (1_794_770_399_146, "a.b@c_d"), (-5, "c"), (0, "")):
+        place = Place("first", score, id_)
+        assert decode_cursor("ann", encode_cursor("ann", place)) == place
 
 
 async def test_an_empty_cursor_is_the_top(core: Core) -> None:
@@ -235,22 +241,7 @@ async def test_a_cold_conversation_that_was_left_does_not_stop_the_inbox(a: Faul
 # --- flags, single lines, changes ---------------------------------------------------------------------
 
 
-async def test_flags_are_the_members_own_and_only_what_is_given_changes(a: FaultyNode, direct: str) -> None:
-    item = await a.core.inbox.flag("bob", direct, muted=True, pinned=None, archived=None)
-    assert (item.row.muted, item.row.pinned, item.row.archived) == (True, False, False)
-    item = await a.core.inbox.flag("bob", direct, muted=None, pinned=True, archived=None)
-    assert (item.row.muted, item.row.pinned) == (True, True)
-    assert not (await row_of(a.core, "alice", direct)).muted
-    await a.send("alice", direct, "m1")
-    item = await a.core.inbox.flag("bob", direct, muted=None, pinned=None, archived=False)
-    assert (item.row.last_seq, item.row.last_message_preview) == (1, "hi"), "not older than its count"
-    (item,) = (await a.core.inbox.page("bob", limit=20, cursor=None)).items
-    assert (item.row.muted, item.row.pinned, item.state.unread_count) == (True, True, 1)
-
-
-async def test_a_stranger_flags_nothing(a: FaultyNode, direct: str) -> None:
-    with pytest.raises(NotFound):
-        await a.core.inbox.flag("eve", direct, muted=True, pinned=None, archived=None)
+async def test_a_stranger_sees_no_line(a: FaultyNode, direct: str) -> None:
     with pytest.raises(NotFound):
         await a.core.inbox.item("eve", direct)
 

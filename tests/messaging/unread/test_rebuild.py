@@ -18,8 +18,8 @@ from tests.support.waiting import eventually
 from tidings.bounds import REBUILDS_BIG_MAX, REBUILDS_MAX
 from tidings.config.settings import Node, Settings
 from tidings.errors import NotFound
-from tidings.messaging.unread import rebuild
-from tidings.messaging.unread.rebuild import is_shown, score_of
+from tidings.messaging.unread import count
+from tidings.messaging.unread.count import is_shown, score_of
 from tidings.model import Content, Head, Row, Totals
 from tidings.node import graph
 from tidings.node.graph import Core
@@ -53,7 +53,7 @@ async def test_a_rebuild_outlives_the_reader_that_asked_and_a_later_reader_joins
 
 
 async def test_a_small_inbox_does_not_wait_for_big_ones(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebuild, "REBUILD_CHUNK", 2)
+    monkeypatch.setattr(count, "REBUILD_CHUNK", 2)
     big, stopped = [f"big{n}" for n in range(REBUILDS_MAX + 2)], asyncio.Event()
     for number in range(3):
         await a.core.directory.create("owner", kind="group", members=[*big, "small"][: len(big) + (number == 0)])

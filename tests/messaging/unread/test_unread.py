@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -34,11 +35,13 @@ from tidings.bounds import READ_RANGES_MAX
 from tidings.config import settings as config
 from tidings.config.settings import Limits, Settings
 from tidings.errors import BadRequest, NotFound, RateLimited, StoreError, TooLarge, Unavailable
+from tidings.messaging.reading.inbox import FILTERS
 from tidings.messaging.unread.rebuild import HOLD_MS
 from tidings.model import Content, ContentPatch, ConversationKind, Entry
 from tidings.node import graph
 from tidings.node.graph import Core
 from tidings.pushes import ReadSynced
+from tidings.stores.keyspace.scripts.messaging import mentions_of
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 USERS = ("ann", "ben", "cid", "dan")
@@ -174,12 +177,24 @@ class UnreadMachine(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.integers(1, 4))
     def send(self, data: st.DataObject, count: int) -> None:
         core, id_, user_id = self._pick(data)
-        self.run(self._send(core, id_, user_id, count))
+        self.run(self._send(core, id_, user_id, [Content()] * count))
 
-    async def _send(self, core: Core, id_: str, user_id: str, count: int) -> None:
-        self.number += count
-        ids = [f"m{self.number - i}" for i in range(count)]
-        await asyncio.gather(*(core.sends.send(user_id, id_, message_id, Content(message_id)) for message_id in ids))
+    @rule(
+        data=st.data(),
+        named=st.lists(st.sampled_from(USERS), max_size=2, unique=True).map(tuple),
+        mention=st.sampled_from((None, None, "all", "here")),
+        silent=st.booleans(),
+    )
+    def send_more(self, data: st.DataObject, named: tuple[str, ...], mention: Any, silent: bool) -> None:
+        core, id_, user_id = self._pick(data)
+        contents = [Content(mentions=named, mention=mention, silent=silent), Content(mentions=named[:1])]
+        self.run(self._send(core, id_, user_id, contents))
+
+    async def _send(self, core: Core, id_: str, user_id: str, contents: list[Content]) -> None:
+        self.number += len(contents)
+        named = [(f"m{self.number - i}", content) for i, content in enumerate(contents)]
+        sends = (core.sends.send(user_id, id_, one, msgspec.structs.replace(said, text=one)) for one, said in named)
+        await asyncio.gather(*sends)
         await self._catch_up(id_)
 
     async def _catch_up(self, id_: str) -> list[Entry]:
@@ -201,7 +216,7 @@ class UnreadMachine(RuleBasedStateMachine):
         mine = [entry for entry in mine if entry.sender_id in self.ledger.rooms[id_].seats and entry.rev == 0]
         if mine:
             entry = data.draw(st.sampled_from(mine))
-            sent = self.run(core.sends.send(entry.sender_id, id_, entry.message_id, Content(entry.text)))
+            sent = self.run(core.sends.send(entry.sender_id, id_, entry.message_id, entry.content))
             assert sent.is_duplicate and sent.entry.seq_no == entry.seq_no
             self.run(self._catch_up(id_))  # a number that was handed out for nothing is a void
 
@@ -289,15 +304,18 @@ class UnreadMachine(RuleBasedStateMachine):
     def lose_everything(self) -> None:
         self.run(say(self.nodes[0], b"FLUSHALL"))
 
-    @rule(user_id=st.sampled_from(USERS), what=st.sampled_from(("mark", "inbox")))
+    @rule(user_id=st.sampled_from(USERS), what=st.sampled_from(("", *FILTERS)))
     def lose_a_key_of_a_user(self, user_id: str, what: str) -> None:
         keys = self.nodes[0].keys
-        self.run(say(self.nodes[0], b"DEL", keys.mark(user_id) if what == "mark" else keys.inbox(user_id)))
+        self.run(say(self.nodes[0], b"DEL", f"{keys.inbox(user_id)}:{what}" if what else keys.mark(user_id)))
+        if what == FILTERS[0]:
+            self.run(say(self.nodes[0], b"DEL", keys.inbox(user_id)))
 
     @rule(data=st.data())
     def lose_an_unread_set(self, data: st.DataObject) -> None:
         core, id_, user_id = self._pick(data)
-        self.run(say(core, b"PEXPIRE", core.keys.unread(user_id, id_), 0))
+        key = core.keys.unread(user_id, id_)
+        self.run(say(core, b"PEXPIRE", key if data.draw(st.booleans()) else mentions_of(key), 0))
 
     @rule(data=st.data(), user_id=st.sampled_from(USERS))
     def lose_a_field(self, data: st.DataObject, user_id: str) -> None:

@@ -60,10 +60,13 @@ async def test_a_wrong_mark_is_found_and_repaired(
 
 
 @pytest.mark.parametrize(
-    ("field", "what", "expected"), [(":unread", "total_unread", 2), (":convs", "unread_conversations", 1)]
+    ("field", "value", "what", "expected"),
+    [(":unread", "5", "total_unread", 2), (":more", "0 5 0 0 0 0", "total_mentions", 0)],
 )
-async def test_wrong_totals_are_found(a: FaultyNode, warm: str, field: str, what: str, expected: int) -> None:
-    await a.command("HSET", a.core.keys.mark("bob"), field, 5)
+async def test_wrong_totals_are_found(
+    a: FaultyNode, warm: str, field: str, value: str, what: str, expected: int
+) -> None:
+    await a.command("HSET", a.core.keys.mark("bob"), field, value)
     assert (await a.core.verify.run(None, repair=False)).wrong == [Wrong("bob", "", what, expected, 5)]
 
 
@@ -82,7 +85,7 @@ async def test_a_conversation_too_many_and_one_too_few_are_found(a: FaultyNode, 
     await a.command("ZADD", inbox, 5, "c-other")
     await a.command("ZREM", inbox, warm)
     found = {(one.what, one.conversation_id, one.found) for one in (await a.core.verify.run("bob", repair=False)).wrong}
-    assert found == {("inbox", warm, 0), ("inbox", "c-other", 5)}
+    assert {one for one in found if one[0] == "inbox"} == {("inbox", warm, 0), ("inbox", "c-other", 5)}
     await a.core.verify.run("bob", repair=True)
     assert await a.wrong() == []
 

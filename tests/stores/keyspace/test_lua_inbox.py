@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
 import pytest
 
 from tidings.clock import Clock
+from tidings.model import ConversationKind
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.keys import Keys
-from tidings.stores.keyspace.scripts.answers import Indexed, Page, ReadAnswer
-from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
-from tidings.stores.keyspace.scripts.messaging import SOURCES, Scripts
+from tidings.stores.keyspace.scripts.answers import Indexed, Page, Place, ReadAnswer
+from tidings.stores.keyspace.scripts.marks import Flags, Mark, Sums, unpack_mark
+from tidings.stores.keyspace.scripts.messaging import SOURCES, TOP, Scripts, filter_top, mentions_of
 from tidings.stores.keyspace.server import SingleKeyspace, open_keyspace
 from tidings_proof.world.valkey import ValkeyProcess
 
 CAP = 5
-OWN = {b":epoch", b"*", b":gen", b":unread", b":convs", b":cold"}
+OWN = {b":epoch", b"*", b":gen", b":unread", b":convs", b":cold", b":more"}
+FILTERS = ("unread", "mentions", "muted", "archived", "pinned")
 _prefixes = itertools.count(1)
 
 
@@ -40,31 +42,45 @@ class Board:
         return await self.call(plain("", *words))
 
     async def warm(self, **marks: Mark) -> None:
-        """Installs these conversations; each mark's unread are the last `count` seqs below 100."""
+        """Installs these conversations; each mark's unread are the last `count` seqs below 100, and its mentions the
+        last of those. A pinned one was pinned at its place."""
         assert await self.begin("t") == 0
         calls: list[Call[Any]] = []
         unread_ids = [id_ for id_, mark in marks.items() if mark.count]
         for place, (id_, mark) in enumerate(marks.items(), 1):
-            calls.append(plain("", "ZADD", f"{self.inbox}:t", place, id_))
+            for name in _sets_of(mark):
+                calls.append(plain("", "ZADD", f"{self.inbox}:t{name}", -place if name == ":pinned" else place, id_))
             calls.append(plain("", "HSET", f"{self.mark}:t", id_, mark.packed()))
             for seq in range(100 - mark.count, 100):
                 calls.append(plain("", "ZADD", self.scripts.aside("u", id_, "t"), seq, seq))
+            for seq in range(100 - mark.mentions, 100):
+                calls.append(plain("", "ZADD", mentions_of(self.scripts.aside("u", id_, "t")), seq, seq))
         await self.keyspace.run(calls)
-        shown = [mark.shown(CAP) for mark in marks.values()]
-        assert await self.install(len(marks), (sum(shown), sum(one > 0 for one in shown)), unread_ids)
+        mention_ids = [id_ for id_, mark in marks.items() if mark.mentions]
+        assert await self.install(list(marks.values()), unread_ids, mention_ids=mention_ids)
 
     async def begin(self, token: str, wait_ms: int = 3_000) -> int:
         return int(await self.call(self.scripts.inbox_begin("u", token, wait_ms=wait_ms)))
 
-    async def install(self, size: int, totals: tuple[int, int], ids: list[str], token: str = "t") -> bool:
-        place = self.scripts.inbox_place("u", token, ids)
-        install = self.scripts.inbox_install("u", token, size=size, totals=totals)
+    async def install(
+        self, marks: list[Mark], ids: list[str], token: str = "t", mention_ids: Sequence[str] = ()
+    ) -> bool:
+        place = self.scripts.inbox_place("u", token, ids, mention_ids)
+        install = self.scripts.inbox_install("u", token, sums_of(*marks))
         is_placed, is_installed = await self.keyspace.run([place, install])
         return bool(is_placed and is_installed)
 
-    async def index(self, id_: str, *seqs: int, removed: tuple[int, ...] = (), score_ms: int | None = None) -> Indexed:
+    async def index(
+        self,
+        id_: str,
+        *seqs: int,
+        removed: tuple[int, ...] = (),
+        score_ms: int | None = None,
+        mentions: Collection[int] = (),
+    ) -> Indexed:
         score = max(seqs, default=0) if score_ms is None else score_ms
-        call = self.scripts.inbox_index("u", id_, score_ms=score, added=seqs, removed=removed, now_ms=0)
+        added = [f"{seq}@" if seq in mentions else seq for seq in seqs]
+        call = self.scripts.inbox_index("u", id_, score_ms=score, added=added, removed=removed, now_ms=0)
         return await self.call(call)  # type: ignore[no-any-return]
 
     async def read(self, id_: str, version: int, seen: int, seqs: tuple[int, ...] = ()) -> ReadAnswer:
@@ -73,8 +89,14 @@ class Board:
         )
         return await self.call(call)  # type: ignore[no-any-return]
 
-    async def page(self, limit: int = 10, after: tuple[int, str] | None = None) -> Page | None:
-        return await self.call(self.scripts.inbox_page("u", limit=limit, after=after))  # type: ignore[no-any-return]
+    async def page(self, limit: int = 10, after: Place = TOP, kind: ConversationKind | None = None) -> Page | None:
+        call = self.scripts.inbox_page("u", limit=limit, after=after, kind=kind)
+        return await self.call(call)  # type: ignore[no-any-return]
+
+    async def ids_of(self, name: str) -> list[str]:
+        page = await self.page(after=filter_top(name))
+        assert page is not None
+        return [one.conversation_id for one in page.listed]
 
     async def fields(self) -> dict[bytes, bytes]:
         flat = await self.say("HGETALL", self.mark)
@@ -88,17 +110,33 @@ class Board:
         """What always holds of a warm user."""
         fields = await self.fields()
         inbox = set(await self.say("ZRANGE", self.inbox, 0, -1))
+        filters = {name: set(await self.say("ZRANGE", f"{self.inbox}:{name}", 0, -1)) for name in FILTERS}
         marks = {name: unpack_mark(value) for name, value in fields.items() if name[:1] not in b":*~+"}
         cold = {name[1:] for name in fields if name[:1] == b"~"}
         shown = [mark.shown(CAP) for mark in marks.values()]
         assert fields.keys() - {b":put"} == OWN | marks.keys() | {b"~" + id_ for id_ in cold}
-        assert marks.keys() | cold == inbox and not marks.keys() & cold
+        assert not inbox & filters["archived"]
+        assert marks.keys() | cold == inbox | filters["archived"] and not marks.keys() & cold
         assert int(fields[b"*"]) == len(inbox) and int(fields[b":cold"]) == len(cold)
         assert int(fields[b":unread"]) == sum(shown)
         assert int(fields[b":convs"]) == sum(one > 0 for one in shown)
+        for name in FILTERS:
+            wanted = {id_ for id_, mark in marks.items() if f":{name}" in _sets_of(mark)}
+            assert filters[name] - cold == wanted, name
+            if name not in ("unread", "mentions"):
+                continue
+            assert filters[name] == wanted
+        sums = sums_of(*marks.values())
+        quiet, mentions, *sizes = map(int, fields[b":more"].split())
+        assert (quiet, mentions) == (sums.quiet, sums.mentions)
+        assert sizes == [len(filters[name]) for name in FILTERS[1:]]
         for id_, mark in marks.items():
             held = [int(seq) for seq in await self.say("ZRANGE", self.keys.unread("u", id_.decode()), 0, -1)]
             assert len(held) == mark.count <= CAP and held == sorted(held)
+            key = mentions_of(self.keys.unread("u", id_.decode()))
+            mentioned = [int(seq) for seq in await self.say("ZRANGE", key, 0, -1)]
+            assert len(mentioned) == mark.mentions and set(mentioned) <= set(held)
+            assert mark.first_mention == (mentioned[0] if mentioned else 0)
             assert all(seq > max(mark.seen, mark.floor) for seq in held)
             assert not mark.is_capped or mark.count == CAP
             assert mark.is_capped or mark.first == (held[0] if held else 0)
@@ -107,6 +145,22 @@ class Board:
 def blank(**fields: int) -> Mark:
     given = {"version": 0, "cursor": 0, "seen": 0, "count": 0, "first": 0, "floor": 0, **fields}
     return Mark(**given)  # type: ignore[arg-type]
+
+
+def sums_of(*marks: Mark) -> Sums:
+    sums = Sums()
+    for mark in marks:
+        sums.add(mark, CAP)
+    return sums
+
+
+def _sets_of(mark: Mark) -> list[str]:
+    """The inbox ('') and the filters that must hold a conversation with this mark."""
+    found = [":archived" if mark.is_archived else ""]
+    found += [":unread"] if mark.count else []
+    found += [":mentions"] if mark.mentions else []
+    found += [":muted"] if mark.is_muted else []
+    return found + ([":pinned"] if mark.is_pinned else [])
 
 
 @pytest.fixture
@@ -147,7 +201,7 @@ async def test_a_mark_of_another_epoch_is_cold(board: Board) -> None:
     assert b"*" not in await board.fields()
 
 
-@pytest.mark.parametrize("field", ["*", ":unread", ":convs", ":cold", ":epoch", ":gen", "c"])
+@pytest.mark.parametrize("field", ["*", ":unread", ":convs", ":cold", ":epoch", ":gen", ":more", "c"])
 async def test_a_lost_field_makes_the_user_cold_and_no_script_fails(board: Board, field: str) -> None:
     for look in ("page", "state", "index", "join", "read", "chill", "leave"):
         await board.say("DEL", board.mark, board.inbox)
@@ -448,8 +502,8 @@ async def test_only_one_has_a_rebuild_in_hand_until_it_falls_silent(board: Board
     assert (await board.begin("one"), await board.begin("two"), await board.begin("one")) == (0, -1, 0)
     await board.say("HSET", board.mark, ":beat", 1)
     assert (await board.begin("two"), await board.begin("one")) == (0, -1)
-    assert not await board.install(0, (0, 0), [], token="one")
-    assert await board.install(0, (0, 0), [], token="two")
+    assert not await board.install([], [], token="one")
+    assert await board.install([], [], token="two")
     assert await board.begin("three") == 1
     await board.check()
 
@@ -461,7 +515,7 @@ async def test_a_rebuild_that_was_lost_is_not_begun_anew_by_a_sign_of_life(board
     await board.index("c", 200)
     alive = board.scripts.inbox_begin("u", "t", wait_ms=3_000, is_begun=True)
     assert await board.call(alive) == -1
-    assert not await board.install(0, (0, 0), [])
+    assert not await board.install([], [])
     assert (await board.begin("t"), await board.call(alive)) == (0, 0)
 
 
@@ -512,7 +566,7 @@ async def test_an_install_without_all_that_was_built_is_refused_and_cleans_up(bo
         await board.say("DEL", key)
         is_placed = await board.call(board.scripts.inbox_place("u", "t", ["c"]))
         assert is_placed == (lost in ("inbox", "mark"))
-        install = board.scripts.inbox_install("u", "t", size=1, totals=(1, 1))
+        install = board.scripts.inbox_install("u", "t", sums_of(blank(count=1, first=9)))
         assert not (is_placed and await board.call(install))
         assert is_placed is False or await board.say("EXISTS", f"{board.inbox}:t", f"{board.mark}:t") == 0
         assert await board.page() is None
@@ -524,8 +578,9 @@ async def test_a_rebuild_that_another_node_took_over_touches_no_set_of_a_warm_us
     assert await board.begin("t", wait_ms=0) == 0
     await board.say("ZADD", f"{board.inbox}:t", 1, "c")
     await board.say("HSET", f"{board.mark}:t", "c", blank(count=1, first=9).packed())
+    await board.say("ZADD", f"{board.inbox}:t:unread", 1, "c")
     await board.say("ZADD", board.scripts.aside("u", "c", "t"), 9, 9)
-    assert await board.install(1, (1, 1), ["c"])
+    assert await board.install([blank(count=1, first=9)], ["c"])
     assert not await board.call(board.scripts.inbox_place("u", "late", ["c"]))
     assert await board.say("ZRANGE", board.keys.unread("u", "c"), 0, -1) == [b"9"]
     await board.check()
@@ -533,7 +588,7 @@ async def test_a_rebuild_that_another_node_took_over_touches_no_set_of_a_warm_us
 
 async def test_the_install_of_a_user_names_no_unread_set(board: Board) -> None:
     """It costs the same for any number of unread conversations: the sets are put in place before, in slices."""
-    assert board.scripts.inbox_install("u", "t", size=9, totals=(9, 9)).words[2] == 4
+    assert board.scripts.inbox_install("u", "t", Sums(size=9, unread=9, conversations=9)).words[2] == 4
 
 
 async def test_an_unread_set_that_is_made_again_is_not_left_without_an_expiry(board: Board) -> None:
@@ -567,7 +622,7 @@ async def test_a_mark_of_another_cap_policy_or_form_is_cold(board: Board) -> Non
     await board.warm(c=blank(count=2, first=98))
     for other in ({"unread_cap": CAP + 1}, {"unread_cap": CAP, "unread_policy": "when_offline"}):
         scripts = Scripts(board.keys, unread_ttl_s=3_600, **other)
-        assert await board.call(scripts.inbox_page("u", limit=5, after=None)) is None
+        assert await board.call(scripts.inbox_page("u", limit=5)) is None
     assert await board.page() is not None
 
 
@@ -652,24 +707,143 @@ async def test_pages_go_on_by_bytes_where_scores_tie(board: Board) -> None:
     expected = sorted(ids, key=str.encode, reverse=True)
     for limit in (1, 3, 20):
         listed: list[str] = []
-        after: tuple[int, str] | None = None
-        while page := await board.page(limit, after):
+        after: Place | None = TOP
+        while after is not None and (page := await board.page(limit, after)):
             listed += [one.conversation_id for one in page.listed]
-            assert page.left == len(ids) - len(listed)
-            if not page.left:
-                break
-            after = page.listed[-1].score_ms, page.listed[-1].conversation_id
+            assert (page.next is None) == (len(listed) == len(ids))
+            after = page.next
         assert listed == expected
     for gone in (*ids, "", "~", "zzzz", "B", "b0"):
-        page = await board.page(50, (7, gone + "!"))  # no such id: where it would stand
+        page = await board.page(50, Place("inbox", 7, gone + "!"))  # no such id: where it would stand
         place = [id_ for id_ in expected if id_.encode() < (gone + "!").encode()]
         assert page is not None and [one.conversation_id for one in page.listed] == place
 
 
 async def test_a_page_past_the_end_is_empty(board: Board) -> None:
     await board.warm(c=blank())
-    page = await board.page(10, (0, "a"))
-    assert page is not None and (page.listed, page.left) == ([], 0)
+    page = await board.page(10, Place("inbox", 0, "a"))
+    assert page is not None and (page.listed, page.next) == ([], None)
+
+
+# --- mentions and filters -------------------------------------------------------------------------------
+
+QUIET, MUTED, ARCHIVED, PINNED = 1, 2, 4, 8
+
+
+async def test_mentions_are_counted_beside_the_unread_and_leave_with_them(board: Board) -> None:
+    await board.warm(c=blank())
+    answer = await board.index("c", 1, 2, 3, mentions=(2, 3))
+    assert (answer.unread_count, answer.mention_count, answer.total_mentions) == (3, 2, 2)
+    await board.check()
+    answer = await board.index("c", removed=(3,))
+    assert (answer.unread_count, answer.mention_count) == (2, 1)
+    read = await board.read("c", 1, 2)
+    assert (read.unread_count, read.mention_count, read.total_mentions) == (0, 0, 0)
+    assert await board.ids_of("mentions") == []
+    await board.check()
+
+
+async def test_a_mention_that_comes_again_counts_once(board: Board) -> None:
+    await board.warm(c=blank())
+    for _ in range(3):
+        answer = await board.index("c", 4, mentions=(4,))
+    assert (answer.mention_count, answer.total_mentions) == (1, 1)
+    assert await board.ids_of("mentions") == ["c"]
+
+
+async def test_a_mention_that_is_trimmed_is_counted_no_more(board: Board) -> None:
+    await board.warm(c=blank())
+    answer = await board.index("c", *range(1, CAP + 3), mentions=(1, CAP))
+    assert (answer.unread_count, answer.mention_count) == (CAP, 1)
+    await board.check()
+
+
+async def test_a_lost_set_of_mentions_is_noticed(board: Board) -> None:
+    await board.warm(c=blank(count=2, first=98, mentions=1, first_mention=99))
+    await board.say("DEL", mentions_of(board.keys.unread("u", "c")))
+    assert (await board.read("c", 1, 98)).is_cold
+
+
+async def test_what_is_quiet_counts_for_itself_and_not_in_the_total(board: Board) -> None:
+    await board.warm(c=blank(flags=QUIET + MUTED), d=blank())
+    answer = await board.index("c", 1, 2)
+    assert (answer.unread_count, answer.total_unread) == (2, 0)
+    assert (await board.index("d", 3)).total_unread == 1
+    assert (await board.read("c", 1, 1)).total_unread == 1
+    assert await board.ids_of("muted") == ["c"]
+    await board.check()
+
+
+async def test_pinned_ones_come_first_in_the_order_of_pinning_and_never_twice(board: Board) -> None:
+    marks = {id_: blank(flags=PINNED if id_ in "ac" else 0) for id_ in "abcde"}
+    await board.warm(**marks)
+    await board.index("c", 50)
+    for limit in (1, 2, 3, 10):
+        listed: list[str] = []
+        after: Place | None = TOP
+        while after is not None and (page := await board.page(limit, after)):
+            listed += [one.conversation_id for one in page.listed]
+            after = page.next
+        assert listed == ["a", "c", "e", "d", "b"]
+    assert await board.ids_of("pinned") == ["a", "c"]
+
+
+async def test_an_archived_one_is_left_out_and_comes_back_with_a_message(board: Board) -> None:
+    await board.warm(a=blank(flags=ARCHIVED), b=blank())
+    page = await board.page()
+    assert page is not None and [one.conversation_id for one in page.listed] == ["b"]
+    await board.check()
+    await board.index("a", removed=(5,), score_ms=0)
+    assert await board.ids_of("archived") == ["a"]
+    await board.index("a", 9)
+    page = await board.page()
+    assert page is not None and [one.conversation_id for one in page.listed] == ["a", "b"]
+    assert await board.ids_of("archived") == []
+    await board.check()
+
+
+async def test_an_archived_one_that_is_muted_stays_archived(board: Board) -> None:
+    await board.warm(a=blank(flags=ARCHIVED + MUTED + QUIET), b=blank())
+    answer = await board.index("a", 9)
+    assert (answer.unread_count, answer.total_unread) == (1, 0)
+    assert (await board.ids_of("archived"), await board.ids_of("unread")) == (["a"], ["a"])
+    await board.check()
+
+
+async def test_the_unread_filter_shows_each_once_while_another_device_reads(board: Board) -> None:
+    await board.warm(**{f"c{n}": blank() for n in range(9)})
+    for n in range(9):
+        await board.index(f"c{n}", n + 1)
+    seen: list[str] = []
+    after: Place | None = filter_top("unread")
+    while after is not None and (page := await board.page(2, after)):
+        seen += [one.conversation_id for one in page.listed]
+        await board.read(seen[-1], 1, 99)
+        await board.read("c1", 1, 99)
+        after = page.next
+    assert seen == [f"c{n}" for n in range(8, -1, -1) if n != 1]
+    await board.check()
+
+
+async def test_a_page_of_one_kind_passes_over_the_others(board: Board) -> None:
+    kinds: list[ConversationKind] = ["direct", "group", "channel"]
+    await board.warm(**{f"c{n}": blank(flags=Flags(kind=kinds[n % 3]).packed) for n in range(9)})
+    for kind in kinds:
+        page = await board.page(2, kind=kind)
+        assert page is not None and page.next is not None
+        rest = await board.page(2, page.next, kind=kind)
+        assert rest is not None and rest.next is None
+        listed = [one.conversation_id for one in (*page.listed, *rest.listed)]
+        assert listed == [f"c{n}" for n in range(8, -1, -1) if kinds[n % 3] == kind]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+async def test_a_lost_filter_makes_the_user_cold(board: Board, name: str) -> None:
+    everything = QUIET + MUTED + (ARCHIVED if name == "archived" else PINNED)
+    await board.warm(c=blank(count=2, first=98, mentions=1, first_mention=99, flags=everything), d=blank())
+    assert await board.page() is not None
+    await board.say("DEL", f"{board.inbox}:{name}")
+    assert await board.page() is None
 
 
 # --- everything at random -------------------------------------------------------------------------------
@@ -678,6 +852,10 @@ async def test_a_page_past_the_end_is_empty(board: Board) -> None:
 @pytest.mark.parametrize("seed", range(6))
 async def test_the_invariants_hold_after_any_sequence_of_calls(board: Board, seed: int) -> None:
     dice, scripts = random.Random(seed), board.scripts
+    kinds_of_flags = [
+        Flags(is_quiet=muted and quiet, is_muted=muted, is_archived=archived, pinned_ms=0 if archived else pinned)
+        for muted, quiet, archived, pinned in itertools.product((False, True), (False, True), (False, True), (0, 7))
+    ]
     ids = ["a", "b", "c", "d"]
     await board.warm(a=blank(), b=blank(count=3, first=97))
     for _ in range(400):
@@ -685,20 +863,28 @@ async def test_the_invariants_hold_after_any_sequence_of_calls(board: Board, see
         deed = dice.randrange(8)
         if deed <= 2:
             removed = tuple(dice.sample(range(1, 31), dice.choice((0, 0, 1, 2))))
-            await board.index(id_, *dice.sample(range(1, 31), dice.randint(0, 4)), removed=removed)
+            seqs = tuple(dice.sample(range(1, 31), dice.randint(0, 4)))
+            await board.index(id_, *seqs, removed=removed, mentions=[seq for seq in seqs if seq % 3 == 0])
         elif deed == 3:
             seqs = tuple(sorted(dice.sample(range(seq + 1, 40), dice.choice((0, 0, 2)))))
             await board.read(id_, dice.randint(0, 6), seq if not seqs else 0, seqs)
         elif deed == 4:
-            await board.call(scripts.inbox_join("u", id_, score_ms=seq, version=dice.randint(0, 3), cursor=seq))
+            flags = dice.choice(kinds_of_flags)
+            fields = {"score_ms": seq, "version": dice.randint(0, 3), "cursor": seq}
+            await board.call(scripts.inbox_join("u", id_, **fields, flags=flags))
         elif deed == 5 and dice.random() < 0.4:
             await board.call(scripts.inbox_leave("u", id_))
         elif deed >= 6:
             chilled = await board.call(scripts.unread_chill("u", id_, version=dice.randint(0, 8)))
             if chilled.gen is not None and dice.random() < 0.8:
-                mark = blank(version=dice.randint(0, 5), count=2, first=40)
-                await board.say("ZADD", scripts.aside("u", id_, "t"), 40, 40, 41, 41)
-                assert await board.call(scripts.unread_install("u", id_, "t", gen=chilled.gen, mark=mark))
+                flags, mentions = dice.choice(kinds_of_flags), dice.randrange(2)
+                given = {"mentions": mentions, "first_mention": 42 * mentions, "flags": flags.packed}
+                mark = blank(version=dice.randint(0, 5), count=2, first=40, **given)
+                await board.say("ZADD", scripts.aside("u", id_, "t"), 40, 40, 42, 42)
+                if mentions:
+                    await board.say("ZADD", mentions_of(scripts.aside("u", id_, "t")), 42, 42)
+                install = scripts.unread_install("u", id_, "t", gen=chilled.gen, mark=mark, pinned_ms=flags.pinned_ms)
+                assert await board.call(install)
         await board.check()
         assert await board.page() is not None
 
@@ -710,7 +896,7 @@ async def test_no_key_is_without_a_time_to_live(board: Board) -> None:
     await board.index("c", 6, 7)
     await board.call(board.scripts.unread_put("u", "t", hold_ms=1_000))
     names = await board.say("KEYS", f"{board.keys.prefix}*")
-    assert len(names) == 3
+    assert len(names) == 4
     assert all([await board.say("TTL", key.decode()) > 0 for key in names])
 
 

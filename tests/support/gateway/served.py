@@ -111,6 +111,7 @@ class Gateway:
             people=behind.people,
             unread=behind.marks,
             inbox=behind.inbox,
+            flags=behind.inbox,
             history=behind.log,
             receipts=behind.log,
             resume=behind.resume,

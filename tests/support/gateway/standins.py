@@ -14,6 +14,7 @@ import msgspec
 from tidings.errors import Close, NotFound, Problem, RateLimited
 from tidings.messaging.limits.in_flight import InFlight
 from tidings.messaging.people.find import Person
+from tidings.messaging.reading.flags import FlagChange
 from tidings.messaging.send.draft import Draft
 from tidings.model import (
     Content,
@@ -280,12 +281,13 @@ class InboxOf:
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
-    async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage:
-        self.calls.append((user_id, limit, cursor))
+    async def page(self, user_id: str, *, limit: int, cursor: str | None, **which: str | None) -> InboxPage:
+        asked = {name: value for name, value in which.items() if value is not None}
+        self.calls.append((user_id, limit, cursor, *([asked] if asked else [])))
         return InboxPage([item_of(user_id, "c1")], "next", Totals(12, 3))
 
-    async def flag(self, user_id: str, conversation_id: str, **flags: bool | None) -> InboxItem:
-        self.calls.append((user_id, conversation_id, flags))
+    async def set(self, user_id: str, conversation_id: str, change: FlagChange) -> InboxItem:
+        self.calls.append((user_id, conversation_id, change))
         return item_of(user_id, conversation_id)
 
 

@@ -57,7 +57,7 @@ class PostOffice:
         self.scripts = PushScripts(core.keys)
         self.acks = DeviceAcks(core.keyspace, core.keys)
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.notices = Notices(core.access, core.tables.log, core.tables, core.unread, has_preview=False)
+        self.notices = Notices(core.access, core.tables.log, core.tables, core.unread, core.clock, has_preview=False)
         self.grace_s = grace_s
         self.notify = self.worker("one")
         self.due = self.checker()

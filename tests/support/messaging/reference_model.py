@@ -13,7 +13,7 @@ from tidings.model import ConversationKind, Entry, InboxPage, ReadState, Totals
 
 @dataclasses.dataclass
 class Said:
-    """One entry of a log; only messages count."""
+    """One entry of a log; only messages that are not silent count."""
 
     seq_no: int
     kind: str
@@ -21,6 +21,8 @@ class Said:
     sent_ms: int
     text: str | None = None
     is_deleted: bool = False
+    is_silent: bool = False
+    mentions: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass
@@ -56,7 +58,7 @@ class Room:
 
     @property
     def messages(self) -> list[Said]:
-        return [said for said in self.log if said.kind == "message"]
+        return [said for said in self.log if said.kind == "message" and not said.is_silent]
 
     def start(self, user_id: str) -> int:
         return self.seats[user_id].joined_seq if self.kind == "group" else 0
@@ -75,7 +77,10 @@ class Ledger:
         log = self.rooms[entry.conversation_id].log
         assert entry.seq_no <= len(log) + 1, "a number was skipped"
         if entry.seq_no == len(log) + 1:
-            log.append(Said(entry.seq_no, entry.kind, entry.sender_id, entry.sent_ms, entry.text))
+            said = Said(entry.seq_no, entry.kind, entry.sender_id, entry.sent_ms, entry.text)
+            said.is_silent = entry.content is not None and entry.content.silent
+            said.mentions = entry.mentions
+            log.append(said)
             if entry.kind == "delete":
                 target = log[(entry.target_seq or 0) - 1]
                 target.is_deleted, target.text = True, None
@@ -132,6 +137,12 @@ class Ledger:
             and not said.is_deleted
         ]
 
+    def mentions(self, conversation_id: str, user_id: str) -> list[int]:
+        """Those of the unread that are shown and name the user, or all."""
+        log = self.rooms[conversation_id].log
+        kept = self.unread(conversation_id, user_id)[-self.cap :]
+        return [seq_no for seq_no in kept if {user_id, "*"} & set(log[seq_no - 1].mentions)]
+
     def shown(self, user_id: str) -> list[str]:
         """Conversations in this user's inbox, newest first."""
         places = {
@@ -146,7 +157,7 @@ class Ledger:
         return max([room.seats[user_id].joined_ms, *(said.sent_ms for said in room.messages)])
 
     def state(self, conversation_id: str, user_id: str) -> ReadState:
-        unread = self.unread(conversation_id, user_id)
+        unread, mentions = self.unread(conversation_id, user_id), self.mentions(conversation_id, user_id)
         return ReadState(
             conversation_id=conversation_id,
             read_seq=self.rooms[conversation_id].seats[user_id].cursor,
@@ -154,11 +165,15 @@ class Ledger:
             unread_capped=len(unread) > self.cap,
             first_unread_seq=unread[0] if unread else None,
             total_unread=self.totals(user_id).total_unread,
+            mention_count=len(mentions),
+            first_mention_seq=mentions[0] if mentions else None,
+            total_mentions=self.totals(user_id).total_mentions,
         )
 
     def totals(self, user_id: str) -> Totals:
         counts = [min(len(self.unread(id_, user_id)), self.cap) for id_ in self.shown(user_id)]
-        return Totals(sum(counts), sum(count > 0 for count in counts))
+        mentions = sum(len(self.mentions(id_, user_id)) for id_ in self.shown(user_id))
+        return Totals(sum(counts), sum(count > 0 for count in counts), mentions)
 
     def page(self, user_id: str) -> list[tuple[str, Any]]:
         return [(id_, self.state(id_, user_id)) for id_ in self.shown(user_id)]

@@ -7,8 +7,9 @@ from typing import Any
 from tidings.node.graph import Core
 from tidings.stores.keyspace.call import plain
 from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
+from tidings.stores.keyspace.scripts.messaging import mentions_of
 
-OWN = {b":epoch", b"*", b":gen", b":unread", b":convs", b":cold"}
+OWN = {b":epoch", b"*", b":gen", b":unread", b":convs", b":cold", b":more"}
 
 
 async def say(core: Core, *words: str | bytes | int) -> Any:
@@ -35,7 +36,8 @@ async def check_warm(core: Core, user_id: str) -> bool:
     cold = {name[1:].decode() for name in fields if name[:1] == b"~"}
     shown = [mark.shown(cap) for mark in marks.values()]
     assert fields.keys() >= OWN and not any(name[:1] == b"+" for name in fields)
-    assert marks.keys() | cold == inbox and not marks.keys() & cold
+    archived = {name.decode() for name in await say(core, b"ZRANGE", f"{core.keys.inbox(user_id)}:archived", 0, -1)}
+    assert marks.keys() | cold == inbox | archived and not marks.keys() & cold and not inbox & archived
     assert int(fields[b"*"]) == len(inbox)
     assert int(fields[b":cold"]) == len(cold)
     assert int(fields[b":unread"]) == sum(shown)
@@ -49,4 +51,8 @@ async def check_set(core: Core, user_id: str, conversation_id: str) -> None:
     held = [int(seq) for seq in await say(core, b"ZRANGE", core.keys.unread(user_id, conversation_id), 0, -1)]
     assert held == sorted(held)
     assert len(held) in (0, mark.count)
+    key = mentions_of(core.keys.unread(user_id, conversation_id))
+    mentions = [int(seq) for seq in await say(core, b"ZRANGE", key, 0, -1)]
+    assert len(mentions) in (0, mark.mentions)
+    assert not held or set(mentions) <= set(held)
     assert all(seq > mark.seen and seq > mark.floor for seq in held)

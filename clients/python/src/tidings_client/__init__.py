@@ -12,13 +12,12 @@ from tidings_client.clock import Clock
 from tidings_client.connection.tokens import TokenSource, sign_token
 from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
 from tidings_client.files import FilesPage, SentFile
-from tidings_client.found import PersonFound
+from tidings_client.people import Block, Person, PersonFound, Preferences, Profile, Revoked
 from tidings_client.reading.streams import Stream
 from tidings_client.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
 from tidings_client.server import Server
 from tidings_client.values import (
-    Block,
     Blocked,
     Budget,
     Connected,
@@ -39,10 +38,7 @@ from tidings_client.values import (
     MemberChange,
     Message,
     MessageNew,
-    Person,
-    Preferences,
     Presence,
-    Profile,
     RateLimits,
     ReadState,
     ReadSynced,
@@ -50,7 +46,6 @@ from tidings_client.values import (
     Receipts,
     ReceiptSummary,
     Resumed,
-    Revoked,
     ScheduledFailed,
     Sent,
     Totals,

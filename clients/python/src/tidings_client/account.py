@@ -25,12 +25,15 @@ from tidings_client.forms import (
     FlagsBody,
     HistoryQuery,
     HistoryRule,
+    InboxFilter,
     InboxQuery,
+    Mention,
     MessageDelete,
     MessagePatch,
     NewConversation,
     NewMembers,
     NewMessage,
+    Notify,
     ProfilePut,
     ReadMark,
     Role,
@@ -43,22 +46,25 @@ from tidings_client.forms import (
     path_of,
     query_of,
 )
-from tidings_client.found import People, PersonFound
+from tidings_client.people import (
+    Block,
+    Blocks,
+    People,
+    Person,
+    PersonFound,
+    Preferences,
+    PresencePage,
+    Profile,
+    Profiles,
+)
 from tidings_client.rest import Rest
 from tidings_client.scheduled import Scheduled
 from tidings_client.values import (
-    Block,
-    Blocks,
     Conversation,
     HistoryPage,
     InboxPage,
     InboxRow,
     Message,
-    Person,
-    Preferences,
-    PresencePage,
-    Profile,
-    Profiles,
     RateLimits,
     ReadState,
     Receipts,
@@ -132,13 +138,16 @@ class Account:
         files: Sequence[str | Path] = (),
         on_progress: OnProgress | None = None,
         ttl_s: int | None = None,
+        mentions: Sequence[str] = (),
+        mention: Mention | None = None,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
         """Return when the message is stored. After an error pass the same message_id again: it is stored once."""
         message_id = self._clock.random_id() if message_id is None else message_id
         file_ids = tuple([await self.upload(conversation_id, path, on_progress) for path in files])
-        body = NewMessage(message_id, text, ts, data, is_silent, reply_to, file_ids, ttl_s)
+        named = checked_ids(mentions, "mentions")
+        body = NewMessage(message_id, text, ts, data, is_silent, reply_to, file_ids, ttl_s, named, mention)
         return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
 
     async def upload(self, conversation_id: str, path: str | Path, on_progress: OnProgress | None = None) -> str:
@@ -166,9 +175,12 @@ class Account:
         text: str | UnsetType = UNSET,
         *,
         data: dict[str, Any] | UnsetType | None = UNSET,
+        mentions: Sequence[str] | UnsetType = UNSET,
     ) -> Sent:
-        """Change the text, the data or both of an own message. A field that is left out stays; data None removes it."""
-        body = MessagePatch(text, data, self._clock.random_id())
+        """Change the text, the data or the mentions of an own message. A field that is left out stays; data None
+        removes it. Other mentions change no count."""
+        named = mentions if isinstance(mentions, UnsetType) else checked_ids(mentions, "mentions")
+        body = MessagePatch(text, data, named, UNSET, self._clock.random_id())
         return await self._repeat("PATCH", _one(conversation_id, "messages", seq), Sent, body)
 
     async def delete(self, conversation_id: str, seq: int) -> Sent:
@@ -187,10 +199,11 @@ class Account:
         after_seq: int | None = None,
         around_seq: int | None = None,
         is_first_unread: bool = False,
+        is_first_mention: bool = False,
         limit: int = PAGE_DEFAULT,
     ) -> HistoryPage:
         """Read one page of the log, newest first. Without a place it is the newest page."""
-        anchor: Anchor | None = "first_unread" if is_first_unread else None
+        anchor: Anchor | None = "first_mention" if is_first_mention else "first_unread" if is_first_unread else None
         check_one_place(before_seq, after_seq, around_seq, anchor)
         return await self._page(conversation_id, HistoryQuery(before_seq, after_seq, around_seq, anchor, limit))
 
@@ -209,9 +222,16 @@ class Account:
 
     # --- the inbox ---
 
-    async def inbox(self, *, limit: int = PAGE_DEFAULT, cursor: str | None = None) -> InboxPage:
-        """Read one page of the inbox, latest first."""
-        return await self._inbox(InboxQuery(limit, cursor))
+    async def inbox(
+        self,
+        *,
+        limit: int = PAGE_DEFAULT,
+        cursor: str | None = None,
+        filter: InboxFilter | None = None,
+        kind: ConversationKind | None = None,
+    ) -> InboxPage:
+        """Read one page of the inbox: pinned ones first, then the latest first, without archived ones; or a filter."""
+        return await self._inbox(InboxQuery(limit, cursor, filter, kind))
 
     async def _inbox(self, asked: InboxQuery) -> InboxPage:
         return await self._rest.get(path_of("inbox"), InboxPage, **query_of(asked))
@@ -234,8 +254,10 @@ class Account:
         muted: bool | None = None,
         pinned: bool | None = None,
         archived: bool | None = None,
+        muted_until: int | UnsetType | None = UNSET,
+        notify: Notify | None = None,
     ) -> InboxRow:
-        flags = FlagsBody(muted, pinned, archived)
+        flags = FlagsBody(muted, pinned, archived, muted_until, notify)
         return await self._repeat("PATCH", path_of("inbox", conversation_id), InboxRow, flags)
 
     async def unread(self) -> Totals:

@@ -48,3 +48,4 @@ EVENTS_MAX = 50_000  # the same while a request waits and the socket must be rea
 
 # --- an endpoint of a webhook -----------------------------------------------------------------------
 WEBHOOK_AGE_S_MAX = 300.0  # an older signature may be a request that somebody has recorded
+MENTIONS_MAX = 50  # users named in one message, as in the server

@@ -27,9 +27,11 @@ from tidings_client.forms import (
     HistoryQuery,
     Inbox,
     InboxQuery,
+    Mention,
     SetTyping,
     check_one_mark,
     checked_id,
+    checked_ids,
 )
 from tidings_client.reading.streams import Stream
 from tidings_client.rest import Pool, Rest
@@ -177,6 +179,8 @@ class Client(Account):
         files: Sequence[str | Path] = (),
         on_progress: OnProgress | None = None,
         ttl_s: int | None = None,
+        mentions: Sequence[str] = (),
+        mention: Mention | None = None,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
@@ -189,7 +193,17 @@ class Client(Account):
         message_id = self._clock.random_id() if message_id is None else message_id
         ts = self._clock.now_ms() if ts is None else ts
         draft = Draft(
-            conversation_id, message_id, text, ts, data, is_silent, reply_to, ttl_s=ttl_s, paths=_absolute(files)
+            conversation_id,
+            message_id,
+            text,
+            ts,
+            data,
+            is_silent,
+            reply_to,
+            ttl_s=ttl_s,
+            paths=_absolute(files),
+            mentions=tuple(checked_ids(mentions, "mentions")),
+            mention=mention,
         )
         if on_progress is not None:
             self._progress[conversation_id, message_id] = on_progress
@@ -235,7 +249,7 @@ class Client(Account):
     # --- pages over the connection instead of REST ---
 
     async def _inbox(self, asked: InboxQuery) -> InboxPage:
-        return await self._session.request(Inbox(limit=asked.limit, cursor=asked.cursor), InboxPage)
+        return await self._session.request(Inbox(**msgspec.structs.asdict(asked)), InboxPage)
 
     async def _page(self, conversation_id: str, asked: HistoryQuery) -> HistoryPage:
         frame = History(conversation_id=conversation_id, **msgspec.structs.asdict(asked))

@@ -23,9 +23,9 @@ def check_content(text: str, data: Data | None, files: Sequence[str] = ()) -> No
         raise BadRequest("`text` is empty; a message needs a text, `data` or `files`")
 
 
-def check_patch(text: str | UnsetType, data: Data | UnsetType | None) -> None:
-    if text is UNSET and data is UNSET:
-        raise BadRequest("give `text` or `data`")
+def check_patch(text: str | UnsetType, data: Data | UnsetType | None, *others: object) -> None:
+    if all(given is UNSET for given in (text, data, *others)):
+        raise BadRequest("give `text`, `data` or `mentions`")
     if text is not UNSET:
         _check_text(text)
     if data is not UNSET and data is not None:

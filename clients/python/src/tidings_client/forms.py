@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -20,6 +19,7 @@ from tidings_client.bounds import (
     FRAME_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
     MEMBERS_MAX,
+    MENTIONS_MAX,
     NAME_CHARS_MAX,
     PAGE_DEFAULT,
     READ_SEQS_MAX,
@@ -40,7 +40,7 @@ _MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
 ConversationKind = Literal["direct", "group", "channel"]
 HistoryRule = Literal["joined", "all"]
 Role = Literal["owner", "admin", "member"]
-Anchor = Literal["first_unread"]
+Anchor = Literal["first_unread", "first_mention"]
 Id = Annotated[str, Meta(pattern=_ID_PATTERN)]
 MessageId = Annotated[str, Meta(pattern=_MESSAGE_ID_PATTERN)]
 Integer = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
@@ -49,6 +49,10 @@ Millis = Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
 Timestamp = Annotated[int, Meta(ge=0, le=DATE_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
 Cursor = Annotated[str, Meta(max_length=512)]
+Mentions = Annotated[list[Id], Meta(max_length=MENTIONS_MAX)]
+Mention = Literal["all", "here"]
+Notify = Literal["all", "mentions", "none"]
+InboxFilter = Literal["unread", "mentions", "pinned", "archived", "muted"]
 Data = Annotated[dict[str, Any], Meta(description="The application's own.")]
 FileIds = Annotated[tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX)]
 Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
@@ -80,6 +84,8 @@ class Send(Frame, frozen=True, tag="message.send", omit_defaults=True):
     reply_to: Seq | None = None
     files: FileIds = ()
     ttl_s: TtlS | None = None
+    mentions: Mentions = []
+    mention: Mention | None = None
 
 
 class Abandon(Frame, frozen=True, tag="message.abandon"):
@@ -102,9 +108,11 @@ class Unread(Frame, frozen=True, tag="message.unread"):
     from_seq: Seq
 
 
-class Inbox(Frame, frozen=True, tag="inbox"):
+class Inbox(Frame, frozen=True, tag="inbox", omit_defaults=True):
     limit: Limit = PAGE_DEFAULT
     cursor: Cursor | None = None
+    filter: InboxFilter | None = None
+    kind: ConversationKind | None = None
 
 
 class History(Frame, frozen=True, tag="history"):
@@ -139,6 +147,8 @@ class Ping(Frame, frozen=True, tag="ping"):
 class InboxQuery(msgspec.Struct, frozen=True):
     limit: Limit = PAGE_DEFAULT
     cursor: Cursor | None = None
+    filter: InboxFilter | None = None
+    kind: ConversationKind | None = None
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -153,6 +163,8 @@ class FlagsBody(msgspec.Struct, frozen=True):
     muted: bool | None = None
     pinned: bool | None = None
     archived: bool | None = None
+    muted_until: Timestamp | UnsetType | None = UNSET
+    notify: Notify | None = None
 
 
 class NewConversation(msgspec.Struct, frozen=True):
@@ -185,11 +197,15 @@ class NewMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     reply_to: Seq | None = None
     files: FileIds = ()
     ttl_s: TtlS | None = None
+    mentions: Mentions = []
+    mention: Mention | None = None
 
 
 class MessagePatch(msgspec.Struct, frozen=True):
     text: str | UnsetType = UNSET
     data: Data | UnsetType | None = UNSET
+    mentions: Mentions | UnsetType = UNSET
+    mention: Mention | UnsetType | None = UNSET
     message_id: MessageId | None = None
 
 
@@ -237,7 +253,7 @@ def body_of(asked: msgspec.Struct) -> bytes:
     if isinstance(asked, NewMessage):
         check_content(asked.text, asked.data, asked.files)
     elif isinstance(asked, MessagePatch):
-        check_patch(asked.text, asked.data)
+        check_patch(asked.text, asked.data, asked.mentions, asked.mention)
     return _short(_encode(asked), HTTP_BODY_BYTES_MAX, "body")
 
 
@@ -250,33 +266,6 @@ def query_of(asked: msgspec.Struct) -> dict[str, Any]:
 def path_of(*parts: str | int) -> str:
     """Build `/v1/` and the parts: words, ids, and seqs as numbers."""
     return "/v1/" + "/".join(_checked_seq(part) if isinstance(part, int) else checked_id(part) for part in parts)
-
-
-def socket_url(url: str) -> str:
-    """Make the address of the socket: `https://host/prefix` becomes `wss://host/prefix/v1/ws`."""
-    parts = _parts(url)
-    return urlunsplit((_SOCKET[parts.scheme], parts.netloc, parts.path.rstrip("/") + "/v1/ws", "", ""))
-
-
-def rest_url(url: str) -> str:
-    """Make the address that precedes `/v1/...` in a REST request."""
-    parts = _parts(url)
-    return urlunsplit((_REST[parts.scheme], parts.netloc, parts.path, "", ""))
-
-
-_SOCKET = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
-_REST = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-
-
-def _parts(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in _SOCKET and parts.hostname and parts.port != 0  # a port out of range raises
-    except (ValueError, TypeError, AttributeError):
-        is_whole = False
-    if not is_whole:
-        raise ValueError(f"not the URL of a node: {url!r} (http://host:port or https://host)")
-    return parts
 
 
 def _encode(asked: msgspec.Struct) -> bytes:

@@ -15,9 +15,10 @@ import msgspec
 
 from tidings_client.bounds import REST_S, TRIES_MAX
 from tidings_client.clock import Clock
+from tidings_client.connection.addresses import rest_url
 from tidings_client.connection.session import Backoff
 from tidings_client.errors import BadRequest, Disconnected, Problem, Refusal, Unauthorized, problem_of
-from tidings_client.forms import body_of, rest_url
+from tidings_client.forms import body_of
 
 T = TypeVar("T")
 Headers = Callable[[], Awaitable[Mapping[str, str]]]

@@ -12,8 +12,8 @@ from types import TracebackType
 from tidings_client.account import Account
 from tidings_client.clock import Clock
 from tidings_client.forms import ProfilePut, checked_credential, checked_id, path_of
+from tidings_client.people import Profile, Revoked
 from tidings_client.rest import Pool, Rest
-from tidings_client.values import Profile, Revoked
 from tidings_client.webhooks import NewWebhook, Replay, Webhook, Webhooks, WebhookState
 
 

@@ -1,7 +1,7 @@
 """Answers and events of the server as structs, and how the client decodes them.
 
-The client ignores unknown fields and unknown events, and a word of an unknown kind stays a plain string: the server may
-be newer. The structs repeat those of the server; a test compares names and types of their fields.
+The client ignores unknown fields and events, and an unknown word stays a string: the server may be newer. The structs
+repeat those of the server; a test compares their fields.
 
 Every numbered entry arrives as `MessageNew`, each once, in the order of its conversation; the sends of this client take
 their place among them. `Resumed` says how a conversation stands after a reconnect: `reset` means that a program should
@@ -63,6 +63,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     reply_to: int | None = None  # the seq of the message that it quotes
     files: list[File] = []
     expires_at: int | None = None  # the server deletes it then
+    mentions: tuple[str, ...] = ()  # the users whom its author named
+    mention: str | None = None  # all, or here: those who were online
     unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now
     hidden: bool = False  # the user has blocked its sender
 
@@ -96,6 +98,10 @@ class InboxRow(msgspec.Struct, frozen=True):
     muted: bool
     pinned: bool
     archived: bool
+    mention_count: int = 0
+    first_mention_seq: int | None = None
+    muted_until: int | None = None
+    notify: str = "all"  # all, mentions, none
     requested: bool = False  # a stranger began it: accept, or answer
     invited: bool = False  # the user is no member yet: accept, or remove oneself
 
@@ -106,6 +112,7 @@ class InboxPage(msgspec.Struct, frozen=True):
     total_unread: int
     unread_conversations: int
     stale: bool
+    total_mentions: int = 0
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
@@ -123,6 +130,9 @@ class ReadState(msgspec.Struct, frozen=True, gc=False):
     unread_capped: bool
     first_unread_seq: int | None
     total_unread: int | None
+    mention_count: int = 0
+    first_mention_seq: int | None = None
+    total_mentions: int = 0
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -154,6 +164,7 @@ class Receipts(msgspec.Struct, frozen=True):
 class Totals(msgspec.Struct, frozen=True):
     total_unread: int
     unread_conversations: int
+    total_mentions: int = 0
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -166,49 +177,6 @@ class RateLimits(msgspec.Struct, frozen=True):
     """Budgets by class name. A class that is off is absent."""
 
     rate_limits: dict[str, Budget]
-
-
-class Profile(msgspec.Struct, frozen=True):
-    user_id: str
-    name: str | None
-    avatar_url: str | None
-
-
-class Profiles(msgspec.Struct, frozen=True):
-    profiles: list[Profile]
-
-
-class Block(msgspec.Struct, frozen=True):
-    user_id: str
-    since: int  # ms
-
-
-class Blocks(msgspec.Struct, frozen=True):
-    blocks: list[Block]
-
-
-class Preferences(msgspec.Struct, frozen=True):
-    """The people who may write to a user, and add them: anybody, shared (people of a shared group) or nobody."""
-
-    who_may_write: str = "anybody"
-    who_may_add: str = "anybody"
-
-
-class Person(msgspec.Struct, frozen=True):
-    """The presence of one user. `last_seen` is None for a user who is online or was never seen."""
-
-    user_id: str
-    online: bool
-    last_seen: int | None
-
-
-class PresencePage(msgspec.Struct, frozen=True):
-    presence: list[Person]
-
-
-class Revoked(msgspec.Struct, frozen=True):
-    user_id: str
-    tokens_valid_after: int
 
 
 class Nothing(msgspec.Struct):
@@ -235,6 +203,7 @@ class Hello(_Event, frozen=True, tag="hello"):
     ping_interval_ms: int
     total_unread: int | None  # None while the server rebuilds the inbox; a ReadSynced follows
     unread_conversations: int | None
+    total_mentions: int = 0
 
 
 class MessageNew(_Event, frozen=True, tag="message.new"):
@@ -243,6 +212,8 @@ class MessageNew(_Event, frozen=True, tag="message.new"):
     unread_count: int | None = None
     unread_capped: bool = False
     total_unread: int | None = None
+    mention_count: int = 0
+    total_mentions: int = 0
 
 
 class ReadSynced(_Event, frozen=True, kw_only=True, tag="read.synced"):
@@ -254,6 +225,9 @@ class ReadSynced(_Event, frozen=True, kw_only=True, tag="read.synced"):
     total_unread: int | None
     unread_capped: bool = False
     unread_conversations: int | None = None
+    mention_count: int = 0
+    first_mention_seq: int | None = None
+    total_mentions: int = 0
 
 
 class Resumed(_Event, frozen=True, tag="resumed"):
@@ -266,6 +240,8 @@ class Resumed(_Event, frozen=True, tag="resumed"):
     unread_count: int | None
     delivered_all_seq: int
     read_all_seq: int
+    mention_count: int = 0
+    first_mention_seq: int | None = None
 
 
 class Receipt(_Event, frozen=True, tag="receipt"):

@@ -21,7 +21,7 @@ from tidings.messaging.send.held import Holds
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.store import Store, to_entry
 from tidings.messaging.send.takeover import Takeover
-from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.count import Count
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import Entry
 from tidings.stores.keyspace.scripts.messaging import SOURCES, Scripts
@@ -89,11 +89,8 @@ def stores_without_looking() -> None:
 
 def any_epoch_is_ours() -> None:
     """Take an index that a failover left behind for warm."""
-    change_script("inbox_index", "m[1] ~= epoch or", "")
-    for name in ("unread_state", "inbox_page"):
+    for name in ("inbox_index", "unread_state", "inbox_page", "unread_chill", "inbox_begin"):
         change_script(name, "m[1] ~= epoch or", "")
-    change_script("unread_chill", "m[1] ~= ARGV[1] or", "")
-    change_script("inbox_begin", "m[1] == ARGV[1] and", "")
 
 
 def holds_are_off() -> None:
@@ -153,12 +150,12 @@ def rebuild_ignores_changes() -> None:
 
 def ranges_are_forgotten() -> None:
     """A rebuild counts what was read one by one."""
-    real = Rebuilds._unread
+    real = Count._unread
 
-    async def unread(self: Rebuilds, row: Any, status: Any, after: int, but: Any) -> Any:
+    async def unread(self: Count, row: Any, status: Any, after: int, but: Any) -> Any:
         return await real(self, row, msgspec.structs.replace(status, ranges=()), after, but)
 
-    Rebuilds._unread = unread  # type: ignore[method-assign]
+    Count._unread = unread  # type: ignore[method-assign]
 
 
 def voids_hide_entries() -> None:
@@ -227,7 +224,7 @@ def the_clock_is_trusted() -> None:
 def a_lost_inbox_is_warm() -> None:
     """Nobody counts whether the inbox is as long as its mark says."""
     for name in ("inbox_page", "unread_state"):
-        change_script(name, "redis.call('ZCARD', inbox) == size and", "")
+        change_script(name, "redis.call('ZCARD', inbox) == t.size\n    and", "")
 
 
 def the_last_minute_is_forgotten() -> None:

@@ -6,6 +6,7 @@ from tidings.bounds import PAGE_MAX
 from tidings.gateway.encode import inbox_of, inbox_row_of, rate_limits_of
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.limits.limiter import Limiter
+from tidings.messaging.reading.flags import FlagChange, Flags
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.unread.unread import Unread
 from tidings.protocol.bodies import (
@@ -19,8 +20,9 @@ from tidings.protocol.bodies import (
 
 
 class InboxRoutes:
-    def __init__(self, inbox: Inbox, unread: Unread, limiter: Limiter) -> None:
+    def __init__(self, inbox: Inbox, flags: Flags, unread: Unread, limiter: Limiter) -> None:
         self._inbox = inbox
+        self._flags = flags
         self._unread = unread
         self._limiter = limiter
 
@@ -30,7 +32,7 @@ class InboxRoutes:
                 "GET",
                 "/v1/inbox",
                 self.page,
-                "The conversations of the caller, the latest message first",
+                "The conversations of the caller: pinned first, then the latest message first; or one filter",
                 query=InboxQuery,
                 answer=InboxBody,
                 errors=("bad_cursor",),
@@ -39,7 +41,7 @@ class InboxRoutes:
                 "PATCH",
                 "/v1/inbox/{conversation_id}",
                 self.flag,
-                "Mute, pin or archive a conversation for oneself",
+                "Mute, pin or archive a conversation for oneself, or choose its notifications",
                 body=FlagsBody,
                 answer=InboxRowBody,
                 errors=("not_found",),
@@ -52,15 +54,25 @@ class InboxRoutes:
 
     async def page(self, request: Request) -> Reply:
         query: InboxQuery = request.query
-        page = await self._inbox.page(request.user_id, limit=min(query.limit, PAGE_MAX), cursor=query.cursor)
+        page = await self._inbox.page(
+            request.user_id,
+            limit=min(query.limit, PAGE_MAX),
+            cursor=query.cursor,
+            filter_name=query.filter,
+            kind=query.kind,
+        )
         return Reply(200, inbox_of(page))
 
     async def flag(self, request: Request) -> Reply:
-        flags: FlagsBody = request.body
-        item = await self._inbox.flag(
-            request.user_id, request.id(), muted=flags.muted, pinned=flags.pinned, archived=flags.archived
+        asked: FlagsBody = request.body
+        change = FlagChange(
+            muted=asked.muted,
+            pinned=asked.pinned,
+            archived=asked.archived,
+            muted_until=asked.muted_until,
+            notify=asked.notify,
         )
-        return Reply(200, inbox_row_of(item))
+        return Reply(200, inbox_row_of(await self._flags.set(request.user_id, request.id(), change)))
 
     async def totals(self, request: Request) -> Reply:
         return Reply(200, await self._unread.totals(request.user_id))

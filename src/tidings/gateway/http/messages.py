@@ -151,13 +151,14 @@ class MessageRoutes:
 
     async def edit(self, request: Request) -> Reply:
         asked: MessagePatch = request.body
-        if asked.text is UNSET and asked.data is UNSET:
-            raise BadRequest("give `text` or `data`")
+        if all(given is UNSET for given in (asked.text, asked.data, asked.mentions, asked.mention)):
+            raise BadRequest("give `text`, `data` or `mentions`")
         if asked.text is not UNSET:
             check_text(asked.text)
         if asked.data:
             check_data(asked.data)
-        patch = ContentPatch(asked.text, asked.data)
+        mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions is not UNSET else UNSET
+        patch = ContentPatch(asked.text, asked.data, mentions, asked.mention)
         sent = await self._rewrites.edit(request.user_id, request.id(), request.seq(), patch, asked.message_id)
         return Reply(200, sent_of(sent))
 

@@ -7,6 +7,7 @@ from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
+from tidings.messaging.unread.unread import Unread
 from tidings.protocol.bodies import BlockBody, BlocksBody, PeopleBody, PeopleQuery, PersonFound, PreferencesBody
 from tidings.stores.tables.values import Preferences
 
@@ -14,7 +15,8 @@ _BLOCK = "/v1/blocks/{user_id}"
 
 
 class PeopleRoutes:
-    def __init__(self, blocks: Blocks, consent: Consent, people: FindPeople, limiter: Limiter) -> None:
+    def __init__(self, blocks: Blocks, consent: Consent, people: FindPeople, unread: Unread, limiter: Limiter) -> None:
+        self._unread = unread
         self._people = people
         self._limiter = limiter
         self._blocks = blocks
@@ -72,9 +74,13 @@ class PeopleRoutes:
 
     async def preferences(self, request: Request) -> Reply:
         found = await self._consent.preferences(request.user_id)
-        return Reply(200, PreferencesBody(found.who_may_write, found.who_may_add))
+        return Reply(200, PreferencesBody(found.who_may_write, found.who_may_add, found.badge))
 
     async def put_preferences(self, request: Request) -> Reply:
         asked: PreferencesBody = request.body
-        await self._consent.put_preferences(request.user_id, Preferences(asked.who_may_write, asked.who_may_add))
+        before = await self._consent.preferences(request.user_id)
+        chosen = Preferences(asked.who_may_write, asked.who_may_add, asked.badge)
+        await self._consent.put_preferences(request.user_id, chosen)
+        if before.badge != chosen.badge:
+            await self._unread.recount(request.user_id)
         return Reply(200, asked)

@@ -12,6 +12,7 @@ from typing import Any
 from tidings.clock import Clock
 from tidings.errors import StoreError
 from tidings.messaging.conversations.announcements import Announcements
+from tidings.messaging.unread.count import flags_of
 from tidings.messaging.unread.rebuild import HOLD_MS
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import Row, User
@@ -43,8 +44,11 @@ class Rows:
 
     async def show(self, rows: Sequence[Row], note: Sequence[Call[Any]]) -> None:
         """Enter the inboxes, and push to the connected members. The maker may have other devices, too."""
-        join = self._scripts.inbox_join
-        joins = [join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0) for row in rows]
+        join, now_ms = self._scripts.inbox_join, self._clock.now_ms()
+        joins = [
+            join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0, flags=flags)
+            for row, flags in ((row, flags_of(row, now_ms)) for row in rows)
+        ]
         try:
             with self._unknown_outcomes.of(((row.user_id, "") for row in rows), is_committed=True):
                 await self._keyspace.run([*joins, *note])

@@ -49,7 +49,7 @@ _TOGETHER = 50  # sequencers, or members, that are read at the same time
 
 
 def _counts(one: Indexed) -> Counts:
-    return one.unread_count, one.unread_capped, one.total_unread
+    return one.unread_count, one.unread_capped, one.total_unread, one.mention_count, one.total_mentions
 
 
 class Deliver:

@@ -2,7 +2,8 @@
 
 A job names only a user and an entry. When a worker takes the job, the user may have left, read or muted the
 conversation, and the sender may have deleted the message; the content says what is true then. It holds no text of a
-message unless the operator turned previews on. The badge is the total of the inbox.
+message unless the operator turned previews on. The badge is the total that the user chose. A message that the user does
+not want to hear of changes the badge alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from tidings.bounds import NAME_CHARS_MAX
+from tidings.clock import Clock
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.push.job import Job
 from tidings.messaging.unread.ranges import effective, is_in
@@ -31,12 +33,13 @@ class NoticeContent(msgspec.Struct, frozen=True, kw_only=True):
 
 class Notices:
     def __init__(
-        self, access: Access, messages: Messages, tables: Tables, unread: Unread, *, has_preview: bool
+        self, access: Access, messages: Messages, tables: Tables, unread: Unread, clock: Clock, *, has_preview: bool
     ) -> None:
         self._access = access
         self._messages = messages
         self._tables = tables
         self._unread = unread
+        self._clock = clock
         self._has_preview = has_preview
 
     async def content(self, job: Job) -> NoticeContent | None:
@@ -54,13 +57,15 @@ class Notices:
         if entry is None:
             return None
         badge = await self._badge(job.user_id)
-        if row.muted:
+        if row.is_muted(self._clock.now_ms()) or not _is_wanted(row, entry):
             return NoticeContent(badge=badge, is_silent=True)
         title, body = await self._words(entry)
         return NoticeContent(badge=badge, title=title, body=body)
 
     async def _badge(self, user_id: str) -> int:
-        return (await self._unread.totals(user_id)).total_unread
+        totals, chosen = await self._unread.totals(user_id), await self._tables.people.preferences([user_id])
+        is_mentions = user_id in chosen and chosen[user_id].badge == "mentions"
+        return totals.total_mentions if is_mentions else totals.total_unread
 
     async def _is_read(self, job: Job, row: Row) -> bool:
         statuses = await self._tables.statuses.get(job.user_id, [job.conversation_id])
@@ -90,6 +95,11 @@ class Notices:
     async def _name(self, user_id: str) -> str:
         user = await self._tables.accounts.user(user_id)
         return ((user and user.name) or user_id)[:NAME_CHARS_MAX]
+
+
+def _is_wanted(row: Row, entry: Entry) -> bool:
+    """Whether the level of the conversation lets the message through."""
+    return row.notify == "all" or (row.notify == "mentions" and entry.mentions_user(row.user_id))
 
 
 def _title(head: Head | None, sender: str) -> str:

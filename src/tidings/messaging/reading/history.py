@@ -77,9 +77,9 @@ class History:
         limit = min(max(limit, 1), PAGE_MAX)
         admitted = await self._admit(user_id, conversation_id)
         start = admitted.member_list.visible_after(user_id)
-        first_unread = await self._first_unread(user_id, conversation_id, admitted)
+        first_unread, first_mention = await self._firsts(user_id, conversation_id, admitted)
         if anchor is not None:
-            around_seq = first_unread
+            around_seq = first_unread if anchor == "first_unread" else first_mention
         edge = start  # where an empty page stands
         if around_seq is not None:
             entries = await self._around(conversation_id, around_seq, start, limit)
@@ -107,15 +107,17 @@ class History:
 
     async def _admit(self, user_id: str, conversation_id: str) -> Admitted:
         """Authorize, and read in the same round trip the first unread and the receipt marks."""
-        beside: list[Call[Any]] = [self._unread.first_unread_call(user_id, conversation_id)]
+        beside: list[Call[Any]] = [self._unread.firsts_call(user_id, conversation_id)]
         if (member_list := self._access.cached(conversation_id)) is not None:
             beside.append(self._receipts.look(member_list, but=user_id))
         return await self._access.authorize_beside(user_id, conversation_id, "read", *beside)
 
-    async def _first_unread(self, user_id: str, conversation_id: str, admitted: Admitted) -> int | None:
+    async def _firsts(self, user_id: str, conversation_id: str, admitted: Admitted) -> tuple[int | None, int | None]:
+        """Return the first unread message and the first unread mention."""
         if admitted.beside is None:
-            return (await self._unread.from_tables(user_id, conversation_id)).first_unread_seq
-        return await self._unread.first_unread(user_id, conversation_id, admitted.beside[0])
+            state = await self._unread.from_tables(user_id, conversation_id)
+            return state.first_unread_seq, state.first_mention_seq
+        return await self._unread.firsts(user_id, conversation_id, admitted.beside[0])
 
     async def _page(
         self,
@@ -229,8 +231,8 @@ def _within(entries: list[Entry], bytes_max: int) -> list[Entry]:
 def _check_places(before_seq: int | None, after_seq: int | None, around_seq: int | None, anchor: str | None) -> None:
     if (before_seq, after_seq, around_seq, anchor).count(None) < 3:
         raise BadRequest("give one of before_seq, after_seq, around_seq and anchor")
-    if anchor not in (None, "first_unread"):
-        raise BadRequest("anchor is first_unread")
+    if anchor not in (None, "first_unread", "first_mention"):
+        raise BadRequest("anchor is first_unread or first_mention")
     for place in (before_seq, after_seq, around_seq):
         if place is not None and not 0 <= place <= _SEQ_MAX:
             raise BadCursor("a seq is a number from 0 on")

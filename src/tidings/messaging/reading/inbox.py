@@ -10,46 +10,51 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import msgspec
 
 from tidings.bounds import PAGE_MAX
-from tidings.errors import BadCursor, Missing, NotFound, Unavailable
+from tidings.clock import Clock
+from tidings.errors import BadCursor, NotFound, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.reading.inbox_rows import write_rows
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Head, InboxItem, InboxPage, Row, Totals, is_id
+from tidings.model import ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals, is_id
 from tidings.stores.keyspace.call import Keyspace, plain
-from tidings.stores.keyspace.scripts.answers import Page
-from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.answers import Page, Place
+from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Touch
 from tidings.tasks import SingleFlight
 
+Filter = Literal["unread", "mentions", "pinned", "archived", "muted"]
+FILTERS = get_args(Filter)
+PARTS = ("first", "inbox", *FILTERS)  # what a cursor can stand in: `first` are the pinned ones of the whole inbox
 _TRIES_MAX = 20  # a page that meets something cold is read again after the rebuild
 _SEAL_BYTES = 6  # enough to notice a mistake; there is nothing to gain by forging a place in one's own inbox
 _SCORE_MAX = 1 << 53  # ms; the largest number that a sorted set holds exactly
 
 
-def encode_cursor(user_id: str, score_ms: int, conversation_id: str) -> str:
+def encode_cursor(user_id: str, place: Place) -> str:
     """Return where a page ended, sealed for the user: the cursor of another user is refused."""
-    place = f"{score_ms}:{conversation_id}".encode()
-    return base64.urlsafe_b64encode(_seal(user_id, place) + place).decode().rstrip("=")
+    text = f"{place.part}:{place.score}:{place.conversation_id}".encode()
+    return base64.urlsafe_b64encode(_seal(user_id, text) + text).decode().rstrip("=")
 
 
-def decode_cursor(user_id: str, cursor: str) -> tuple[int, str]:
+def decode_cursor(user_id: str, cursor: str) -> Place:
     """Return the place in a cursor. Raises BadCursor for a text that encode_cursor never makes for this user."""
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        score, _, conversation_id = raw[_SEAL_BYTES:].decode().partition(":")
-        score_ms = int(score)
+        part, score, conversation_id = raw[_SEAL_BYTES:].decode().split(":")
+        place = Place(part, int(score), conversation_id)
     except ValueError:
         raise BadCursor() from None
-    is_possible = 0 <= score_ms <= _SCORE_MAX and is_id(conversation_id)
-    if not is_possible or encode_cursor(user_id, score_ms, conversation_id) != cursor:
+    is_possible = abs(place.score) <= _SCORE_MAX and (is_id(conversation_id) or not conversation_id)
+    if not is_possible or part not in PARTS or encode_cursor(user_id, place) != cursor:
         raise BadCursor()
-    return score_ms, conversation_id
+    return place
 
 
 def _seal(user_id: str, place: bytes) -> bytes:
@@ -68,6 +73,7 @@ class Inbox:
         rebuilds: Rebuilds,
         unread: Unread,
         count_repair: Callable[[str, int], None],
+        clock: Clock,
     ) -> None:
         self._access = access
         self._tables = tables
@@ -76,29 +82,31 @@ class Inbox:
         self._rebuilds = rebuilds
         self._unread = unread
         self._count_repair = count_repair
+        self._clock = clock
         # Every client reads its inbox again when the keyspace goes, and each such page costs many reads.
         self._page_from_tables = SingleFlight(self._read_tables)
 
-    async def page(self, user_id: str, *, limit: int, cursor: str | None) -> InboxPage:
+    async def page(
+        self,
+        user_id: str,
+        *,
+        limit: int,
+        cursor: str | None,
+        filter_name: Filter | None = None,
+        kind: ConversationKind | None = None,
+    ) -> InboxPage:
+        """Return a page of the inbox, or of one of its filters. Without the keyspace there are no filters."""
         limit = min(max(limit, 1), PAGE_MAX)
-        after = decode_cursor(user_id, cursor) if cursor else None
+        top = filter_top(filter_name) if filter_name else TOP
+        after = decode_cursor(user_id, cursor) if cursor else top
+        if after.part != top.part and (filter_name or after.part not in (TOP.part, "inbox")):
+            raise BadCursor()  # of another filter
         try:
-            return await self._page(user_id, limit, after)
+            return await self._page(user_id, limit, after, kind)
         except Unavailable:
+            if filter_name or kind:
+                raise
             return await self._page_from_tables(user_id, limit, after)
-
-    async def flag(
-        self, user_id: str, conversation_id: str, *, muted: bool | None, pinned: bool | None, archived: bool | None
-    ) -> InboxItem:
-        await self._access.authorize(user_id, conversation_id, "read")
-        try:
-            row = await self._tables.inboxes.flag(
-                user_id, conversation_id, muted=muted, pinned=pinned, archived=archived
-            )
-        except Missing:
-            raise NotFound("no such conversation") from None
-        repaired = await self._repair({conversation_id: row}, [conversation_id])
-        return InboxItem(repaired[conversation_id], await self._unread.state(user_id, conversation_id))
 
     async def item(self, user_id: str, conversation_id: str) -> InboxItem:
         """Return one line of the inbox, repaired. The caller has authorized."""
@@ -106,19 +114,29 @@ class Inbox:
         if conversation_id not in rows:
             raise NotFound("no such conversation")
         repaired = await self._repair(rows, [conversation_id])
-        return InboxItem(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id))
+        return self._item(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id))
+
+    def _item(self, row: Row, state: ReadState) -> InboxItem:
+        """A line of the inbox with the flags as they are now: a mute may be over, and an archived one may be back."""
+        if row.muted or row.archived:
+            now_ms = self._clock.now_ms()
+            row = msgspec.structs.replace(row, muted=row.is_muted(now_ms), archived=row.is_archived(now_ms))
+        return InboxItem(row, state)
 
     async def changed(self, user_id: str, since_ms: int, limit: int = -1) -> list[str]:
         """Return conversations with a message or a join since then, newest first; limit -1 means all of them. The inbox
         index is the offline queue."""
         await self._unread.totals(user_id)  # warm, so that the order is complete
-        key = self._scripts.keys.inbox(user_id)
-        call = plain(key, b"ZRANGE", key, b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit)
-        return [id_.decode() for id_ in await self._keyspace.one(call)]
+        inbox = self._scripts.keys.inbox(user_id)
+        since = (b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit, b"WITHSCORES")
+        calls = [plain(key, b"ZRANGE", key, *since) for key in (inbox, f"{inbox}:archived")]
+        flat = [part for found in await self._keyspace.run(calls) for part in found]
+        placed = sorted(zip(map(float, flat[1::2]), flat[::2], strict=True), reverse=True)
+        return [id_.decode() for _, id_ in placed[: limit if limit >= 0 else None]]
 
-    async def _page(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
+    async def _page(self, user_id: str, limit: int, after: Place, kind: ConversationKind | None) -> InboxPage:
         for _ in range(_TRIES_MAX):
-            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after))
+            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after, kind=kind))
             if page is None:
                 await self._rebuilds.user(user_id)
                 continue
@@ -135,17 +153,16 @@ class Inbox:
         behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
         if behind:
             rows = await self._repair(rows, behind)
-        describe, total = self._unread.describe, page.total_unread
+        describe, totals = self._unread.describe, (page.total_unread, page.total_mentions)
         items = []
         for one in page.listed:
             assert one.mark is not None  # page.cold is 0
-            state = await describe(user_id, one.conversation_id, one.mark, total)
-            items.append(InboxItem(rows[one.conversation_id], state))
-        last = page.listed[-1] if page.left > 0 else None
+            state = await describe(user_id, one.conversation_id, one.mark, *totals)
+            items.append(self._item(rows[one.conversation_id], state))
         return InboxPage(
             items,
-            encode_cursor(user_id, last.score_ms, last.conversation_id) if last else None,
-            Totals(total, page.unread_conversations),
+            encode_cursor(user_id, page.next) if page.next else None,
+            Totals(page.total_unread, page.unread_conversations, page.total_mentions),
         )
 
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
@@ -168,13 +185,14 @@ class Inbox:
             except NotFound:
                 self._count_repair("inbox", 1)
 
-    async def _read_tables(self, user_id: str, limit: int, after: tuple[int, str] | None) -> InboxPage:
-        rows = await self._tables.inboxes.latest(user_id, before=after, limit=limit + 1)
+    async def _read_tables(self, user_id: str, limit: int, after: Place) -> InboxPage:
+        before = (after.score, after.conversation_id) if after.conversation_id else None
+        rows = await self._tables.inboxes.latest(user_id, before=before, limit=limit + 1)
         last = rows[limit - 1] if len(rows) > limit else None
         items = await self._items_from_tables(user_id, rows[:limit])
         return InboxPage(
             items,
-            encode_cursor(user_id, *_place(last)) if last else None,
+            encode_cursor(user_id, _place(last)) if last else None,
             await self._totals_from_tables(user_id, rows[:limit], items),
             is_stale=True,
         )
@@ -198,7 +216,7 @@ class Inbox:
                 if not isinstance(state, NotFound):  # left since the rows were read
                     raise state
             else:
-                items.append(InboxItem(repaired[id_], state))
+                items.append(self._item(repaired[id_], state))
         return items
 
 
@@ -230,5 +248,5 @@ def _is_behind(row: Row, score_ms: int) -> bool:
     return score_ms > row.last_message_ts and score_ms > row.joined_ms and score_ms > 1
 
 
-def _place(row: Row) -> tuple[int, str]:
-    return max(row.last_message_ts, row.joined_ms, 1), row.conversation_id
+def _place(row: Row) -> Place:
+    return Place("inbox", max(row.last_message_ts, row.joined_ms, 1), row.conversation_id)

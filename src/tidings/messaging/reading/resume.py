@@ -115,7 +115,7 @@ class Resume:
         while page:
             for start in range(0, len(page), _WRITTEN):
                 for entry in page[start : start + _WRITTEN]:
-                    connection.push_now(MessageNew(entry, None, False, None, entry.sender_id in blocked))
+                    connection.push_now(MessageNew(entry, None, False, None, is_hidden=entry.sender_id in blocked))
                 if not await _keeps_pace(connection, _GLANCE_S):
                     await self._wait(connection, turn)
             to_seq = page[-1].seq_no
@@ -147,6 +147,8 @@ class Resume:
             unread_count=state.unread_count,
             delivered_all_seq=delivered_all,
             read_all_seq=read_all,
+            mention_count=state.mention_count,
+            first_mention_seq=state.first_mention_seq,
         )
 
     async def _head(self, conversation_id: str) -> int:

@@ -211,6 +211,16 @@ class Batch:
         self.ids = [id_ for id_ in self.ids if id_[0] not in ids]
 
     @property
+    def asking_here(self) -> list[tuple[BatchGroup, Draft]]:
+        """The drafts that mention those who are here, and do not know yet who that is."""
+        return [
+            (group, draft)
+            for group in self.live
+            for draft in group.drafts
+            if draft.here is None and draft.content is not None and draft.content.mention == "here"
+        ]
+
+    @property
     def done(self) -> list[BatchGroup]:
         """The groups that have something stored."""
         return [group for group in self.live if group.done]

@@ -76,6 +76,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     is_unread: bool = False  # its companion has read nothing so far
     plain_digest: bytes = b""  # of an edit or delete: of what its author asked for
     digest: bytes = b""
+    here: tuple[str, ...] | None = None  # of `mention: here`: those who were online
     is_invited: bool = False  # of a member change: its sender joins by an invitation
     is_of_server: bool = False  # the server wants it: it needs no right and no budget of its sender
     # The stages fill in the rest.

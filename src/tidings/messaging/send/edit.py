@@ -6,6 +6,8 @@ rewrite: the sender of the message, and for a delete also those who lead the con
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from tidings.clock import Clock
 from tidings.errors import Forbidden, NotFound
 from tidings.messaging.access import Access
@@ -85,4 +87,6 @@ def _digest(kind: EntryKind, target: Entry, patch: ContentPatch | None) -> bytes
     if patch is None:
         return digest_of(None, f"{kind} {target.seq_no}\0")
     removes = " data" if patch.data is None else ""
+    if patch.mentions is not UNSET or patch.mention is not UNSET:
+        removes += f" {patch.mentions} {patch.mention}"
     return digest_of(patch.apply(None), f"{kind} {target.seq_no}{removes}\0")

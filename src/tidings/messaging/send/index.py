@@ -20,10 +20,11 @@ from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.batch import Batch
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.open_work import OpenWork
-from tidings.model import KINDS, Entry, MemberChange
+from tidings.messaging.unread.count import flags_of
+from tidings.model import EVERYBODY, KINDS, Entry, MemberChange
 from tidings.stores.keyspace.call import Arg, Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Indexed
-from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.messaging import NO_FLAGS, Scripts
 from tidings.stores.tables.ports import Tables
 
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
@@ -46,6 +47,7 @@ class Index:
         lease_time_ms: Callable[[], int],
         due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
         is_ordered: bool = True,
+        count_mentions: Callable[[int], object] = lambda n: None,
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
@@ -56,6 +58,7 @@ class Index:
         self._blocks = blocks
         self._lease_time_ms = lease_time_ms  # 0: no leases are wanted
         self._due_calls = due_calls  # they record that a notification may become due (push/due.py)
+        self._count_mentions = count_mentions
         self._is_ordered = is_ordered  # False: the keyspace is several servers
 
     async def update(self, batch: Batch) -> None:
@@ -179,18 +182,31 @@ class Index:
         apart = self._left_out(member_list, {entry.sender_id for entry in counted})
         now_ms = self._lease_time_ms()
 
-        def args(but: Collection[str | None]) -> tuple[Arg, ...]:
+        def args(user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
+            numbers = _numbers(counted, user_id, but)
             return self._scripts.inbox_index_args(
-                conversation_id, score_ms=score_ms, added=_numbers(counted, but), removed=removed, now_ms=now_ms
+                conversation_id, score_ms=score_ms, added=numbers, removed=removed, now_ms=now_ms
             )
 
-        shared, index = args(but=()), self._scripts.inbox_index_with
+        for user_id in self._mentioned(member_list, counted):
+            apart.setdefault(user_id, ())
+        shared, index = args("", ()), self._scripts.inbox_index_with
         return [
-            (user_id, index(user_id, conversation_id, shared if user_id not in apart else args(but=apart[user_id])))
+            (
+                user_id,
+                index(user_id, conversation_id, shared if user_id not in apart else args(user_id, apart[user_id])),
+            )
             for user_id in member_list.members
         ]
 
-    def _left_out(self, member_list: MemberList, senders: Set[str | None]) -> dict[str | None, Set[str | None]]:
+    def _mentioned(self, member_list: MemberList, counted: Sequence[Entry]) -> set[str]:
+        """The members whom some entry mentions by name."""
+        named = {user_id for entry in counted if entry.mentions for user_id in entry.mentions}
+        if named:
+            self._count_mentions(sum(_reach(entry, member_list) for entry in counted if entry.mentions))
+        return named & member_list.members.keys()
+
+    def _left_out(self, member_list: MemberList, senders: Set[str | None]) -> dict[str | None, Collection[str | None]]:
         """Member -> the senders that do not count for them: themselves, those they blocked, and in a request all."""
         apart: dict[str | None, Set[str | None]] = {sender_id: {sender_id} for sender_id in senders}
         for sender_id in senders:
@@ -198,7 +214,7 @@ class Index:
                 apart[user_id] = apart.get(user_id, set()) | {sender_id}
         if member_list.head.kind == "direct":
             apart |= {user_id: senders for user_id, member in member_list.members.items() if member.is_requested}
-        return apart
+        return dict(apart)
 
     async def _apply_members(self, member_list: MemberList, change: MemberChange, entry: Entry) -> None:
         """A conversation enters or leaves inboxes, as the member list says now."""
@@ -218,12 +234,14 @@ class Index:
 
     async def _join(self, conversation_id: str, user_id: str, entry: Entry) -> Call[bool]:
         status = (await self._tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
+        row = (await self._tables.inboxes.rows(user_id, [conversation_id])).get(conversation_id)
         return self._scripts.inbox_join(
             user_id,
             conversation_id,
             score_ms=entry.sent_ms,
             version=status.version if status else 0,
             cursor=entry.seq_no,
+            flags=flags_of(row, entry.sent_ms) if row is not None else NO_FLAGS,
         )
 
 
@@ -255,6 +273,17 @@ def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _numbers(entries: Sequence[Entry], but: Collection[str | None]) -> tuple[Arg, ...]:
-    """Return the numbers that count for a member: those of the senders named do not."""
-    return tuple(entry.seq_no for entry in entries if entry.sender_id not in but)
+def _numbers(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
+    """Return the numbers that count for a member: those of the senders named do not. A mention has an @ behind it."""
+    return tuple(
+        f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no
+        for entry in entries
+        if entry.sender_id not in but
+    )
+
+
+def _reach(entry: Entry, member_list: MemberList) -> int:
+    """How many members the entry mentions."""
+    if entry.mentions == (EVERYBODY,):
+        return len(member_list.members)
+    return len(member_list.members.keys() & set(entry.mentions))

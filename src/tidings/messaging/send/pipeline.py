@@ -14,16 +14,18 @@ over the open work (takeover.py), or by a rebuild of the counts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from tidings.bounds import SEAM_S, STREAM_IDLE_S
 from tidings.clock import Clock
 from tidings.errors import Internal, Problem, StoreError, StoreUnavailable, cause_of
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.people.mentions import Online, who_is_here
 from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.admit import Admit
-from tidings.messaging.send.batch import Batch
+from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.index import Index
 from tidings.messaging.send.members import Members
 from tidings.messaging.send.number import Number
@@ -48,6 +50,7 @@ class Pipeline:
         rows: InboxRows,
         open_work: OpenWork,
         clock: Clock,
+        online: Online,
     ) -> None:
         self._members = members
         self._admit = admit
@@ -59,6 +62,7 @@ class Pipeline:
         self._rows = rows
         self._open_work = open_work
         self._clock = clock
+        self._online = online
 
     async def run(self, batch: Batch) -> None:
         """Take a batch through the stages. Whatever happens, each draft is answered once."""
@@ -87,6 +91,8 @@ class Pipeline:
         await self._members.load(batch)  # a sender who is not a member is refused here, and has paid for it
         await self._number.assign(batch)  # one round trip: the budget of the others, the open work, the numbers
         batch.put_aside()  # a group above a member change that is under way holds up nobody else
+        if asking := batch.asking_here:
+            await self._find_here(asking)  # a mention of those who are here is stored with their names
         await self._store.commit(batch)  # one durable commit: the log decides, and duplicates are recognised
         batch.put_aside()  # the same for groups that were numbered again
         await self._finish(batch)
@@ -94,8 +100,14 @@ class Pipeline:
     async def _wait_and_finish(self, batch: Batch) -> None:
         while any(group.awaited is not None for group in batch.live):
             await self._members.wait(batch)
+            await self._find_here(batch.asking_here)
             await self._store.commit(batch)
         await self._finish(batch)
+
+    async def _find_here(self, asking: Sequence[tuple[BatchGroup, Draft]]) -> None:
+        for group, draft in asking:
+            if group.member_list is not None:
+                draft.here = await who_is_here(self._online, group.member_list.members)
 
     async def _finish(self, batch: Batch) -> None:
         await self._members.reload(batch)  # a stored member change takes effect here

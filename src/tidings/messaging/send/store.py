@@ -24,6 +24,7 @@ from tidings.errors import IdConflict, NotFound, StoreError, StoreUnavailable, T
 from tidings.messaging.access import MemberList
 from tidings.messaging.integration.hooks import Hooks
 from tidings.messaging.log import Log, entry_at
+from tidings.messaging.people.mentions import mentioned
 from tidings.messaging.send.batch import Batch, BatchGroup, read_companions
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.draft import Draft
@@ -273,6 +274,7 @@ def to_entry(draft: Draft, member_list: MemberList) -> Entry:
         member=draft.change,
         target_seq=draft.target.seq_no if draft.target is not None else None,
         is_uncounted=draft.content is not None and draft.content.silent,
+        mentions=mentioned(draft.content, draft.here or ()) if KINDS[draft.kind].counts else (),
     )
 
 

@@ -14,31 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from tidings.bounds import (
-    PAGE_MAX,
-    REBUILD_BIG_CHUNK,
-    REBUILD_CHUNK,
-    REBUILD_TRIES_MAX,
-    REBUILDS_BIG_MAX,
-    REBUILDS_MAX,
-)
+from tidings.bounds import REBUILD_CHUNK, REBUILD_TRIES_MAX, REBUILDS_BIG_MAX, REBUILDS_MAX
 from tidings.clock import Clock
 from tidings.errors import NotFound, Unavailable
-from tidings.messaging.unread.ranges import effective, is_in, seen_up_to
-from tidings.model import Head, Ranges, Row, Status
+from tidings.messaging.unread.count import Count, Counted
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import UnreadState
-from tidings.stores.keyspace.scripts.marks import Mark
-from tidings.stores.keyspace.scripts.messaging import Scripts
-from tidings.stores.tables.ports import Tables
+from tidings.stores.keyspace.scripts.marks import Mark, Sums
+from tidings.stores.keyspace.scripts.messaging import Scripts, mentions_of
 from tidings.tasks import KeyedLock, SingleFlight
 
-_DAY_MS = 86_400_000
 _ASIDE_TTL_S = 600  # keys that were built aside and never installed expire after this time
 _SILENT_MS = 3_000  # a node that rebuilds a user says so with every chunk; after this silence it counts as dead
 _BEAT_S = 1.0  # how often a rebuild that waits for a place says that it is alive
@@ -50,20 +40,11 @@ HOLD_MS = 15_000  # longer than a commit takes; an older marker was left by a no
 ANY_VERSION = 1 << 53  # higher than the version of any mark, so the conversation is read again in any case
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """One conversation of a user, counted from the tables."""
-
-    mark: Mark
-    unread: list[int]  # newest first, at most the cap
-
-
 class _Aside(msgspec.Struct):
     """A user's index while it is built aside, under names with the token."""
 
     token: str
-    size: int = 0
-    total: int = 0
-    conversations: int = 0
+    sums: Sums
 
 
 class _Place:
@@ -100,27 +81,6 @@ class _Place:
                 self._big.release()
 
 
-def score_of(head: Head, row: Row) -> int:
-    return max(0 if row.is_invited else head.last_ms, row.joined_ms, 1)
-
-
-def is_shown(head: Head, row: Row) -> bool:
-    """A direct conversation appears for the other side with its first message; a hidden one with the next."""
-    return not row.is_hidden or head.last_seq > row.hidden_seq
-
-
-async def load_member(tables: Tables, user_id: str, conversation_id: str) -> tuple[Row, Head, Status]:
-    """Read what the tables have of one member. Raises NotFound."""
-    ids = [conversation_id]
-    rows, heads, statuses = await asyncio.gather(
-        tables.inboxes.rows(user_id, ids), tables.conversations.heads(ids), tables.statuses.get(user_id, ids)
-    )
-    if not rows or not heads:
-        raise NotFound("no such conversation")
-    row = rows[conversation_id]
-    return row, heads[conversation_id], effective(statuses.get(conversation_id), row)
-
-
 class Rebuilds:
     """Makes cold indexes warm again."""
 
@@ -128,14 +88,14 @@ class Rebuilds:
         self,
         keyspace: Keyspace,
         scripts: Scripts,
-        tables: Tables,
+        count: Count,
         clock: Clock,
         *,
         count_rebuild: Callable[[str], None],
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
-        self._tables = tables
+        self._count = count
         self._clock = clock
         self._count_rebuild = count_rebuild
         self._small = asyncio.Semaphore(REBUILDS_MAX)
@@ -189,109 +149,11 @@ class Rebuilds:
             return found.mark
         return await self.conversation(user_id, conversation_id)
 
-    async def count(self, user_id: str, conversation_id: str) -> Counted:
-        """Count one conversation from the tables. Raises NotFound."""
-        return (await self._count([await load_member(self._tables, user_id, conversation_id)]))[0]
-
-    async def count_all(
-        self, user_id: str, before_more: Callable[[], Awaitable[None]] | None = None
-    ) -> AsyncIterator[list[tuple[Row, Head, Counted]]]:
-        """Count every conversation that the user's inbox must show, from the tables, in chunks.
-
-        `before_more` runs between two chunks of an inbox that has more than one.
-        """
-        after_id, limit = "", REBUILD_CHUNK
-        while rows := await self._tables.inboxes.scan(user_id, after_id=after_id, limit=limit):
-            is_more, limit = len(rows) >= limit, REBUILD_BIG_CHUNK
-            after_id = rows[-1].conversation_id
-            ids = [row.conversation_id for row in rows]
-            heads, statuses = await asyncio.gather(
-                self._tables.conversations.heads(ids), self._tables.statuses.get(user_id, ids)
-            )
-            shown = [
-                (row, heads[id_], effective(statuses.get(id_), row))
-                for id_, row in zip(ids, rows, strict=True)
-                if id_ in heads and is_shown(heads[id_], row)
-            ]
-            counted = await self._count(shown)
-            yield [(row, head, one) for (row, head, _), one in zip(shown, counted, strict=True)]
-            if before_more is not None and is_more:
-                await before_more()
-
-    async def oldest_unread(self, user_id: str, conversation_id: str, *, after: int, ranges: Ranges) -> int | None:
-        """Find the first unread in the log. Above the cap, the oldest numbers are not in the set."""
-        limit = 4  # nearly always the next entry is it; a member who wrote many entries is read in longer steps
-        blocked = await self._blocked(user_id)
-        while entries := await self._tables.log.page(
-            conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False
-        ):
-            limit = PAGE_MAX
-            for entry in entries:
-                is_counted = entry.counts and entry.sender_id != user_id and entry.sender_id not in blocked
-                if is_counted and not is_in(ranges, entry.seq_no):
-                    return entry.seq_no
-            after = entries[-1].seq_no
-        return None
-
-    # --- counting -----------------------------------------------------------------------------------
-
-    async def _count(self, members: Sequence[tuple[Row, Head, Status]]) -> list[Counted]:
-        """Count conversations of one user. Only those with entries above the member's cursor are read in the log."""
-        starts = [self._start(*member) for member in members]
-        blocked = await self._blocked(members[0][0].user_id) if members else ()
-        reads = {
-            row.conversation_id: self._unread(row, status, after, blocked)
-            for (row, head, status), after in zip(members, starts, strict=True)
-            if head.last_seq > after and not row.is_requested and not row.is_invited
-        }
-        unread = dict(zip(reads, await asyncio.gather(*reads.values()), strict=True))
-        return [
-            await self._counted(status, after, unread.get(row.conversation_id, []))
-            for (row, _, status), after in zip(members, starts, strict=True)
-        ]
-
-    def _start(self, row: Row, head: Head, status: Status) -> int:
-        """Return the number at or below which nothing counts for the member."""
-        seen = seen_up_to(status, is_delivered_seen=self._scripts.is_delivered_seen)
-        return max(seen, head.floor_seq, row.joined_seq if head.history == "joined" else 0)
-
-    async def _counted(self, status: Status, after: int, found: list[int]) -> Counted:
-        cap = self._scripts.cap
-        kept = found[:cap]
-        floor = first = 0
-        if len(found) > cap:
-            floor = found[cap]
-            oldest = self.oldest_unread(status.user_id, status.conversation_id, after=after, ranges=status.ranges)
-            first = await oldest or 0
-        elif kept:
-            first = kept[-1]
-        mark = Mark(
-            version=status.version,
-            cursor=status.cursor_seq,
-            seen=after,
-            count=len(kept),
-            first=first,
-            floor=floor,
-            day=self._clock.now_ms() // _DAY_MS,
-            ranges=status.ranges,
-        )
-        return Counted(mark, kept)
-
-    async def _blocked(self, user_id: str) -> list[str]:
-        return [block.blocked_id for block in await self._tables.people.blocks_of(user_id)]
-
-    async def _unread(self, row: Row, status: Status, after: int, but: Collection[str]) -> list[int]:
-        """Return the unread entries, newest first; where there are more than the cap, one more than the cap."""
-        width = sum(high - low + 1 for low, high in status.ranges)
-        limit = self._scripts.cap + 1 + width
-        entries = await self._tables.log.unread(row.conversation_id, row.user_id, after=after, limit=limit, but=but)
-        return [seq_no for seq_no, _ in entries if not is_in(status.ranges, seq_no)]
-
     # --- one conversation ---------------------------------------------------------------------------
 
     async def _count_or_drop(self, user_id: str, conversation_id: str, gen: str | None) -> Counted:
         try:
-            return await self.count(user_id, conversation_id)
+            return await self._count.one(user_id, conversation_id)
         except NotFound:
             if gen is not None:  # the inbox lists it without a row: the user has left, and the keyspace missed it
                 await self._keyspace.one(self._scripts.inbox_leave(user_id, conversation_id, gen=gen))
@@ -300,22 +162,27 @@ class Rebuilds:
     async def _install(self, user_id: str, conversation_id: str, gen: str, counted: Counted) -> bool:
         """Put one conversation into place. False: it changed meanwhile."""
         token = self.token()
-        install = self._scripts.unread_install(user_id, conversation_id, token, gen=gen, mark=counted.mark)
-        calls = [*self._fill_aside(user_id, conversation_id, token, counted.unread), install]
+        install = self._scripts.unread_install(
+            user_id, conversation_id, token, gen=gen, mark=counted.mark, pinned_ms=counted.pinned_ms
+        )
+        calls = [*self._wake(user_id, counted), *self._fill_aside(user_id, token, counted), install]
         is_installed = bool((await self._keyspace.run(calls))[-1])
         if is_installed:
             self._count_rebuild("unread")
         return is_installed
 
-    def _fill_aside(self, user_id: str, conversation_id: str, token: str, unread: list[int]) -> list[Call[Any]]:
-        key = self._scripts.aside(user_id, conversation_id, token)
-        calls: list[Call[Any]] = [
-            plain(key, b"ZADD", key, *(part for seq in unread[i : i + REBUILD_CHUNK] for part in (seq, seq)))
-            for i in range(0, len(unread), REBUILD_CHUNK)
-        ]
-        if calls:
-            calls.append(plain(key, b"EXPIRE", key, _ASIDE_TTL_S))
-        return calls
+    def _wake(self, user_id: str, counted: Counted) -> list[Call[Any]]:
+        """Leave a marker that makes the conversation cold when its mute is over: then it counts in the badge again."""
+        if counted.ends_ms is None:
+            return []
+        put, id_ = self._scripts.unread_put, counted.conversation_id
+        hold_ms = max(counted.ends_ms - self._clock.now_ms(), 1)
+        token = f"mute={id_}"  # no id has this sign, so no other marker ends with it
+        return [put(user_id, token, hold_ms=0), put(user_id, token, hold_ms=hold_ms, conversation_id=id_)]
+
+    def _fill_aside(self, user_id: str, token: str, counted: Counted) -> list[Call[Any]]:
+        key = self._scripts.aside(user_id, counted.conversation_id, token)
+        return [*_fill(key, counted.unread), *_fill(mentions_of(key), counted.mentions)]
 
     async def _cold_ids(self, user_id: str) -> list[str]:
         key, ids, cursor = self._scripts.keys.mark(user_id), [], b"0"
@@ -350,16 +217,15 @@ class Rebuilds:
 
     async def _try_user(self, user_id: str, token: str, place: _Place) -> bool:
         """Build a user aside and install it. False: another node took over, or the keys built aside were lost."""
-        aside = _Aside(token)
+        aside = _Aside(token, Sums())
         beat = self._scripts.inbox_begin(user_id, token, wait_ms=_SILENT_MS, is_begun=True)
-        async for chunk in self.count_all(user_id, lambda: self._make_room(place, beat)):
+        async for chunk in self._count.all(user_id, lambda: self._make_room(place, beat)):
             begun, *answers = await self._keyspace.run([beat, *self._chunk_aside(user_id, aside, chunk)])
             if begun != 0:
                 return bool(begun == 1)
             if not all(placed for placed in answers if isinstance(placed, bool)):
                 return False
-        totals = (aside.total, aside.conversations)
-        return await self._keyspace.one(self._scripts.inbox_install(user_id, token, size=aside.size, totals=totals))
+        return await self._keyspace.one(self._scripts.inbox_install(user_id, token, aside.sums))
 
     async def _make_room(self, place: _Place, beat: Call[int]) -> None:
         """Let others have half of the time: the rebuild of a big inbox is nobody's hurry."""
@@ -367,31 +233,53 @@ class Rebuilds:
         await asyncio.sleep(min(self._clock.monotonic_s() - place.since_s, _PAUSE_S_MAX))
         place.since_s = self._clock.monotonic_s()
 
-    def _chunk_aside(self, user_id: str, aside: _Aside, chunk: Sequence[tuple[Row, Head, Counted]]) -> list[Call[Any]]:
+    def _chunk_aside(self, user_id: str, aside: _Aside, chunk: Sequence[Counted]) -> list[Call[Any]]:
         """Return the calls that build a chunk aside and put its unread sets in place. Only the latter answer a bool."""
-        keys, cap, token = self._scripts.keys, self._scripts.cap, aside.token
-        inbox, mark = f"{keys.inbox(user_id)}:{token}", f"{keys.mark(user_id)}:{token}"
-        scores: list[int | str] = []
-        marks: list[str] = []
-        empty: list[str] = []
-        unread_ids: list[str] = []
-        fills: list[Call[Any]] = []
-        for row, head, counted in chunk:
-            id_, shown = row.conversation_id, counted.mark.shown(cap)
-            aside.total, aside.conversations = aside.total + shown, aside.conversations + (shown > 0)
-            scores += (score_of(head, row), id_)
-            marks += (id_, counted.mark.packed())
-            if counted.unread:
-                unread_ids.append(id_)
-                fills += self._fill_aside(user_id, id_, token, counted.unread)
-            else:
-                empty.append(keys.unread(user_id, id_))
-        aside.size += len(chunk)
         if not chunk:
             return []
-        calls = [plain(inbox, b"ZADD", inbox, *scores), plain(mark, b"HSET", mark, *marks)]
-        if empty:
-            calls.append(plain(inbox, b"UNLINK", *empty))
-        calls += [plain(key, b"EXPIRE", key, _ASIDE_TTL_S) for key in (inbox, mark)]
-        slices = [unread_ids[i : i + _SLICE] for i in range(0, len(unread_ids), _SLICE)]
-        return [*calls, *fills, *(self._scripts.inbox_place(user_id, token, ids) for ids in slices)]
+        keys, token = self._scripts.keys, aside.token
+        inbox, mark = f"{keys.inbox(user_id)}:{token}", f"{keys.mark(user_id)}:{token}"
+        sets: dict[str, list[int | str]] = {}
+        for one in chunk:
+            aside.sums.add(one.mark, self._scripts.cap)
+            for name, score in _sets(one):
+                sets.setdefault(f"{inbox}{name}", []).extend((score, one.conversation_id))
+        calls = [plain(key, b"ZADD", key, *scores) for key, scores in sets.items()]
+        marks = [part for one in chunk for part in (one.conversation_id, one.mark.packed())]
+        calls.append(plain(mark, b"HSET", mark, *marks))
+        calls += [plain(key, b"EXPIRE", key, _ASIDE_TTL_S) for key in (*sets, mark)]
+        unread = {keys.unread(user_id, one.conversation_id): one for one in chunk}
+        empty = [key for key, one in unread.items() if not one.unread]
+        empty += [mentions_of(key) for key, one in unread.items() if not one.mentions]
+        calls += [plain(inbox, b"UNLINK", *empty[i : i + _SLICE]) for i in range(0, len(empty), _SLICE)]
+        fills = [call for one in chunk for call in self._fill_aside(user_id, token, one)]
+        fills += [call for one in chunk for call in self._wake(user_id, one)]
+        unread_ids = [one.conversation_id for one in chunk if one.unread]
+        mention_ids = [one.conversation_id for one in chunk if one.mentions]
+        place = self._scripts.inbox_place
+        slices = [place(user_id, token, unread_ids[i : i + _SLICE]) for i in range(0, len(unread_ids), _SLICE)]
+        slices += [place(user_id, token, (), mention_ids[i : i + _SLICE]) for i in range(0, len(mention_ids), _SLICE)]
+        return [*calls, *fills, *slices]
+
+
+def _fill(key: str, seqs: Sequence[int]) -> list[Call[Any]]:
+    """Return the calls that make a set of these numbers."""
+    calls: list[Call[Any]] = [
+        plain(key, b"ZADD", key, *(part for seq in seqs[i : i + REBUILD_CHUNK] for part in (seq, seq)))
+        for i in range(0, len(seqs), REBUILD_CHUNK)
+    ]
+    return [*calls, plain(key, b"EXPIRE", key, _ASIDE_TTL_S)] if calls else []
+
+
+def _sets(one: Counted) -> Iterator[tuple[str, int]]:
+    """The inbox and the filters that show a conversation, each with its score there."""
+    mark, score = one.mark, one.score_ms
+    yield ":archived" if mark.is_archived else "", score
+    if mark.count:
+        yield ":unread", score
+    if mark.mentions:
+        yield ":mentions", score
+    if mark.is_muted:
+        yield ":muted", score
+    if mark.is_pinned:
+        yield ":pinned", -one.pinned_ms

@@ -15,11 +15,12 @@ import msgspec
 
 from tidings.errors import BadRequest, Conflict, Problem, StoreError, Throttled, Unavailable
 from tidings.messaging.access import Access
+from tidings.messaging.unread.count import Count, load_member
 from tidings.messaging.unread.ranges import is_same, read_these, read_up_to, seen_up_to, unread_from
-from tidings.messaging.unread.rebuild import HOLD_MS, Rebuilds, load_member
+from tidings.messaging.unread.rebuild import HOLD_MS, Rebuilds
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import ReadState, Status, Totals
-from tidings.pushes import ReadSynced
+from tidings.pushes import ReadSynced, TotalsSynced
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import UnreadState
@@ -56,6 +57,7 @@ class Unread:
         tables: Tables,
         keyspace: Keyspace,
         scripts: Scripts,
+        count: Count,
         rebuilds: Rebuilds,
         router: Router,
         unknown_outcomes: UnknownOutcomes,
@@ -66,6 +68,7 @@ class Unread:
         self._tables = tables
         self._keyspace = keyspace
         self._scripts = scripts
+        self._count = count
         self._rebuilds = rebuilds
         self._router = router
         self._unknown_outcomes = unknown_outcomes
@@ -145,18 +148,23 @@ class Unread:
                 unread_capped=answer.unread_capped,
                 first_unread_seq=answer.first or None,
                 total_unread=answer.total_unread,
+                mention_count=answer.mention_count,
+                first_mention_seq=answer.first_mention or None,
+                total_mentions=answer.total_mentions,
             )
             self._push_state(state, user_id, None)
 
     # --- what is shown ------------------------------------------------------------------------------
 
-    def first_unread_call(self, user_id: str, conversation_id: str) -> Call[list[bytes | None]]:
-        """Return a call that runs beside others; `first_unread` reads its answer."""
+    def firsts_call(self, user_id: str, conversation_id: str) -> Call[list[bytes | None]]:
+        """Return a call that runs beside others; `firsts` reads its answer."""
         key = self._scripts.keys.mark(user_id)
         return plain(key, b"HMGET", key, b":epoch", b"*", b":put", conversation_id)
 
-    async def first_unread(self, user_id: str, conversation_id: str, answer: list[bytes | None]) -> int | None:
-        """Return first_unread_seq alone. A cold index is rebuilt first."""
+    async def firsts(
+        self, user_id: str, conversation_id: str, answer: list[bytes | None]
+    ) -> tuple[int | None, int | None]:
+        """Return first_unread_seq and first_mention_seq. A cold index is rebuilt first."""
         epoch, size, markers, packed = answer
         epoch_now = self._keyspace.epoch(self._scripts.keys.mark(user_id)) + self._scripts.epoch_tag
         is_warm = size is not None and epoch == epoch_now.encode()
@@ -165,7 +173,7 @@ class Unread:
         else:
             found = await self._keyspace.one(self._read_state(user_id, conversation_id))
             mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
-        return await self._first(user_id, conversation_id, mark)
+        return await self._first(user_id, conversation_id, mark), mark.first_mention or None
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         """Return the member's counts. A cold index is rebuilt first. The caller has authorized."""
@@ -177,7 +185,7 @@ class Unread:
         found = await self._keyspace.one(self._read_state(user_id, conversation_id))
         if found is None or found.mark is None:
             return await self.from_tables(user_id, conversation_id)
-        return await self.describe(user_id, conversation_id, found.mark, found.total_unread)
+        return await self.describe(user_id, conversation_id, found.mark, found.total_unread, found.total_mentions)
 
     async def totals(self, user_id: str) -> Totals:
         """Return the user's totals: the badge. A cold index is rebuilt first."""
@@ -188,15 +196,23 @@ class Unread:
             elif found.total_unread is None:
                 await self._rebuilds.cold_conversations(user_id)
             else:
-                return Totals(found.total_unread, found.unread_conversations)
+                return Totals(found.total_unread, found.unread_conversations, found.total_mentions)
         raise Unavailable("the totals are being rebuilt")
+
+    async def recount(self, user_id: str) -> None:
+        """Count again what the user wants in the totals, and push them to the user's devices."""
+        await self._keyspace.one(self._scripts.unread_put(user_id, self._rebuilds.token(), hold_ms=-1))
+        self._router.push(user_id, TotalsSynced(await self.totals(user_id)))
+        self._unread_changed(user_id)
 
     async def from_tables(self, user_id: str, conversation_id: str) -> ReadState:
         """Return the same state without the keyspace, for when it is down. The totals are not known then."""
-        counted = await self._rebuilds.count(user_id, conversation_id)
+        counted = await self._count.one(user_id, conversation_id)
         return await self.describe(user_id, conversation_id, counted.mark, None)
 
-    async def describe(self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None) -> ReadState:
+    async def describe(
+        self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None, total_mentions: int = 0
+    ) -> ReadState:
         """Return a mark in the words of the wire."""
         first = mark.first or (await self._first(user_id, conversation_id, mark) if mark.count else None)
         return ReadState(
@@ -206,6 +222,9 @@ class Unread:
             unread_capped=mark.is_capped,
             first_unread_seq=first,
             total_unread=total_unread,
+            mention_count=mark.mentions,
+            first_mention_seq=mark.first_mention or None,
+            total_mentions=total_mentions,
         )
 
     def _read_state(self, user_id: str, conversation_id: str) -> Call[UnreadState | None]:
@@ -214,14 +233,14 @@ class Unread:
     async def _first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
         if mark.first or not mark.shown(self._scripts.cap):
             return mark.first or None
-        return await self._rebuilds.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
+        return await self._count.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
 
     async def _state_of(self, user_id: str, conversation_id: str, found: UnreadState | None) -> ReadState:
         mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
-        total = found.total_unread if found is not None and found.mark is not None else None
-        if total is None:
-            total = (await self.totals(user_id)).total_unread
-        return await self.describe(user_id, conversation_id, mark, total)
+        if found is not None and found.mark is not None and found.total_unread is not None:
+            return await self.describe(user_id, conversation_id, mark, found.total_unread, found.total_mentions)
+        totals = await self.totals(user_id)
+        return await self.describe(user_id, conversation_id, mark, totals.total_unread, totals.total_mentions)
 
     # --- changes ------------------------------------------------------------------------------------
 

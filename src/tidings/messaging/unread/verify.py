@@ -6,18 +6,20 @@ verbs `tidings unread verify|repair` run on a quiet or a busy node: a user whose
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import msgspec
 
 from tidings.bounds import PAGE_MAX, REBUILD_CHUNK
-from tidings.messaging.unread.rebuild import Rebuilds, score_of
-from tidings.model import Head, Row
+from tidings.messaging.unread.count import Count
+from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.stores.keyspace.call import Keyspace, plain
-from tidings.stores.keyspace.scripts.answers import Listed, Page
-from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.answers import Listed, Page, Place
+from tidings.stores.keyspace.scripts.marks import Mark, Sums
+from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
 from tidings.stores.tables.ports import Tables
 
+_NAMES = ("", "archived", "unread", "mentions", "muted", "pinned")  # the inbox, and the filters beside it
 _TRIES_MAX = 3  # a user who gets messages meanwhile is compared again
 
 
@@ -44,8 +46,9 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Verify:
-    def __init__(self, tables: Tables, keyspace: Keyspace, scripts: Scripts, rebuilds: Rebuilds) -> None:
+    def __init__(self, tables: Tables, keyspace: Keyspace, scripts: Scripts, count: Count, rebuilds: Rebuilds) -> None:
         self._tables = tables
+        self._count = count
         self._keyspace = keyspace
         self._scripts = scripts
         self._rebuilds = rebuilds
@@ -101,42 +104,56 @@ class Verify:
             return 0, []
         page, shown = found
         wrong: list[Wrong] = []
-        total = conversations = 0
-        expected_ids = set()
-        async for chunk in self._rebuilds.count_all(user_id, before_more):
-            for row, head, counted in chunk:
-                id_, count = row.conversation_id, counted.mark.shown(self._scripts.cap)
-                expected_ids.add(id_)
-                total, conversations = total + count, conversations + (count > 0)
-                expected = Listed(id_, await self._score(head, row, shown.get(id_)), counted.mark)
-                wrong += self._differences(user_id, expected, shown.get(id_))
-        wrong += [Wrong(user_id, id_, "inbox", 0, shown[id_].score_ms) for id_ in shown.keys() - expected_ids]
-        return len(expected_ids) or len(shown), wrong + _totals_wrong(user_id, page, total, conversations)
+        sums, expected = Sums(), dict[str, set[str]]()
+        async for chunk in self._count.all(user_id, before_more):
+            for one in chunk:
+                id_ = one.conversation_id
+                sums.add(one.mark, self._scripts.cap)
+                for name in _parts(one.mark):
+                    expected.setdefault(name, set()).add(id_)
+                listed = shown[""].get(id_) or shown["archived"].get(id_)
+                score_ms = await self._score(id_, one.score_ms, listed)
+                wrong += self._differences(user_id, Listed(id_, score_ms, one.mark), listed)
+        if page.cold == 0:
+            wrong += _totals_wrong(user_id, page, sums)
+            for name in _NAMES:
+                wanted = expected.get(name, set())
+                more = shown[name].keys() - wanted
+                wrong += [Wrong(user_id, id_, name or "inbox", 0, shown[name][id_].score_ms) for id_ in sorted(more)]
+                missing = wanted - shown[name].keys() if name else ()
+                wrong += [Wrong(user_id, id_, name, 1, 0) for id_ in sorted(missing)]
+        else:
+            listed_ids = shown[""] | shown["archived"]
+            gone = listed_ids.keys() - expected.get("", set()) - expected.get("archived", set())
+            wrong += [Wrong(user_id, id_, "inbox", 0, listed_ids[id_].score_ms) for id_ in sorted(gone)]
+        return sums.size + sums.archived or len(shown[""]), wrong
 
-    async def _score(self, head: Head, row: Row, found: Listed | None) -> int:
+    async def _score(self, conversation_id: str, score_ms: int, found: Listed | None) -> int:
         """Return the place that the inbox must have: the time of the last message, or a higher one of a message below
         it. The times of a log may go back where a counter was lost, and the place in the inbox never does."""
-        score_ms = score_of(head, row)
         if found is None or found.score_ms <= score_ms:
             return score_ms
+        heads = await self._tables.conversations.heads([conversation_id])
+        last_seq = heads[conversation_id].last_seq if conversation_id in heads else 0
         entries = await self._tables.log.page(
-            head.conversation_id, after=0, before=head.last_seq + 1, limit=PAGE_MAX, newest_first=True
+            conversation_id, after=0, before=last_seq + 1, limit=PAGE_MAX, newest_first=True
         )
         return max([score_ms, *(entry.sent_ms for entry in entries if entry.bumps)])
 
-    async def _shown(self, user_id: str) -> tuple[Page, dict[str, Listed]] | None:
-        """Read the whole inbox from the keyspace, page by page. None: the user is cold."""
-        shown: dict[str, Listed] = {}
-        after: tuple[int, str] | None = None
-        while True:
-            call = self._scripts.inbox_page(user_id, limit=REBUILD_CHUNK, after=after)
-            page = await self._keyspace.one(call)
-            if page is None:
-                return None
-            shown |= {one.conversation_id: one for one in page.listed}
-            if not page.listed or page.left == 0:
-                return page, shown
-            after = page.listed[-1].score_ms, page.listed[-1].conversation_id
+    async def _shown(self, user_id: str) -> tuple[Page, dict[str, dict[str, Listed]]] | None:
+        """Read the inbox and every filter from the keyspace, page by page. None: the user is cold."""
+        shown: dict[str, dict[str, Listed]] = {}
+        last: Page | None = None
+        for name in _NAMES:
+            shown[name] = {}
+            after: Place | None = filter_top(name) if name else TOP
+            while after is not None:
+                last = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=REBUILD_CHUNK, after=after))
+                if last is None:
+                    return None
+                shown[name] |= {one.conversation_id: one for one in last.listed}
+                after = last.next
+        return (last, shown) if last is not None else None
 
     def _differences(self, user_id: str, expected: Listed, found: Listed | None) -> list[Wrong]:
         id_, cap = expected.conversation_id, self._scripts.cap
@@ -146,18 +163,27 @@ class Verify:
             pairs.append(("unread", good.shown(cap), shown.shown(cap)))
             pairs.append(("unread_capped", good.is_capped, shown.is_capped))
             pairs.append(("read_seq", good.cursor, shown.cursor))
-            pairs.append(
-                ("first_unread", good.first, shown.first or good.first)
-            )  # 0: not known; a reader finds it in the log
+            # 0: not known; a reader finds it in the log
+            pairs.append(("first_unread", good.first, shown.first or good.first))
+            pairs.append(("mentions", good.mentions, shown.mentions))
+            pairs.append(("first_mention", good.first_mention, shown.first_mention))
+            pairs.append(("flags", good.flags, shown.flags))
         return [Wrong(user_id, id_, what, want, got) for what, want, got in pairs if want != got]
 
 
-def _totals_wrong(user_id: str, page: Page, total: int, conversations: int) -> list[Wrong]:
-    if page.cold > 0:
-        return []
-    wrong = []
-    if page.total_unread != total:
-        wrong.append(Wrong(user_id, "", "total_unread", total, page.total_unread))
-    if page.unread_conversations != conversations:
-        wrong.append(Wrong(user_id, "", "unread_conversations", conversations, page.unread_conversations))
-    return wrong
+def _parts(mark: Mark) -> Iterator[str]:
+    """The parts of the index that must show a conversation with this mark: the inbox ('') and the filters."""
+    yield "archived" if mark.is_archived else ""
+    yield from ["unread"] if mark.count else []
+    yield from ["mentions"] if mark.mentions else []
+    yield from ["muted"] if mark.is_muted else []
+    yield from ["pinned"] if mark.is_pinned else []
+
+
+def _totals_wrong(user_id: str, page: Page, sums: Sums) -> list[Wrong]:
+    pairs = [
+        ("total_unread", sums.loud, page.total_unread),
+        ("unread_conversations", sums.conversations, page.unread_conversations),
+        ("total_mentions", sums.mentions, page.total_mentions),
+    ]
+    return [Wrong(user_id, "", what, want, got) for what, want, got in pairs if want != got]

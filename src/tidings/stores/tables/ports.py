@@ -60,8 +60,8 @@ class Messages(Protocol):
 
     async def unread(
         self, conversation_id: str, user_id: str, *, after: int, limit: int, but: Collection[str] = ()
-    ) -> list[tuple[int, int]]:
-        """(seq_no, sent_ms), newest first, of messages after `after`, not deleted, not of `user_id` or of `but`."""
+    ) -> list[tuple[int, bool]]:
+        """(seq_no, does it mention the user), newest first: counted messages, none of `user_id` or of `but`."""
         ...
 
     async def seq_at(self, conversation_id: str, sent_ms: int) -> int:
@@ -129,10 +129,8 @@ class Inboxes(Protocol):
         """Apply coalesced updates; never create a row. An unread_count is never one from before a later status."""
         ...
 
-    async def flag(
-        self, user_id: str, conversation_id: str, *, muted: bool | None, pinned: bool | None, archived: bool | None
-    ) -> Row:
-        """Set the flags that are not None and answer the row. Raises Missing."""
+    async def flag(self, user_id: str, conversation_id: str, changes: Mapping[str, object]) -> Row:
+        """Set these of FLAGS to their values and answer the row. Raises Missing."""
         ...
 
     async def hide(self, user_id: str, conversation_id: str, *, up_to_seq: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.model import KINDS, Content, EntryKind, MemberChange
+from tidings.model import EVERYBODY, KINDS, Content, EntryKind, MemberChange
 
 
 class _Change(msgspec.Struct, frozen=True, gc=False):
@@ -33,6 +33,10 @@ def mentions_to_text(mentions: tuple[str, ...]) -> str | None:
 
 def mentions_from_text(stored: str | None) -> tuple[str, ...]:
     return tuple(stored.split()) if stored else ()
+
+
+def is_mentioned(user_id: str, stored: str | None) -> bool:
+    return stored is not None and (stored == EVERYBODY or user_id in stored.split())
 
 
 def from_json(kind: EntryKind, stored: bytes | str | None) -> tuple[Content | None, MemberChange | None]:

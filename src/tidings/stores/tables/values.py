@@ -120,6 +120,10 @@ class Top(msgspec.Struct, frozen=True, gc=False):
 # --- inbox rows -----------------------------------------------------------------------------------
 
 
+# The fields of a row that are its user's own: nothing else changes them.
+FLAGS = ("muted", "pinned", "archived", "pinned_ms", "archived_seq", "muted_until", "notify")
+
+
 class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A later state of a conversation row: applied if the row exists and last_seq is not below the row's.
 
@@ -153,6 +157,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 # --- people ---------------------------------------------------------------------------------------
 
+Badge = Literal["loud", "all", "mentions"]  # unread but for muted ones, all unread, or mentions alone
 WhoMay = Literal["anybody", "shared", "nobody"]  # shared: people with whom the user shares a group or channel
 
 
@@ -169,6 +174,7 @@ class Preferences(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     who_may_write: WhoMay = "anybody"
     who_may_add: WhoMay = "anybody"
+    badge: Badge = "loud"
 
 
 # --- the cold tier --------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.devices.scripted_server import ScriptedServer, StillClock
 from tidings_client import Clock
+from tidings_client.connection.addresses import socket_url
 from tidings_client.connection.link import Link, Liveness, Verdict
 from tidings_client.errors import Disconnected
-from tidings_client.forms import socket_url
 from tidings_proof.world.valkey import free_port
 
 

@@ -82,6 +82,6 @@ async def test_touches_that_race_leave_the_latest(dynamo: Tables) -> None:
 async def test_a_flag_that_changes_nothing_answers_the_row(dynamo: Tables) -> None:
     alice = fresh("alice")
     c = await conversation(dynamo, alice)
-    assert await dynamo.inboxes.flag(alice, c, muted=None, pinned=None, archived=None) == await row_of(dynamo, alice, c)
+    assert await dynamo.inboxes.flag(alice, c, {}) == await row_of(dynamo, alice, c)
     with pytest.raises(Missing):
-        await dynamo.inboxes.flag(alice, fresh("c"), muted=None, pinned=None, archived=None)
+        await dynamo.inboxes.flag(alice, fresh("c"), {})

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tidings_client.forms import Mention
+
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
     conversation_id: str
@@ -25,6 +27,8 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     files: tuple[str, ...] = ()  # the ids of complete uploads
     paths: tuple[str, ...] = ()  # files that are not uploaded yet
     ttl_s: int | None = None
+    mentions: tuple[str, ...] = ()
+    mention: Mention | None = None
 
 
 class Drafts(Protocol):

@@ -284,7 +284,7 @@ class Sender:
 def frame_of(draft: Draft) -> Send:
     given = msgspec.structs.asdict(draft)
     del given["paths"]
-    return Send(**given)
+    return Send(**(given | {"mentions": list(draft.mentions)}))
 
 
 def _said(draft: Draft) -> tuple[object, ...]:

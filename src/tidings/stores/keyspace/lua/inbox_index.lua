@@ -1,81 +1,93 @@
 #!lua
--- inbox_index: show a batch of one conversation to one member: inbox order, unread, totals.
--- Atomic because inbox, unread set, mark and totals must move together, and a mark must not be read half-built.
+-- inbox_index: show a batch of one conversation to one member: inbox order, unread, mentions, totals, filters.
+-- Atomic because inbox, sets, mark and totals must move together, and a mark must not be read half-built.
 -- KEYS  inbox  mark  unread  ws
 -- ARGV  epoch  conversation_id  score_ms  cap  unread_ttl_s  now_ms  removed_count  [removed_seq ...  seq ...]
---       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this member
--- returns {state, shown, is_capped, total, leases, version}   state 1 warm, 0 this conversation is COLD, -1 all of the
---         user is; version: of the mark, and of the status that it was made from; total -1: not known now. A COLD one
---         is recorded as changed: a rebuild under way takes it in.
+--       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this
+--       member, with an @ behind those that mention them
+-- returns {state, shown, is_capped, total, leases, version, mentions, all_mentions}
+--         state 1 warm, 0 this conversation is COLD, -1 all of the user is; version: of the mark, and of the status
+--         that it was made from; total -1: not known now. A COLD one is recorded as changed: a rebuild takes it in.
 -- cost O(seqs log n)
+-- include mark
 -- include jitter
 local inbox, mark, unread, ws = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch, id, score, cap = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local unread_ttl_s, now_ms, removed_count = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
-local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', id)
-local leases = {}
+local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', ':more', id)
+local packed, leases = m[7], {}
 if now_ms > 0 then
   leases = redis.call('ZRANGE', ws, now_ms, '+inf', 'BYSCORE')
 end
 
 local function user_is_cold()
-  if score >= tonumber(redis.call('HGET', mark, '+' .. id) or 0) then
-    redis.call('HSET', mark, '+' .. id, ARGV[3])
-  end
-  if redis.call('HLEN', mark) == 1 then
-    redis.call('EXPIRE', mark, unread_ttl_s)
-  end
-  return {-1, 0, 0, -1, leases, 0}
+  note_cold(mark, id, score, unread_ttl_s)
+  return {-1, 0, 0, -1, leases, 0, 0, 0}
 end
-if m[1] ~= epoch or not (m[2] and m[3] and m[4] and m[5]) then
+if m[1] ~= epoch or not (m[2] and m[3] and m[4] and m[5] and m[6]) then
   return user_is_cold()
 end
 
-local size, total, convs, cold = tonumber(m[2]), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])
-local fields = {}
-local is_new = score > 0 and redis.call('ZADD', inbox, 'GT', score, id) == 1
-if is_new then
-  fields = {'*', size + 1}
-  if size == 0 then
-    redis.call('EXPIRE', inbox, unread_ttl_s)
+-- It leaves the totals. A set may have been made anew, without an expiry, and an install puts another in place.
+local function go_cold()
+  local t = totals_of(mark, epoch)
+  if packed then
+    withdraw(inbox, t, id, packed, cap)
   end
-end
-
--- A conversation that has no mark, or whose set is not what its mark says, is COLD: it is taken out of the totals.
-local function go_cold(shown)
-  redis.call('UNLINK', unread) -- an install puts another in place; this one may have been made anew, without an expiry
-  local gen = redis.call('HINCRBY', mark, ':gen', 1)
-  for _, part in ipairs({':cold', cold + 1, ':unread', total - shown, ':convs', convs - (shown > 0 and 1 or 0),
-    '~' .. id, string.format('%.0f', gen)}) do
-    fields[#fields + 1] = part
-  end
-  redis.call('HSET', mark, unpack(fields))
+  redis.call('UNLINK', unread, unread .. ':@')
+  t.cold = t.cold + 1
+  keep_totals(mark, t)
+  redis.call('HSET', mark, '~' .. id, next_gen(mark))
   redis.call('HDEL', mark, id)
-  return {0, 0, 0, -1, leases, 0}
+  return {0, 0, 0, -1, leases, 0, 0, 0}
 end
 
-if not m[6] then
-  if is_new then
-    return go_cold(0)
+if not packed then
+  local is_archived = redis.call('ZSCORE', inbox .. ':archived', id)
+  if score > 0 and redis.call('ZADD', is_archived and inbox .. ':archived' or inbox, 'GT', score, id) == 1 then
+    redis.call('HSET', mark, '*', m[2] + 1)
+    if m[2] == '0' then
+      redis.call('EXPIRE', inbox, unread_ttl_s)
+    end
+    return go_cold()
   end
   if redis.call('HEXISTS', mark, '~' .. id) == 1 then
-    redis.call('HSET', mark, '~' .. id, string.format('%.0f', redis.call('HINCRBY', mark, ':gen', 1)))
-  elseif redis.call('ZSCORE', inbox, id) then
+    redis.call('HSET', mark, '~' .. id, next_gen(mark))
+  elseif is_archived or redis.call('ZSCORE', inbox, id) then
     redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
     return user_is_cold()
   end
-  return {0, 0, 0, -1, leases, 0}
-end
-if is_new then
-  redis.call('HDEL', mark, '*') -- it has a mark, so the inbox was lost
-  return user_is_cold()
+  return {0, 0, 0, -1, leases, 0, 0, 0}
 end
 
-local version, cursor, seen, count, first, floor, day, ranges =
-  string.match(m[6], '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(.*)%]$')
+local version, cursor, seen, count, first, floor, day, mentions, first_mention, flags, ranges =
+  string.match(packed, '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(.*)%]$')
 seen, count, first, floor, day = tonumber(seen), tonumber(count), tonumber(first), tonumber(floor), tonumber(day)
-local shown = floor > seen and cap or count
+mentions, first_mention, flags = tonumber(mentions), tonumber(first_mention), tonumber(flags)
+local before, mentions_before, is_changed = floor > seen and cap or count, mentions, false
+local shown = before
+
+if score > 0 and flags % 16 == 0 then
+  if redis.call('ZADD', inbox, 'GT', score, id) == 1 then
+    redis.call('HDEL', mark, '*') -- it has a mark, so the inbox was lost
+    return user_is_cold()
+  end
+elseif score > 0 then -- it is quiet, muted, archived or pinned
+  local home = has(flags, 4) and inbox .. ':archived' or inbox
+  if redis.call('ZADD', home, 'GT', score, id) == 1 then
+    redis.call('HDEL', mark, '*')
+    return user_is_cold()
+  end
+  if has(flags, 2) then
+    redis.call('ZADD', inbox .. ':muted', 'XX', 'GT', score, id)
+  elseif has(flags, 4) then -- an archived one comes back with a message
+    local t, at = totals_of(mark, epoch), redis.call('ZSCORE', home, id)
+    t.archived, t.size = t.archived + listed(home, nil, id), t.size + listed(inbox, at, id, unread_ttl_s)
+    keep_totals(mark, t)
+    flags, is_changed = flags - 4, true
+  end
+end
 
 local function is_read(seq)
   if seq <= seen then
@@ -89,14 +101,23 @@ local function is_read(seq)
   return false
 end
 
-local add, lowest, is_changed = {}, nil, false
+local add, mention, lowest = {}, {}, nil
 for i = 8 + removed_count, #ARGV do
-  local seq = tonumber(ARGV[i])
+  local word, is_mention = ARGV[i], false
+  local seq = tonumber(word)
+  if not seq then
+    word, is_mention = string.sub(word, 1, -2), true
+    seq = tonumber(word)
+  end
   if not is_read(seq) then
     if seq > floor then
-      add[#add + 1] = ARGV[i] -- the score is the number itself: times may repeat and go back
-      add[#add + 1] = ARGV[i]
+      add[#add + 1] = word -- the score is the number itself: times may repeat and go back
+      add[#add + 1] = word
       lowest = lowest and math.min(lowest, seq) or seq
+      if is_mention then
+        mention[#mention + 1] = word
+        mention[#mention + 1] = word
+      end
     elseif seq < first then -- trimmed before it came, but it may be the oldest
       first, is_changed = seq, true
     end
@@ -109,15 +130,21 @@ end
 if removed_count > 0 and count + added > 0 then
   for i = 8, 7 + removed_count do
     if floor > seen and not is_read(tonumber(ARGV[i])) then
-      return go_cold(shown) -- how many were trimmed is not known, so whether this is still capped is not either
+      return go_cold() -- how many were trimmed is not known, so whether this is still capped is not either
     end
   end
   removed = redis.call('ZREM', unread, unpack(ARGV, 8, 7 + removed_count))
 end
+if #mention > 0 then
+  mentions = mentions + redis.call('ZADD', unread .. ':@', unpack(mention))
+end
+if removed > 0 and mentions > 0 then
+  mentions = mentions - redis.call('ZREM', unread .. ':@', unpack(ARGV, 8, 7 + removed_count))
+end
 if #add > 0 or (removed_count > 0 and count > 0) then
   local n = redis.call('ZCARD', unread)
   if n ~= count + added - removed then
-    return go_cold(shown)
+    return go_cold()
   end
   if removed > 0 then
     local left = redis.call('ZRANGE', unread, 0, 0)[1]
@@ -129,6 +156,16 @@ if #add > 0 or (removed_count > 0 and count > 0) then
     floor = tonumber(redis.call('ZRANGE', unread, n - cap - 1, n - cap - 1)[1])
     redis.call('ZREMRANGEBYRANK', unread, 0, n - cap - 1)
     n = cap
+    if mentions > 0 then
+      mentions = mentions - redis.call('ZREMRANGEBYSCORE', unread .. ':@', '-inf', floor)
+    end
+  end
+  if mentions ~= mentions_before or #mention > 0 then
+    if redis.call('ZCARD', unread .. ':@') ~= mentions then
+      return go_cold()
+    end
+    local left = redis.call('ZRANGE', unread .. ':@', 0, 0)[1]
+    first_mention = left and tonumber(left) or 0
   end
   local today = math.floor(score / 86400000)
   if count == 0 or (today - day) * 172800 > unread_ttl_s then
@@ -137,16 +174,55 @@ if #add > 0 or (removed_count > 0 and count > 0) then
     redis.call('EXPIRE', unread, ttl_s)
     redis.call('EXPIRE', mark, ttl_s)
     redis.call('EXPIRE', inbox, ttl_s)
+    redis.call('EXPIRE', inbox .. ':unread', ttl_s)
+    if m[6] ~= '0 0 0 0 0 0' then
+      for _, name in ipairs({'mentions', 'muted', 'archived', 'pinned'}) do
+        redis.call('EXPIRE', inbox .. ':' .. name, ttl_s)
+      end
+    end
   end
   is_changed = is_changed or added > 0 or removed > 0
   count = n
+  shown = floor > seen and cap or count
+end
+
+-- The filters move with the inbox.
+local total, quiet, all_mentions = m[3] + shown - before, string.match(m[6], '^(%d+) (%d+)')
+local convs = m[4] + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
+if before > 0 and shown > 0 then
+  if score > 0 then
+    redis.call('ZADD', inbox .. ':unread', 'XX', 'GT', score, id)
+  end
+elseif before > 0 then
+  redis.call('ZREM', inbox .. ':unread', id)
+elseif shown > 0 then
+  local at = redis.call('ZSCORE', has(flags, 4) and inbox .. ':archived' or inbox, id)
+  listed(inbox .. ':unread', at, id, unread_ttl_s)
+end
+if mentions ~= mentions_before or (has(flags, 1) and shown ~= before) then
+  local t = totals_of(mark, epoch)
+  t.mentions = t.mentions + mentions - mentions_before
+  if has(flags, 1) then
+    t.quiet = t.quiet + shown - before
+  end
+  if mentions == 0 then
+    t.mentioned = t.mentioned - (mentions_before > 0 and 1 or 0)
+    redis.call('ZREM', inbox .. ':mentions', id)
+  elseif mentions_before == 0 then
+    local at = redis.call('ZSCORE', has(flags, 4) and inbox .. ':archived' or inbox, id)
+    t.mentioned = t.mentioned + listed(inbox .. ':mentions', at, id, unread_ttl_s)
+    redis.call('EXPIRE', unread .. ':@', unread_ttl_s)
+  end
+  quiet, all_mentions, is_changed = t.quiet, t.mentions, true
+  redis.call('HSET', mark, ':more', packed_more(t))
+end
+if mentions > 0 and mentions_before > 0 and score > 0 then
+  redis.call('ZADD', inbox .. ':mentions', 'XX', 'GT', score, id)
 end
 if is_changed then
-  local before = shown
-  shown = floor > seen and cap or count
-  total = total + shown - before
-  convs = convs + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
   redis.call('HSET', mark, ':unread', total, ':convs', convs, id,
-    string.format('[%s,%s,%d,%d,%d,%d,%d,%s]', version, cursor, seen, count, first, floor, day, ranges))
+    string.format('[%s,%s,%d,%d,%d,%d,%d,%d,%d,%d,%s]', version, cursor, seen, count, first, floor, day, mentions,
+      first_mention, flags, ranges))
 end
-return {1, shown, floor > seen and 1 or 0, cold > 0 and -1 or total, leases, tonumber(version)}
+return {1, shown, floor > seen and 1 or 0, tonumber(m[5]) > 0 and -1 or total - quiet, leases, tonumber(version),
+  mentions, tonumber(all_mentions)}

@@ -1,16 +1,20 @@
 #!lua
--- inbox_page: a page of a user's inbox, newest first, with each conversation's mark and the totals.
+-- inbox_page: a page of a user's inbox, or of one of its filters, with each conversation's mark and the totals.
 -- Atomic because order, marks and totals must be of one moment.
 -- KEYS  inbox  mark
--- ARGV  epoch  limit  after_score  after_id  cap         (after_id '': from the top; else strictly after (score, id))
--- returns {} = COLD, else {left, total, convs, cold, id, score, mark, ...}   left: how many come after this page;
---         mark '': this conversation is COLD
--- cost O(log n + limit)
+-- ARGV  epoch  limit  set  after_score  after_id  cap  kind  scan_max
+--       set: `first` (the pinned ones, then the others), `inbox` (the others alone), or a filter
+--       after_id '': from the top; else strictly after (score, id); kind '': any; scan_max: how many are passed over
+-- returns {} = COLD, else {next_set, next_score, next_id, total, convs, cold, mentions, id, score, mark, ...}
+--         next_set '': that was the end; score: of the last message; mark '': this conversation is COLD
+-- cost O(log n + limit + those that are passed over: pinned ones, and other kinds)
+-- include mark
 -- include whole
 local inbox, mark = KEYS[1], KEYS[2]
-local limit, after_score, after_id = tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', ':put')
-if not is_whole(inbox, mark, m, ARGV[1], ARGV[5]) then
+local limit, set, after_score, after_id = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+local kind, left = tonumber(ARGV[7]), tonumber(ARGV[8])
+local t = totals_of(mark, ARGV[1])
+if not t or not is_whole(inbox, mark, t, ARGV[6]) then
   return {}
 end
 
@@ -25,38 +29,78 @@ local function is_above(one, other)
   return #one > #other
 end
 
-local start = 0
-if after_id ~= '' then
-  local score = redis.call('ZSCORE', inbox, after_id)
+local function rank_after(key)
+  if after_id == '' then
+    return 0
+  end
+  local score = redis.call('ZSCORE', key, after_id)
   if score and tonumber(score) == tonumber(after_score) then
-    start = redis.call('ZREVRANK', inbox, after_id) + 1
-  else
-    -- The conversation has moved up or gone since: go on where it stood, past its equals that sort before it.
-    start = redis.call('ZCOUNT', inbox, '(' .. after_score, '+inf')
-    local stop = start + redis.call('ZCOUNT', inbox, after_score, after_score)
-    while start < stop do
-      local middle = math.floor((start + stop) / 2)
-      if is_above(redis.call('ZREVRANGE', inbox, middle, middle)[1], after_id) then
-        start = middle + 1
-      else
-        stop = middle
-      end
+    return redis.call('ZREVRANK', key, after_id) + 1
+  end
+  -- The conversation has moved up or gone since: go on where it stood, past its equals that sort before it.
+  local start = redis.call('ZCOUNT', key, '(' .. after_score, '+inf')
+  local stop = start + redis.call('ZCOUNT', key, after_score, after_score)
+  while start < stop do
+    local middle = math.floor((start + stop) / 2)
+    if is_above(redis.call('ZREVRANGE', key, middle, middle)[1], after_id) then
+      start = middle + 1
+    else
+      stop = middle
     end
   end
+  return start
 end
-local rows = redis.call('ZRANGE', inbox, start, start + limit - 1, 'REV', 'WITHSCORES')
-local ids = {}
-for i = 1, #rows, 2 do
-  ids[#ids + 1] = rows[i]
+
+local answer = {'', 0, '', t.unread - t.quiet, t.convs, t.cold, t.mentions}
+local found, last_score, last_id = 0, after_score, after_id
+
+-- Take rows of one part in order. True: there is more, and the answer says where.
+local function take(name)
+  local key = (name == 'inbox' and inbox) or (name == 'first' and inbox .. ':pinned') or inbox .. ':' .. name
+  local start = rank_after(key)
+  while true do
+    local rows = redis.call('ZRANGE', key, start, start + limit - found, 'REV', 'WITHSCORES')
+    if #rows == 0 then
+      return false
+    end
+    local ids = {}
+    for i = 1, #rows, 2 do
+      ids[#ids + 1] = rows[i]
+    end
+    local marks = redis.call('HMGET', mark, unpack(ids))
+    for i = 1, #ids do
+      local packed = marks[i] or ''
+      local flags = string.match(packed, '^%[%d+,%d+,%d+,%d+,%d+,%d+,%d+,%d+,%d+,(%d+),') or 0
+      if not (name == 'inbox' and has(flags, 8)) and not (kind and math.floor(flags / 16) ~= kind) then
+        if found == limit then
+          answer[1], answer[2], answer[3] = name, last_score, last_id
+          return true
+        end
+        found = found + 1
+        answer[#answer + 1] = ids[i]
+        answer[#answer + 1] = name == 'first' and redis.call('ZSCORE', inbox, ids[i]) or rows[2 * i]
+        answer[#answer + 1] = packed
+      elseif left == 0 then
+        answer[1], answer[2], answer[3] = name, last_score, last_id
+        return true
+      else
+        left = left - 1
+      end
+      last_score, last_id = rows[2 * i], ids[i]
+    end
+    start = start + #ids
+  end
 end
-local answer = {math.max(m[2] - start - #ids, 0), tonumber(m[3]), tonumber(m[4]), tonumber(m[5])}
-if #ids == 0 then
-  return answer
+
+if set == 'first' then
+  if take('first') then
+    return answer
+  end
+  if found == limit then -- the next page begins with the others, if there are any
+    answer[1] = t.size > t.pinned and 'inbox' or ''
+    return answer
+  end
+  set, after_id = 'inbox', ''
 end
-local marks = redis.call('HMGET', mark, unpack(ids))
-for i = 1, #ids do
-  answer[#answer + 1] = ids[i]
-  answer[#answer + 1] = rows[2 * i]
-  answer[#answer + 1] = marks[i] or ''
-end
+take(set)
 return answer

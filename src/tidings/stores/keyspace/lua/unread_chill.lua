@@ -5,29 +5,30 @@
 -- ARGV  epoch  conversation_id  cap  version             (a mark of this version or a later one is good as it is)
 -- returns {1, mark} good, {0, gen} COLD as of gen, {2, ''} not in the inbox, {-1, ''} all of the user is COLD
 -- cost O(1)
+-- include mark
 local inbox, mark, id = KEYS[1], KEYS[2], ARGV[2]
-local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', id, '~' .. id)
-if m[1] ~= ARGV[1] or not (m[2] and m[3] and m[4] and m[5]) then
+local t = totals_of(mark, ARGV[1])
+if not t then
   return {-1, ''}
 end
-if m[7] then
-  return {0, m[7]}
+local m = redis.call('HMGET', mark, id, '~' .. id)
+if m[2] then
+  return {0, m[2]}
 end
-local is_listed = redis.call('ZSCORE', inbox, id)
-if not m[6] then
-  if not is_listed then
+if not m[1] then
+  if not (redis.call('ZSCORE', inbox, id) or redis.call('ZSCORE', inbox .. ':archived', id)) then
     return {2, ''}
   end
   redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
   return {-1, ''}
 end
-local version, seen, count, floor = string.match(m[6], '^%[(%d+),%d+,(%d+),(%d+),%d+,(%d+),')
-if tonumber(version) >= tonumber(ARGV[4]) then
-  return {1, m[6]}
+if tonumber(string.match(m[1], '^%[(%d+),')) >= tonumber(ARGV[4]) then
+  return {1, m[1]}
 end
-local shown = tonumber(floor) > tonumber(seen) and tonumber(ARGV[3]) or tonumber(count)
-local gen = string.format('%.0f', redis.call('HINCRBY', mark, ':gen', 1))
-redis.call('HSET', mark, ':cold', m[5] + 1, ':unread', m[3] - shown, ':convs', m[4] - (shown > 0 and 1 or 0),
-  '~' .. id, gen)
+withdraw(inbox, t, id, m[1], ARGV[3])
+t.cold = t.cold + 1
+keep_totals(mark, t)
+local gen = next_gen(mark)
+redis.call('HSET', mark, '~' .. id, gen)
 redis.call('HDEL', mark, id)
 return {0, gen}

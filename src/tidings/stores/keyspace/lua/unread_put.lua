@@ -24,11 +24,18 @@ if tonumber(ARGV[3]) == 0 then
   return 1
 end
 local now = redis.call('TIME')
-local note = string.format('%.0f:%s:%s', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3], ARGV[5], token)
-if notes then
-  note = tonumber(ARGV[3]) < 0 and note .. ' ' .. notes or notes .. ' ' .. note -- the oldest first
+local due = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3]
+local kept, is_in = {}, false
+for note in string.gmatch(notes or '', '%S+') do -- the earliest first
+  if not is_in and tonumber(string.match(note, '^%d+')) > due then
+    kept[#kept + 1], is_in = string.format('%.0f:%s:%s', due, ARGV[5], token), true
+  end
+  kept[#kept + 1] = note
 end
-redis.call('HSET', mark, ':put', note)
+if not is_in then
+  kept[#kept + 1] = string.format('%.0f:%s:%s', due, ARGV[5], token)
+end
+redis.call('HSET', mark, ':put', table.concat(kept, ' '))
 if redis.call('HLEN', mark) == 1 then
   redis.call('EXPIRE', mark, ARGV[4])
 end

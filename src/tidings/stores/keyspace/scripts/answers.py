@@ -5,7 +5,7 @@ The stubs in messaging.py name the reader of each script.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,8 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     total_unread: int | None
     leases: tuple[str, ...]
     version: int = 0  # of the status that the counts belong to
+    mention_count: int | None = None
+    total_mentions: int | None = None
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -49,11 +51,20 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
     mark: Mark | None
 
 
+class Place(NamedTuple):
+    """Where a page ended: in this part or filter of the inbox, after this score and id."""
+
+    part: str
+    score: int
+    conversation_id: str
+
+
 class Page(msgspec.Struct, frozen=True):
-    left: int  # conversations that come after this page
+    next: Place | None  # None: nothing comes after this page
     total_unread: int
     unread_conversations: int
     cold: int  # conversations without a mark: while there are any, the totals are not known
+    total_mentions: int
     listed: list[Listed]
 
 
@@ -63,6 +74,7 @@ class UnreadState(msgspec.Struct, frozen=True, gc=False):
     total_unread: int | None
     unread_conversations: int
     mark: Mark | None
+    total_mentions: int = 0
 
 
 class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -72,6 +84,9 @@ class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
     total_unread: int | None
     first: int
     read_seq: int
+    mention_count: int = 0
+    first_mention: int = 0
+    total_mentions: int = 0
 
 
 class Chilled(msgspec.Struct, frozen=True, gc=False):
@@ -103,34 +118,36 @@ def read_numbered(reply: list[Any]) -> Numbered | None:
 
 
 def read_indexed(reply: list[Any]) -> Indexed:
-    state, shown, capped, total, leases, version = reply
+    state, shown, capped, total, leases, version, mentions, all_mentions = reply
     names = tuple(lease.decode() for lease in leases)
     if state != 1:
         return Indexed(state < 0, True, None, False, None, names)
-    return Indexed(False, False, shown, capped == 1, known_total(total), names, version)
+    return Indexed(False, False, shown, capped == 1, known_total(total), names, version, mentions, all_mentions)
 
 
 def read_page(reply: list[Any]) -> Page | None:
     if not reply:
         return None
-    left, total, convs, cold = reply[:4]
+    part, score, id_, total, convs, cold, mentions = reply[:7]
     listed = [
         Listed(reply[i].decode(), int(float(reply[i + 1])), unpack_mark(reply[i + 2]) if reply[i + 2] else None)
-        for i in range(4, len(reply), 3)
+        for i in range(7, len(reply), 3)
     ]
-    return Page(left, total, convs, cold, listed)
+    place = Place(part.decode(), int(float(score)), id_.decode()) if part else None
+    return Page(place, total, convs, cold, mentions, listed)
 
 
 def read_unread_state(reply: list[Any]) -> UnreadState | None:
     if not reply:
         return None
-    total, convs, cold, packed = reply
-    return UnreadState(None if cold else total, convs, unpack_mark(packed) if packed else None)
+    total, convs, cold, mentions, packed = reply
+    return UnreadState(None if cold else total, convs, unpack_mark(packed) if packed else None, mentions)
 
 
 def read_marked(reply: list[int]) -> ReadAnswer:
-    state, shown, capped, total, first, read_seq = reply
-    return ReadAnswer(state != 1, shown, capped == 1, known_total(total), first, read_seq)
+    state, shown, capped, total, first, read_seq, mentions, first_mention, all_mentions = reply
+    known = known_total(total)
+    return ReadAnswer(state != 1, shown, capped == 1, known, first, read_seq, mentions, first_mention, all_mentions)
 
 
 def read_chilled(reply: list[Any]) -> Chilled:

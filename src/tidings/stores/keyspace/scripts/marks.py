@@ -1,13 +1,32 @@
-"""Marks: the built marker of one conversation of one user, as the mark hash holds it.
+"""Marks: the built marker of one conversation of one user, as the mark hash holds it, and the sums over marks.
 
-A mark is packed as `[version,cursor,seen,count,first,floor,day,ranges]`; only this module and the Lua files know that.
+A mark is packed as `[version,cursor,seen,count,first,floor,day,mentions,first_mention,flags,ranges]`; only this module
+and the Lua files know that.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from tidings.model import Ranges
+from tidings.model import ConversationKind, Ranges
+
+KIND_CODES: dict[ConversationKind, int] = {"direct": 0, "group": 1, "channel": 2}
+_QUIET, _MUTED, _ARCHIVED, _PINNED, _KIND = 1, 2, 4, 8, 16
+
+
+class Flags(msgspec.Struct, frozen=True, gc=False):
+    """The facts about a conversation that the index has beside its counts."""
+
+    kind: ConversationKind = "direct"
+    is_quiet: bool = False  # muted, and its unread are no part of the badge
+    is_muted: bool = False
+    is_archived: bool = False
+    pinned_ms: int = 0  # 0: not pinned
+
+    @property
+    def packed(self) -> int:
+        bits = self.is_quiet * _QUIET + self.is_muted * _MUTED + self.is_archived * _ARCHIVED
+        return bits + (self.pinned_ms > 0) * _PINNED + KIND_CODES[self.kind] * _KIND
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
@@ -20,17 +39,71 @@ class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True)
     first: int  # the oldest unread, 0 = none or not known
     floor: int  # the highest seq that was trimmed off the set
     day: int = 0  # when its keys last got their time to live
+    mentions: int = 0  # how many of the numbers in the set mention the user
+    first_mention: int = 0  # the oldest of those, 0 = none
+    flags: int = 0
     ranges: Ranges = ()
 
     @property
     def is_capped(self) -> bool:
         return self.floor > self.seen
 
+    @property
+    def is_quiet(self) -> bool:
+        return self.flags & _QUIET > 0
+
+    @property
+    def is_muted(self) -> bool:
+        return self.flags & _MUTED > 0
+
+    @property
+    def is_archived(self) -> bool:
+        return self.flags & _ARCHIVED > 0
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.flags & _PINNED > 0
+
     def shown(self, cap: int) -> int:
         return cap if self.floor > self.seen else self.count
 
     def packed(self) -> str:
         return _encode(self).decode()
+
+
+class Sums(msgspec.Struct):
+    """The sums over the marks of a user: the totals, and the sizes of inbox and filters."""
+
+    size: int = 0  # conversations that are not archived
+    unread: int = 0
+    conversations: int = 0  # with something unread
+    quiet: int = 0  # the unread of quiet conversations
+    mentions: int = 0
+    mentioned: int = 0  # conversations with an unread mention
+    muted: int = 0
+    archived: int = 0
+    pinned: int = 0
+
+    def add(self, mark: Mark, cap: int) -> None:
+        shown = mark.shown(cap)
+        self.size += not mark.is_archived
+        self.unread += shown
+        self.conversations += shown > 0
+        self.quiet += shown if mark.is_quiet else 0
+        self.mentions += mark.mentions
+        self.mentioned += mark.mentions > 0
+        self.muted += mark.is_muted
+        self.archived += mark.is_archived
+        self.pinned += mark.is_pinned
+
+    @property
+    def loud(self) -> int:
+        return self.unread - self.quiet
+
+    @property
+    def more(self) -> str:
+        """The field `:more` of the mark hash."""
+        return f"{self.quiet} {self.mentions} {self.mentioned} {self.muted} {self.archived} {self.pinned}"
 
 
 _encode = msgspec.json.Encoder().encode

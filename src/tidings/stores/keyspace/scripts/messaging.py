@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tidings.bounds import INDEX_TTL_S, SENT_GENERATION_S
-from tidings.model import Ranges
+from tidings.model import ConversationKind, Ranges
 from tidings.stores.keyspace.call import Arg, Call, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.keyspace.scripts.answers import (
@@ -21,6 +21,7 @@ from tidings.stores.keyspace.scripts.answers import (
     Indexed,
     Numbered,
     Page,
+    Place,
     ReadAnswer,
     UnreadState,
     is_one,
@@ -33,7 +34,7 @@ from tidings.stores.keyspace.scripts.answers import (
     read_unread_state,
 )
 from tidings.stores.keyspace.scripts.library import Library
-from tidings.stores.keyspace.scripts.marks import Mark, pack_ranges
+from tidings.stores.keyspace.scripts.marks import KIND_CODES, Flags, Mark, Sums, pack_ranges
 
 R = TypeVar("R")
 NAMES = (
@@ -54,10 +55,23 @@ NAMES = (
     "unread_chill",
     "unread_install",
 )
-MARKS_VERSION = 2  # the form of marks and unread sets; an index of another form is cold
+MARKS_VERSION = 3  # the form of marks and unread sets; an index of another form is cold
 _library = Library(NAMES)
 _call = _library.call
 SOURCES = _library.sources
+NO_FLAGS = Flags()
+TOP = Place("first", 0, "")  # of the whole inbox: the pinned ones come first
+PAGE_SCAN_MAX = 1_000  # conversations of another kind that one page passes over: a few milliseconds of the server
+
+
+def filter_top(name: str) -> Place:
+    """The beginning of a filter."""
+    return Place(name, 0, "")
+
+
+def mentions_of(unread: str) -> str:
+    """The set of mentions beside an unread set."""
+    return f"{unread}:@"
 
 
 class Scripts:
@@ -188,10 +202,19 @@ class Scripts:
             read_indexed,
         )
 
-    def inbox_join(self, user_id: str, conversation_id: str, *, score_ms: int, version: int, cursor: int) -> Call[bool]:
+    def inbox_join(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        score_ms: int,
+        version: int,
+        cursor: int,
+        flags: Flags = NO_FLAGS,
+    ) -> Call[bool]:
         """Answers False when the user is COLD."""
-        day = score_ms // 86_400_000
-        args = (conversation_id, score_ms, version, cursor, day, self.cap, self.ttl_s)
+        placed = (flags.packed, flags.pinned_ms)
+        args = (conversation_id, score_ms, version, cursor, score_ms // 86_400_000, *placed, self.cap, self.ttl_s)
         return self._indexed("inbox_join", self._user_keys(user_id, conversation_id), args, is_one)
 
     def inbox_leave(self, user_id: str, conversation_id: str, *, gen: str = "") -> Call[bool]:
@@ -199,31 +222,38 @@ class Scripts:
         args = (conversation_id, self.cap, self.ttl_s, gen)
         return self._indexed("inbox_leave", self._user_keys(user_id, conversation_id), args, is_one)
 
-    def inbox_page(self, user_id: str, *, limit: int, after: tuple[int, str] | None) -> Call[Page | None]:
-        """None: the user is COLD."""
-        score_ms, after_id = after or (0, "")
+    def inbox_page(
+        self, user_id: str, *, limit: int, after: Place = TOP, kind: ConversationKind | None = None
+    ) -> Call[Page | None]:
+        """`after`: TOP, the beginning of a filter, or the place where the page before ended. None: the user is COLD."""
+        code = KIND_CODES[kind] if kind is not None else ""
         keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
-        return self._indexed("inbox_page", keys, (limit, score_ms, after_id, self.cap), read_page)
+        args = (limit, after.part, after.score, after.conversation_id, self.cap, code, PAGE_SCAN_MAX)
+        return self._indexed("inbox_page", keys, args, read_page)
 
     def inbox_begin(self, user_id: str, token: str, *, wait_ms: int, is_begun: bool = False) -> Call[int]:
         """1 warm already, 0 the rebuild is ours, -1 it is not: another node is at it, or ours (is_begun) was lost."""
         args = (token, wait_ms, self.ttl_s, int(is_begun))
         return self._indexed("inbox_begin", (self.keys.mark(user_id),), args, int)
 
-    def inbox_place(self, user_id: str, token: str, unread_ids: Sequence[str]) -> Call[bool]:
-        """Put unread sets in place before the index. False: the rebuild is lost, begin again."""
-        keys = self.keys
-        pairs = (name for id_ in unread_ids for name in (keys.unread(user_id, id_), self.aside(user_id, id_, token)))
-        args = (token, self.ttl_s)
-        return self._indexed("inbox_place", (keys.mark(user_id), *pairs), args, is_one)
+    def inbox_place(
+        self, user_id: str, token: str, unread_ids: Sequence[str], mention_ids: Sequence[str] = ()
+    ) -> Call[bool]:
+        """Put unread sets, and sets of mentions, in place before the index. False: the rebuild is lost, begin again."""
+        unread, aside = self.keys.unread, self.aside
+        pairs = [(unread(user_id, id_), aside(user_id, id_, token)) for id_ in unread_ids]
+        mentions = [(unread(user_id, id_), aside(user_id, id_, token)) for id_ in mention_ids]
+        pairs += [(mentions_of(key), mentions_of(built)) for key, built in mentions]
+        keys = (self.keys.mark(user_id), *(key for pair in pairs for key in pair))
+        return self._indexed("inbox_place", keys, (token, self.ttl_s), is_one)
 
-    def inbox_install(self, user_id: str, token: str, *, size: int, totals: tuple[int, int]) -> Call[bool]:
+    def inbox_install(self, user_id: str, token: str, sums: Sums) -> Call[bool]:
         """False: not installed, begin again."""
         inbox, mark = self.keys.inbox(user_id), self.keys.mark(user_id)
         return self._indexed(
             "inbox_install",
             (inbox, mark, f"{inbox}:{token}", f"{mark}:{token}"),
-            (token, size, *totals, self.cap, self.ttl_s),
+            (token, sums.size, sums.unread, sums.conversations, sums.more, self.cap, self.ttl_s),
             is_one,
         )
 
@@ -251,7 +281,7 @@ class Scripts:
         ranges: Ranges,
         seqs: Sequence[int],
     ) -> Call[ReadAnswer]:
-        keys = (self.keys.mark(user_id), self.keys.unread(user_id, conversation_id))
+        keys = self._user_keys(user_id, conversation_id)
         head: tuple[Arg, ...] = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s)
         return self._indexed("unread_read", keys, (*head, *seqs), read_marked)
 
@@ -260,18 +290,17 @@ class Scripts:
         keys = (self.keys.inbox(user_id), self.keys.mark(user_id))
         return self._indexed("unread_chill", keys, (conversation_id, self.cap, version), read_chilled)
 
-    def unread_install(self, user_id: str, conversation_id: str, token: str, *, gen: str, mark: Mark) -> Call[bool]:
+    def unread_install(
+        self, user_id: str, conversation_id: str, token: str, *, gen: str, mark: Mark, pinned_ms: int = 0
+    ) -> Call[bool]:
         """False: it changed meanwhile, read again."""
-        keys = (
-            self.keys.mark(user_id),
-            self.keys.unread(user_id, conversation_id),
-            self.aside(user_id, conversation_id, token),
-        )
-        args = (conversation_id, gen, mark.packed(), mark.count, mark.shown(self.cap), self.ttl_s)
+        keys = (*self._user_keys(user_id, conversation_id), self.aside(user_id, conversation_id, token))
+        sizes = (mark.count, mark.mentions)
+        args = (conversation_id, gen, mark.packed(), *sizes, pinned_ms, self.cap, self.ttl_s)
         return self._indexed("unread_install", keys, args, is_one)
 
     def aside(self, user_id: str, conversation_id: str, token: str) -> str:
-        """Where an unread set is built before it is installed."""
+        """Where an unread set is built before it is installed. Its mentions are beside it, as in `mentions_of`."""
         return f"{self.keys.unread(user_id, conversation_id)}:{token}"
 
     def _numbered_keys(self, conversation_id: str, generation: int) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 
 import msgspec
@@ -19,7 +19,7 @@ from tidings.model import Row, Status
 from tidings.stores.tables.dynamodb.client.client import ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import USER_SHARDS, plain, row_key, row_of, unique, values
 from tidings.stores.tables.dynamodb.client.operations import Store, assign, update
-from tidings.stores.tables.values import Touch
+from tidings.stores.tables.values import FLAGS, Touch
 
 _THERE = "attribute_exists(#user_id)"
 _NOT_HIDDEN = "(#is_hidden = :no OR attribute_not_exists(#hidden_seq) OR #hidden_seq < :last_seq)"
@@ -73,23 +73,14 @@ class DynamoInboxes:
 
         await self._store.each(list(by_row.values()), touch_row)
 
-    async def flag(
-        self,
-        user_id: str,
-        conversation_id: str,
-        *,
-        muted: bool | None,
-        pinned: bool | None,
-        archived: bool | None,
-    ) -> Row:
-        flags = {"muted": muted, "pinned": pinned, "archived": archived}
-        named: dict[str, object] = {name: value for name, value in flags.items() if value is not None}
-        if not named:
+    async def flag(self, user_id: str, conversation_id: str, changes: Mapping[str, object]) -> Row:
+        assert changes.keys() <= set(FLAGS)
+        if not changes:
             found = await self.rows(user_id, [conversation_id])
             if conversation_id not in found:
                 raise Missing(conversation_id)
             return found[conversation_id]
-        change, held = assign(named)
+        change, held = assign(dict(changes))
         key = row_key(user_id, conversation_id)
         try:
             return row_of(

@@ -16,6 +16,7 @@ from tidings.stores.tables.dynamodb.append.duplicates import catch_up
 from tidings.stores.tables.dynamodb.client.client import Item
 from tidings.stores.tables.dynamodb.client.items import entry_of, head_key, head_of, plain, values
 from tidings.stores.tables.dynamodb.client.operations import Store
+from tidings.stores.tables.stored_content import is_mentioned
 from tidings.stores.tables.values import Answer, Group, Top
 
 _NUMBER_MAX = 2**63 - 1  # a cursor above it means "from the end"
@@ -67,7 +68,7 @@ class DynamoLog:
 
     async def unread(
         self, conversation_id: str, user_id: str, *, after: int, limit: int, but: Collection[str] = ()
-    ) -> list[tuple[int, int]]:
+    ) -> list[tuple[int, bool]]:
         if limit <= 0 or after >= _NUMBER_MAX:
             return []
         pages = self._store.query(
@@ -76,13 +77,17 @@ class DynamoLog:
             _range(conversation_id, after + 1, _NUMBER_MAX) | _COUNTED | values(user_id=user_id),
             newest_first=True,
             limit=limit,
-            only="#seq_no, #sent_ms, #sender_id",
+            only="#seq_no, #mentions, #sender_id",
             matching=_UNREAD,
         )
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, bool]] = []
         async with aclosing(pages):
             async for page in pages:
-                found += [(plain(item["seq_no"]), plain(item["sent_ms"])) for item in page if not _is_of(item, but)]
+                found += [
+                    (plain(item["seq_no"]), "mentions" in item and is_mentioned(user_id, plain(item["mentions"])))
+                    for item in page
+                    if not _is_of(item, but)
+                ]
                 if len(found) >= limit:
                     break
         return found[:limit]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Row
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
-from tidings.stores.tables.values import Touch
+from tidings.stores.tables.values import FLAGS, Touch
 
 _ROW = Row.__struct_fields__
 _TYPES = {
     "last_message_preview": "bytea",
     **dict.fromkeys(("muted", "pinned", "archived", "is_hidden", "is_requested", "is_invited"), "boolean"),
     **dict.fromkeys(("last_message_ts", "last_seq", "unread_count", "joined_seq", "joined_ms", "hidden_seq"), "bigint"),
+    **dict.fromkeys(("pinned_ms", "archived_seq", "muted_until"), "bigint"),
 }
 _ROW_TYPES = tuple(_TYPES.get(field, "text") for field in _ROW)
-_KEPT = ("user_id", "conversation_id", "muted", "pinned", "archived")  # the user's own: never overwritten by a put
+_KEPT = ("user_id", "conversation_id", *FLAGS)  # the user's own: never overwritten by a put
 _PUT_ROWS = f"""
     INSERT INTO @conversations ({names(_ROW)}) SELECT * FROM {unnested(_ROW_TYPES)}
     ON CONFLICT (user_id, conversation_id)
@@ -63,11 +64,6 @@ _TOUCH = f"""
     WHERE c.user_id = v.user_id AND c.conversation_id = v.conversation_id AND (
       c.last_seq < v.last_seq
       OR c.last_seq = v.last_seq AND (v.preview IS NULL OR c.last_message_preview IS NOT NULL))
-"""
-_FLAG = f"""
-    UPDATE @conversations SET
-      muted = coalesce($3, muted), pinned = coalesce($4, pinned), archived = coalesce($5, archived)
-    WHERE user_id = $1 AND conversation_id = $2 RETURNING {names(_ROW)}
 """
 _LABEL = """
     UPDATE @conversations AS c SET name = $3, avatar_url = $4
@@ -121,11 +117,12 @@ class PostgresInboxes:
             done = {id(touch) for touch in first.values()}
             waiting = [touch for touch in waiting if id(touch) not in done]
 
-    async def flag(
-        self, user_id: str, conversation_id: str, *, muted: bool | None, pinned: bool | None, archived: bool | None
-    ) -> Row:
-        flags = (muted, pinned, archived)
-        found = await self._database.changed("conversations", _FLAG, user_id, conversation_id, *flags)
+    async def flag(self, user_id: str, conversation_id: str, changes: Mapping[str, object]) -> Row:
+        assert changes.keys() <= set(FLAGS)
+        named = ", ".join(f"{name} = ${at}" for at, name in enumerate(changes, 3)) or "muted = muted"
+        where = f"WHERE user_id = $1 AND conversation_id = $2 RETURNING {names(_ROW)}"
+        sql = f"UPDATE @conversations SET {named} {where}"
+        found = await self._database.changed("conversations", sql, user_id, conversation_id, *changes.values())
         if not found:
             raise Missing(conversation_id)
         return _row(found[0])

@@ -21,7 +21,7 @@ from tidings.stores.tables.postgres.conversations import put_members
 from tidings.stores.tables.postgres.inboxes import accept_rows, put_rows, remove_rows
 from tidings.stores.tables.postgres.records import are_stale, put_records
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
-from tidings.stores.tables.stored_content import from_json, mentions_from_text, mentions_to_text, to_json
+from tidings.stores.tables.stored_content import from_json, is_mentioned, mentions_from_text, mentions_to_text, to_json
 from tidings.stores.tables.values import Answer, Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
 
 _ENTRY = {
@@ -119,7 +119,7 @@ _LATEST = """
     (SELECT seq_no, sent_ms FROM @messages WHERE conversation_id = $1 ORDER BY seq_no DESC LIMIT $2) AS found
 """
 _UNREAD = f"""
-    SELECT seq_no, sent_ms FROM @messages
+    SELECT seq_no, mentions FROM @messages
     WHERE conversation_id = $1 AND seq_no > $2 AND kind IN ({", ".join(f"'{kind}'" for kind in COUNTED_KINDS)})
       AND NOT is_deleted AND NOT is_uncounted AND sender_id IS DISTINCT FROM $3
       AND coalesce(sender_id, '') <> ALL($5::text[])
@@ -173,10 +173,10 @@ class PostgresLog:
 
     async def unread(
         self, conversation_id: str, user_id: str, *, after: int, limit: int, but: Collection[str] = ()
-    ) -> list[tuple[int, int]]:
+    ) -> list[tuple[int, bool]]:
         bindings = (conversation_id, _int(after), user_id, _int(limit), list(but))
         found = await self._database.rows("messages", _UNREAD, *bindings)
-        return [(row[0], row[1]) for row in found]
+        return [(row[0], is_mentioned(user_id, row[1])) for row in found]
 
     async def seq_at(self, conversation_id: str, sent_ms: int) -> int:
         """Halve the range until it is empty. A gap is answered by the entry below it, at worst by `best` again."""

@@ -6,7 +6,7 @@ on a thread of engine.py, in a transaction that it does not end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,10 @@ from tidings.errors import Missing
 from tidings.model import Row, Status
 from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.sql import Bulk, json_of, names, values_of
-from tidings.stores.tables.values import Touch
+from tidings.stores.tables.values import FLAGS, Touch
 
 _ROW = Row.__struct_fields__
-_KEPT = ("user_id", "conversation_id", "muted", "pinned", "archived")  # the user's own: never overwritten by a put
+_KEPT = ("user_id", "conversation_id", *FLAGS)  # the user's own: never overwritten by a put
 _PUT_ROWS = Bulk(
     "conversations",
     f"""
@@ -74,11 +74,6 @@ _TOUCH = Bulk(
     """,
     columns=7,
 )
-_FLAG = """
-    UPDATE conversations SET
-      muted = coalesce(?, muted), pinned = coalesce(?, pinned), archived = coalesce(?, archived)
-    WHERE user_id = ? AND conversation_id = ?
-"""
 _LABEL = "UPDATE conversations SET name = ?, avatar_url = ? WHERE user_id = ? AND conversation_id = ?"
 _USERS = """
     WITH RECURSIVE found (user_id) AS (
@@ -111,10 +106,8 @@ class SqliteInboxes(Port):
     async def touch(self, touches: Sequence[Touch]) -> None:
         await self._write(partial(_touch, touches))
 
-    async def flag(
-        self, user_id: str, conversation_id: str, *, muted: bool | None, pinned: bool | None, archived: bool | None
-    ) -> Row:
-        return await self._write(partial(_flag, user_id, conversation_id, (muted, pinned, archived)))
+    async def flag(self, user_id: str, conversation_id: str, changes: Mapping[str, object]) -> Row:
+        return await self._write(partial(_flag, user_id, conversation_id, changes))
 
     async def hide(self, user_id: str, conversation_id: str, *, up_to_seq: int) -> None:
         await self._write(lambda tx: tx.write("conversations", _HIDE, (up_to_seq, user_id, conversation_id)))
@@ -179,10 +172,16 @@ def _touch(touches: Sequence[Touch], tx: Transaction) -> None:
             _TOUCH.write(tx, [one])
 
 
-def _flag(user_id: str, conversation_id: str, flags: tuple[bool | None, ...], tx: Transaction) -> Row:
-    if not tx.write("conversations", _FLAG, (*flags, user_id, conversation_id)):
+def _flag(user_id: str, conversation_id: str, changes: Mapping[str, object], tx: Transaction) -> Row:
+    if changes:
+        assert changes.keys() <= set(FLAGS)
+        named = ", ".join(f"{name} = ?" for name in changes)
+        sql = f"UPDATE conversations SET {named} WHERE user_id = ? AND conversation_id = ?"
+        tx.write("conversations", sql, (*changes.values(), user_id, conversation_id))
+    found = _rows(user_id, (conversation_id,), tx)
+    if conversation_id not in found:
         raise Missing(conversation_id)
-    return _rows(user_id, (conversation_id,), tx)[conversation_id]
+    return found[conversation_id]
 
 
 def _label(labelled: Sequence[tuple[str, str]], name: str, avatar_url: str | None, tx: Transaction) -> None:
@@ -216,4 +215,5 @@ def _row(values: tuple[Any, ...]) -> Row:
         hidden_seq=hidden_seq,
         is_requested=standing[0] == 1,
         is_invited=standing[1] == 1,
+        **dict(zip(_ROW[-4:], standing[2:], strict=True)),
     )

@@ -23,7 +23,7 @@ from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.inboxes import accept_rows, put_rows, remove_rows
 from tidings.stores.tables.sqlite.records import are_stale, put_records
 from tidings.stores.tables.sqlite.sql import Bulk, json_of
-from tidings.stores.tables.stored_content import from_json, mentions_from_text, mentions_to_text, to_json
+from tidings.stores.tables.stored_content import from_json, is_mentioned, mentions_from_text, mentions_to_text, to_json
 from tidings.stores.tables.values import Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
 
 _COLUMNS = (
@@ -81,7 +81,7 @@ _LATEST = """
 """
 _COUNTED = ", ".join(f"'{kind}'" for kind in COUNTED_KINDS)
 _UNREAD = f"""
-    SELECT seq_no, sent_ms FROM messages
+    SELECT seq_no, mentions FROM messages
     WHERE conversation_id = ? AND seq_no > ? AND kind IN ({_COUNTED}) AND is_deleted = 0 AND is_uncounted = 0
       AND sender_id IS NOT ?
     ORDER BY seq_no DESC LIMIT ?
@@ -110,7 +110,7 @@ class SqliteLog(Port):
 
     async def unread(
         self, conversation_id: str, user_id: str, *, after: int, limit: int, but: Collection[str] = ()
-    ) -> list[tuple[int, int]]:
+    ) -> list[tuple[int, bool]]:
         return await self._read(partial(_unread, conversation_id, user_id, after, limit, tuple(but)))
 
     async def seq_at(self, conversation_id: str, sent_ms: int) -> int:
@@ -229,11 +229,10 @@ def _top(conversation_id: str, tx: Transaction) -> Top:
 
 def _unread(
     conversation_id: str, user_id: str, after: int, limit: int, but: tuple[str, ...], tx: Transaction
-) -> list[tuple[int, int]]:
-    if but:
-        named = (conversation_id, _int(after), user_id, json_of(but), _int(limit))
-        return tx.rows("messages", _UNREAD_BUT, named)
-    return tx.rows("messages", _UNREAD, (conversation_id, _int(after), user_id, _int(limit)))
+) -> list[tuple[int, bool]]:
+    sql, named = (_UNREAD_BUT, (json_of(but),)) if but else (_UNREAD, ())
+    found = tx.rows("messages", sql, (conversation_id, _int(after), user_id, *named, _int(limit)))
+    return [(seq_no, is_mentioned(user_id, mentions)) for seq_no, mentions in found]
 
 
 def _seq_at(conversation_id: str, sent_ms: int, tx: Transaction) -> int:

@@ -41,10 +41,9 @@ from tidings.stores.tables.dynamodb.client.items import (
     values,
 )
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, check, delete, put, update
-from tidings.stores.tables.values import Group, Known, Recheck, Refused, Rewrite, places_of
+from tidings.stores.tables.values import FLAGS, Group, Known, Recheck, Refused, Rewrite, places_of
 
 Rows = Mapping[int, Entry]  # seq_no -> what is there
-_FLAGS = ("muted", "pinned", "archived")  # the user's own: never overwritten by a put
 
 
 async def store_careful(store: Store, group: Group, skipped: set[int]) -> Decision:
@@ -196,8 +195,9 @@ def put_row(row: Row) -> Op:
     """A new row, or an old one brought up to date with its user's own flags kept."""
     fields = {name: getattr(row, name) for name in Row.__struct_fields__ if name not in ("user_id", "conversation_id")}
     fields["shard"] = user_shard(row.user_id)
+    fields = {name: value for name, value in fields.items() if name not in FLAGS or value is not None}
     change, held = assign(fields)
-    for flag in _FLAGS:
+    for flag in FLAGS:
         change = change.replace(f"#{flag} = :{flag}", f"#{flag} = if_not_exists(#{flag}, :{flag})")
     return update("conversations", row_key(row.user_id, row.conversation_id), change, held)
 

@@ -24,6 +24,14 @@ _STEPS = {
         );
         CREATE INDEX record_due ON @records (collection, due_ms) WHERE due_ms IS NOT NULL;
     """,
+    # Flags of a row that say since when, until when and how much.
+    3: """
+        ALTER TABLE @conversations
+          ADD COLUMN pinned_ms bigint NOT NULL DEFAULT 0, ADD COLUMN archived_seq bigint NOT NULL DEFAULT 0,
+          ADD COLUMN muted_until bigint, ADD COLUMN notify text NOT NULL DEFAULT 'all';
+        UPDATE @conversations SET archived_seq = last_seq WHERE archived;
+        UPDATE @conversations SET pinned_ms = 1 WHERE pinned;
+    """,
 }
 SCHEMA_VERSION = max(_STEPS, default=1)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"

@@ -80,6 +80,10 @@ CREATE TABLE @conversations (
   is_requested         boolean NOT NULL,
   is_invited           boolean NOT NULL,
   status_version       bigint  NOT NULL DEFAULT 0, -- of the last status that was put: no count from before it comes back
+  pinned_ms            bigint  NOT NULL DEFAULT 0,
+  archived_seq         bigint  NOT NULL DEFAULT 0,
+  muted_until          bigint,
+  notify               text    NOT NULL DEFAULT 'all',
   PRIMARY KEY (user_id, conversation_id)
 ) WITH (fillfactor = 70);
 

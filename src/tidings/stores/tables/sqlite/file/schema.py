@@ -90,6 +90,15 @@ _STEPS = {
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX record_due ON records (collection, due_ms) WHERE due_ms IS NOT NULL;
     """,
+    # Flags of a row that say since when, until when and how much.
+    8: """
+        ALTER TABLE conversations ADD COLUMN pinned_ms INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE conversations ADD COLUMN archived_seq INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE conversations ADD COLUMN muted_until INTEGER;
+        ALTER TABLE conversations ADD COLUMN notify TEXT NOT NULL DEFAULT 'all';
+        UPDATE conversations SET archived_seq = last_seq WHERE archived = 1;
+        UPDATE conversations SET pinned_ms = 1 WHERE pinned = 1;
+    """,
 }
 SCHEMA_VERSION = max(_STEPS)
 

@@ -80,6 +80,10 @@ CREATE TABLE conversations (
   is_requested         INTEGER NOT NULL DEFAULT 0,
   is_invited           INTEGER NOT NULL DEFAULT 0,
   unread_count         INTEGER,  -- exact as of last_seq; NULL: not known
+  pinned_ms            INTEGER NOT NULL DEFAULT 0,
+  archived_seq         INTEGER NOT NULL DEFAULT 0,
+  muted_until          INTEGER,
+  notify               TEXT    NOT NULL DEFAULT 'all',
   PRIMARY KEY (user_id, conversation_id)
 ) STRICT, WITHOUT ROWID;
 

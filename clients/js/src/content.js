@@ -1,0 +1,13 @@
+/** The fields of a message beside its text: one list, from a send to the row of a screen. */
+const EMPTY = { data: null, silent: false, replyTo: null, mentions: [], mention: null, ttlS: null };
+const NAMES = Object.keys(EMPTY);
+
+/** The fields to send and to keep; a field that says nothing is undefined. */
+export const said = (from) =>
+  Object.fromEntries(NAMES.map((name) => [name, isEmpty(name, from[name]) ? undefined : from[name]]));
+
+/** The fields to show; each has a value. */
+export const shown = (from) => Object.fromEntries(NAMES.map((name) => [name, from[name] ?? EMPTY[name]]));
+
+const isEmpty = (name, value) =>
+  value === null || value === EMPTY[name] || (Array.isArray(value) && value.length === 0);

@@ -1,0 +1,28 @@
+"""Mentions: whom a message mentions, as the log keeps it.
+
+The author names users, or all members, or those who are here. The server asks once who is
+here, before it stores the message, and stores the list: a later count gives the same number. All members are stored as
+EVERYBODY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from tidings.model import EVERYBODY, Content
+
+Online = Callable[[Iterable[str]], Awaitable[Mapping[str, bool]]]
+
+
+def mentioned(content: Content | None, here: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The users whom a message with this content mentions; `here`: those who were online."""
+    if content is None:
+        return ()
+    if content.mention == "all":
+        return (EVERYBODY,)
+    return tuple(dict.fromkeys((*content.mentions, *here))) if here else content.mentions
+
+
+async def who_is_here(online: Online, user_ids: Iterable[str]) -> tuple[str, ...]:
+    """Those of the users who have a live lease now, on any node. Raises Unavailable."""
+    return tuple(sorted(user_id for user_id, is_online in (await online(user_ids)).items() if is_online))

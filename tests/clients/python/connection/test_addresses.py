@@ -1,0 +1,40 @@
+"""A node is found from one URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidings_client import Client, Server
+from tidings_client.connection.addresses import rest_url, socket_url
+
+
+@pytest.mark.parametrize(
+    ("url", "socket"),
+    [
+        ("http://127.0.0.1:8000", "ws://127.0.0.1:8000/v1/ws"),
+        ("https://chat.example.org/", "wss://chat.example.org/v1/ws"),
+        ("https://example.org/chat", "wss://example.org/chat/v1/ws"),
+    ],
+)
+def test_the_socket_is_found_from_the_url_of_the_node(url: str, socket: str) -> None:
+    assert socket_url(url) == socket
+
+
+def test_rest_is_found_from_it_too() -> None:
+    assert rest_url("wss://example.org/chat") == rest_url("https://example.org/chat?x=1")
+    assert rest_url("ws://127.0.0.1:8000") == "http://127.0.0.1:8000"
+
+
+NO_URLS: list[Any] = [
+    "", "localhost:8000", "ftp://example.org", "http://", "http:///x", "http://h:port", "http://h:99999", "http://h:0",
+    "http://[::1", None, b"http://h", 5,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", NO_URLS)
+def test_what_is_not_a_url_of_a_node_is_said_at_once(url: Any) -> None:
+    for make in (socket_url, lambda url: Client(url, "t"), lambda url: Server(url, "k")):
+        with pytest.raises(ValueError, match="http://host:port"):
+            make(url)
