@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,7 +23,7 @@ from tidings.config.values import duration_s
 from tidings_proof.world.cluster import binary_of, low_port
 from tidings_proof.world.valkey import ValkeyProcess
 
-FILES = ("compose.yaml", "compose.scale.yaml")
+FILES = ("compose.yaml", "compose.postgresql.yaml", "compose.scale.yaml")
 
 
 def services(name: str) -> dict[str, Any]:
@@ -87,6 +88,18 @@ def test_haproxy_is_told_of_every_node_and_listens_where_it_is_published() -> No
     assert told.keys() == asked
     assert {told[f"NODE{n}"] for n in (1, 2, 3)} == {f"{name}:8000" for name in nodes("compose.scale.yaml")}
     assert scale["haproxy"]["ports"] == [f"127.0.0.1{told['LISTEN']}:{told['LISTEN'][1:]}"]
+
+
+def test_postgresql_and_valkey_are_where_the_nodes_look_for_them() -> None:
+    found = services("compose.postgresql.yaml")
+    settings = found["node1"]["environment"]
+    for variable, scheme in (("TIDINGS_TABLES", "postgresql"), ("TIDINGS_KEYSPACE", "valkey")):
+        place = urlsplit(settings[variable])
+        assert place.scheme == scheme and place.hostname in found
+    made = found["postgres"]["environment"]
+    place = urlsplit(settings["TIDINGS_TABLES"])
+    assert (place.username, place.path) == (made["POSTGRES_USER"], f"/{made['POSTGRES_DB']}")
+    assert settings["PGPASSWORD"] == made["POSTGRES_PASSWORD"]
 
 
 def test_the_stores_are_where_the_nodes_look_for_them() -> None:

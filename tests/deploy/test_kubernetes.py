@@ -66,6 +66,22 @@ def test_kubectl_builds_them() -> None:
     assert len(images) == 1 and images.pop().endswith(f"/tidings:{tidings.__version__}")
 
 
+def test_kubectl_builds_the_variant_with_postgresql() -> None:
+    tool = shutil.which("kubectl")
+    if tool is None:
+        pytest.skip("kubectl is not installed")
+    folder = DEPLOY / "kubernetes-postgresql"
+    built = subprocess.run([tool, "kustomize", str(folder)], capture_output=True, text=True, timeout=60, check=True)
+    documents = {each["kind"]: each for each in yaml.safe_load_all(built.stdout)}
+    settings = documents["ConfigMap"]["data"]
+    assert settings["TIDINGS_TABLES"].startswith("postgresql://") and "TIDINGS_BLOBS" in settings
+    mounted = frozenset(f"/run/secrets/tidings/{name}" for name in ("auth_secret", "keyspace"))
+    assert wrong_settings(settings, mounted) == []
+    for kind in ("Deployment", "Job"):
+        (container,) = documents[kind]["spec"]["template"]["spec"]["containers"]
+        assert [one["name"] for one in container["env"]] == ["PGPASSWORD"]
+
+
 def test_labels_names_and_ports_find_each_other() -> None:
     deployment, service = manifest("deployment"), manifest("service")
     labels = deployment["spec"]["template"]["metadata"]["labels"]

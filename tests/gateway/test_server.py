@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.certificates import certificate
 from tests.support.gateway.raw_websocket import Wire, http
 from tests.support.gateway.served import SECRET, Gateway, opened
+from tidings.config.sections import Tls
 from tidings.config.settings import Auth, Settings
 from tidings.gateway import server
-from tidings.gateway.server import loop_factory
+from tidings.gateway.server import loop_factory, open_tls
 
 
 async def test_http_and_websocket_share_one_port(gateway: Gateway) -> None:
@@ -126,3 +130,32 @@ async def test_a_request_that_a_store_holds_up_is_cut_off_and_not_answered_in_ot
         said = await reader.read()
     assert said == b""
     writer.close()
+
+
+async def test_a_port_with_a_certificate_speaks_https_and_upgrades_to_a_websocket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=pair)
+    settings = Settings(auth=Auth(secret=SECRET), tls=Tls(cert=pair, key=pair))
+    async with opened(settings) as gateway:
+        plain = asyncio.open_connection
+
+        async def encrypted(host: str, port: int, **options: Any) -> Any:
+            return await plain("localhost", port, ssl=trusting, server_hostname="localhost", **options)
+
+        monkeypatch.setattr(asyncio, "open_connection", encrypted)
+        wire = await gateway.wire()
+        assert (await wire.ask("ping"))["type"] == "pong"
+        status, _, body = await http(gateway.port, "GET", "/healthz")
+        assert (status, body) == (200, {"status": "ok"})
+        wire.drop()
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_used_is_one_line(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "cert.pem"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ValueError, match=r"tls.cert, tls.key: cannot use .*cert.pem: (No such file|no certificate)"):
+        open_tls(file, None)

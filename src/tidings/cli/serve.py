@@ -42,7 +42,7 @@ def _announce(settings: Settings, port: int) -> None:
 def banner(settings: Settings, port: int) -> str:
     """The addresses of a node that listens, for the operator."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{port}"
+    url = f"{'http' if settings.tls.cert is None else 'https'}://{host}:{port}"
     lines = [
         f"Tidings {__version__} listens on {url}",
         f"  page      {url}/",

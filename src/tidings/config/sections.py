@@ -139,6 +139,14 @@ class Metrics:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Tls:
+    cert: Path | None = setting(
+        None, values.path, "PEM file of the node's certificate with its chain; unset = plain HTTP"
+    )
+    key: Path | None = setting(None, values.path, "PEM file of its key; unset = it is in tls.cert")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Otel:
     endpoint: str | None = setting(None, values.web_url, "OTLP collector for traces, http://host:4318; unset = off")
     every: int = setting("100", values.whole(1, 1_000_000), "trace one batch out of this many")

@@ -15,7 +15,21 @@ from typing import Any, cast
 
 from tidings import bounds
 from tidings.config import values
-from tidings.config.sections import Archive, Auth, Files, Hooks, Limits, Log, Metrics, Node, Otel, Push, Unread, setting
+from tidings.config.sections import (
+    Archive,
+    Auth,
+    Files,
+    Hooks,
+    Limits,
+    Log,
+    Metrics,
+    Node,
+    Otel,
+    Push,
+    Tls,
+    Unread,
+    setting,
+)
 from tidings.config.values import MASK, SettingsError, nearest
 from tidings.stores.tables import schemes
 
@@ -81,6 +95,7 @@ class Settings:
     )
     node: Node = dataclasses.field(default_factory=Node)
     log: Log = dataclasses.field(default_factory=Log)
+    tls: Tls = dataclasses.field(default_factory=Tls)
     metrics: Metrics = dataclasses.field(default_factory=Metrics)
     otel: Otel = dataclasses.field(default_factory=Otel)
     dev: bool = setting("false", values.flag, "open sign-in for everybody, on loopback only", is_flag_only=True)

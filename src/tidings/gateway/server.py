@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -41,8 +43,12 @@ class GatewayServer:
         metrics_app: App | None = None,
         *,
         shares_port: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`shares_port`: other processes listen on the same port, and the kernel spreads the connections."""
+        """`shares_port`: other processes listen on the same port, and the kernel spreads the connections.
+
+        `tls`: the certificate of the port. The port of the metrics has none."""
+        self._tls = tls
         self._shares_port = shares_port
         self._config = _config_of(app)
         self._metrics_app = metrics_app
@@ -65,7 +71,7 @@ class GatewayServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen. Returns the actual port."""
-        actual = await self._listen(self._new_front_door, host, port)
+        actual = await self._listen(self._new_front_door, host, port, self._tls)
         self._sweep_and_again()
         return actual
 
@@ -76,9 +82,11 @@ class GatewayServer:
         gate = Gate(self._connections, frozenset(), self._clock, has_websocket=False)
         return await self._listen(lambda: FrontDoor(gate, config, self._state), host, port)
 
-    async def _listen(self, new_door: Callable[[], FrontDoor], host: str, port: int) -> int:
+    async def _listen(
+        self, new_door: Callable[[], FrontDoor], host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> int:
         server = await asyncio.get_running_loop().create_server(
-            new_door, host, port, backlog=BACKLOG, reuse_port=self._shares_port or None
+            new_door, host, port, backlog=BACKLOG, reuse_port=self._shares_port or None, ssl=tls
         )
         self._servers.append(server)
         actual: int = server.sockets[0].getsockname()[1]
@@ -162,6 +170,20 @@ def _config_of(app: App) -> uvicorn.Config:
     )
     config.load()
     return config
+
+
+def open_tls(cert: Path, key: Path | None) -> ssl.SSLContext:
+    """The certificate of a port. Raises ValueError, with one line for the operator."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(cert, key)
+    except OSError as error:  # ssl.SSLError is one
+        files = f"{cert} and {key}" if key else str(cert)
+        why = error.strerror if not isinstance(error, ssl.SSLError) else "no certificate and key that fit each other"
+        raise ValueError(f"tls.cert, tls.key: cannot use {files}: {why}") from None
+    return context
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -36,7 +37,7 @@ from tidings.gateway.http.presence import PresenceRoutes
 from tidings.gateway.http.routes import Route
 from tidings.gateway.http.users import AccountRoutes
 from tidings.gateway.http.web import WebRoutes
-from tidings.gateway.server import GatewayServer
+from tidings.gateway.server import GatewayServer, open_tls
 from tidings.gateway.tokens import Tokens
 from tidings.gateway.upgrade import LOOPBACK
 from tidings.node.admin import admin_routes, build_samples
@@ -132,7 +133,19 @@ def build_server(
     ]
     metrics_app = apps[1] if has_own_port else None
     shares_port = worker_states is not None
-    return GatewayServer(apps[0], connections, auth, allowed, clock, metrics_app, shares_port=shares_port)
+    return GatewayServer(
+        apps[0], connections, auth, allowed, clock, metrics_app, shares_port=shares_port, tls=_tls_of(settings)
+    )
+
+
+def _tls_of(settings: Settings) -> ssl.SSLContext | None:
+    """Raises SettingsError."""
+    if settings.tls.cert is None:
+        return None
+    try:
+        return open_tls(settings.tls.cert, settings.tls.key)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _use_cases(core: Core) -> UseCases:

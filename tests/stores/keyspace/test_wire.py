@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import gc
 import ssl
 from collections.abc import Iterator
@@ -11,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.certificates import certificate
 from tidings.errors import Unavailable
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.wire import Address, ErrorReply, Run, Wire, dial, parse_address, spelled
@@ -219,25 +216,6 @@ async def test_a_refused_connection_is_said_in_one_line(tmp_path: Path) -> None:
         with pytest.raises(Unavailable, match=reason) as caught:
             await wire_to(url, Told())
         assert "\n" not in str(caught.value)
-
-
-def certificate(folder: Path) -> Path:
-    """Key and self-signed certificate for localhost in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    form = serialization.PrivateFormat.PKCS8
-    pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    path = folder / "pair.pem"
-    path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
-    return path
 
 
 async def tls_in_front_of(valkey: ValkeyProcess, pair: Path, wants: Path | None = None) -> tuple[asyncio.Server, str]:

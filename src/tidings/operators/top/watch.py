@@ -115,7 +115,8 @@ def local_url(settings: Settings) -> str:
     if settings.port == 0:
         raise SettingsError("port is 0, so the address of the node is unknown; name it: tidings top http://host:port")
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    scheme = "http" if settings.tls.cert is None else "https"
+    return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
 
 
 def open_client() -> httpx2.AsyncClient:
