@@ -193,8 +193,8 @@ async def test_what_is_no_person_and_no_address_is_said_in_plain_words(people: P
     page = person.page
     await page.get_by_label("New conversation").first.click()
     for text, sentence in (
-        ("josé", "Nobody called “josé” is here yet."),
-        ("Ben at work", "Nobody called “Ben at work” is here yet."),
+        (named("josé"), f"Nobody called “{named('josé')}” is here yet."),
+        (f"Nobody {named('x')}", f"Nobody called “Nobody {named('x')}” is here yet."),
         (person.user_id, "That is you."),
     ):
         await page.get_by_role("combobox", name="With whom").fill(text)
@@ -212,16 +212,17 @@ async def test_enter_writes_to_nobody_who_is_not_known(people: People, seeds: Se
     ann = await people(named("ann"))
     page = ann.page
     await page.get_by_label("New conversation").first.click()
-    await page.keyboard.type("Mallory")
+    ghost = named("Ghost")
+    await page.keyboard.type(ghost)
     await page.keyboard.press("Enter")
-    await expect(page.locator("#people-note")).to_have_text("Nobody called “Mallory” is here yet.")
+    await expect(page.locator("#people-note")).to_have_text(f"Nobody called “{ghost}” is here yet.")
     await page.get_by_role("button", name="Start").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
     await expect(page.locator(".thread-open")).to_be_hidden()
     await page.locator(".option.is-unknown").click()
     await expect(page.locator("#people-note")).to_contain_text("Nobody is known by the marked id.")
     await page.get_by_role("button", name="Start").click()
-    await expect(page.locator(".thread-name")).to_have_text("Mallory")
+    await expect(page.locator(".thread-name")).to_have_text(ghost)
 
 
 async def test_an_address_that_leads_nowhere_says_so(people: People, seeds: Seeds, named: Named) -> None:

@@ -31,7 +31,7 @@ PHONE: dict[str, Any] = {
 
 TALK = [
     ("Ben", "Morning! Did last night's numbers come through?"),
-    ("Ann", "They did, all of them.\nI have checked them twice."),
+    ("Ann", "They did, **all of them**. I checked them twice:\n```\nrows 48 210   missing 0   twice 0\n```"),
     ("Ann", "The whole report: https://example.com/nightly"),
     ("Carla", "Lovely. I put it on the agenda for three o'clock"),
     ("Elif", "هل يمكنني الانضمام عن بعد؟"),
@@ -70,8 +70,10 @@ async def scene(seeds: Seeds) -> dict[str, str]:
     await seeds.say("Hugo", made["walkers"], *(f"Stage {number} is marked on the map" for number in range(1, 13)))
     await seeds.say("Ines", made["news"], "The office is closed on Friday")
     await seeds.say("Dana", made["dana"], "See you at the station")
-    for sender, text in TALK:
-        await seeds.say(sender, made["talk"], text)
+    for seq, (sender, text) in enumerate(TALK, 1):
+        answers = {"reply_to": seq - 1} if seq == len(TALK) else {}
+        said = {"conversation_id": made["talk"], "message_id": f"t{seq}", "text": text, **answers}
+        await (await seeds.client(sender)).request("message.send", **said)
     for reader, seq in (("Ben", len(TALK)), ("Carla", len(TALK)), ("Elif", len(TALK)), ("Ann", READ_SEQ)):
         await (await seeds.client(reader)).request("message.read", conversation_id=made["talk"], up_to_seq=seq)
     return made

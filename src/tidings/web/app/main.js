@@ -1,7 +1,7 @@
 // The start of the page: the session, the connection, the two panes and the address. `#/c/<id>` is a conversation, `#/`
 // is the inbox. On a phone these are two screens, elsewhere they stand side by side.
 
-import { Conversation, localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.js';
+import { localStorageOutbox, memoryStorage, TidingsClient } from '/sdk/tidings.js';
 
 import { TabBadge } from './badge.js';
 import { Banner } from './banner.js';
@@ -16,12 +16,12 @@ import { showPreferences, showProfile } from './people/profile.js';
 import { Profiles } from './people/profiles.js';
 import { findSessions, sessionOfName } from './session.js';
 import { chooseSession, signIn } from './signin.js';
-import { showSaved } from './thread/lists.js';
 import { ThreadPane } from './thread/thread.js';
 import { Drafts } from './writing/drafts.js';
 
 const RETURNS = new Set([4501, 4502, 4504, 4505]); // the connection stopped but the session is valid: the banner offers a way back
 const THEME = 'tidings.theme';
+const PATIENCE_MS = 1500; // then the page opens without a connection
 
 class Page {
   constructor(place, session) {
@@ -66,13 +66,11 @@ class Page {
   }
 
   async start(name) {
-    try {
-      await this.client.connect();
-      if (name) await this.client.putProfile({ name }).then((one) => this.profiles.learn(one), () => {}); // else the id is shown
-    } catch {
-      return; // the listener of the state handles it
-    }
-    this.route();
+    const connecting = this.client.connect().then(() => true, () => false); // the listener of the state handles a refusal
+    await Promise.race([connecting, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+    this.route(); // without a connection too: what is written is kept and sent later
+    if (!(await connecting)) return;
+    if (name) await this.client.putProfile({ name }).then((one) => this.profiles.learn(one), () => {}); // else the id is shown
     await this.client.getProfile(this.client.userId).then((one) => this.profiles.learn(one), () => {});
   }
 
@@ -128,7 +126,6 @@ class Page {
       this.whoAmI(),
       { icon: 'user', label: t('yourProfile'), run: () => showProfile(this.client, this.profiles) },
       { icon: 'gear', label: t('preferences'), run: () => showPreferences(this.client, this.profiles) },
-      'react' in Conversation.prototype ? { icon: 'bookmark', label: t('savedMessages'), run: () => showSaved(this.client, this.profiles, (one, seq) => this.go(one, seq)) } : null,
       this.notifier.menuItem(),
       isDark
         ? { icon: 'sun', label: t('lightColours'), run: () => setTheme('light') }

@@ -5,7 +5,6 @@ import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
 import { showMembers } from '../people/members.js';
 import { showReceipts } from '../people/receipts.js';
-import { pinMessage, saveMessage, showPins } from './lists.js';
 import { reactionStrip, showReactions } from './reactions.js';
 
 /** @param thread { conversation, head, composer, client, profiles, find(), leave(), tell(error) } */
@@ -17,7 +16,6 @@ export function conversationMenu(thread, button) {
   openMenu(button, t('conversation'), [
     { icon: 'people', label: t('members'), run: () => members(thread) },
     { icon: 'search', label: t('searchMessages'), run: () => thread.find() },
-    'react' in conversation ? { icon: 'pin', label: t('pinnedMessages'), run: () => showPins(thread) } : null,
     unread ? { icon: 'unread', label: t('markUnread'), run: () => markUnread(thread, unread.seq) } : null,
     conversation.muted
       ? { icon: 'bell', label: t('unmute'), run: () => run(conversation.mute(false)) }
@@ -37,8 +35,7 @@ export const members = ({ client, profiles, conversation, head, on }) =>
   showMembers(client, profiles, conversation, head.title, { write: on.write });
 
 export function messageMenu(thread, button, message) {
-  const { client, conversation } = thread;
-  const run = (promise) => promise.catch((error) => thread.tell(error));
+  const { conversation } = thread;
   const mayReact = 'react' in conversation;
   const isStored = message.seq !== null;
   const isWhole = !message.deleted && message.text !== null;
@@ -47,8 +44,6 @@ export function messageMenu(thread, button, message) {
     [message.state === 'failed', 'send', 'tryAgain', () => retry(thread, message)],
     [isStored && isWhole, 'reply', 'reply', () => thread.reply(message)],
     [isWhole, 'copy', 'copyText', () => copy(thread, message.text)],
-    [isStored && isWhole && mayReact, 'bookmark', 'saveMessage', () => run(saveMessage(client, conversation, message))],
-    [isStored && isWhole && mayReact, 'pin', message.pinned ? 'unpin' : 'pinMessage', () => run(pinMessage(client, conversation, message, !message.pinned))],
     [hasReactions(message), 'smile', 'reactions', () => showReactions(thread.profiles, conversation, message)],
     [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
     [isStored && message.mine && isWhole, 'pencil', 'edit', () => thread.composer.edit(message)],

@@ -62,8 +62,6 @@ export default {
   leaveTitle: 'Unterhaltung verlassen', leaveText: 'Du siehst nicht mehr, was in {title} kommt.', deleteTitle: 'Nachricht löschen', deleteText: 'Ihr Text wird für alle und überall entfernt.',
   textTooLong: 'Das ist länger, als eine Nachricht sein darf (16 KiB).', sendsAgain: 'Sendet wieder in {n} s', mentionAll: 'alle', mentionHere: 'alle, die online sind',
   react: 'Reagieren', reactions: 'Reaktionen', reactionLabel: '{key}, {n}', reactWith: 'Mit {key} reagieren', moreReactions: 'Mehr Reaktionen',
-  pinMessage: 'In dieser Unterhaltung anheften', pinnedMessages: 'Angeheftete Nachrichten', noPins: 'Hier ist nichts angeheftet.',
-  saveMessage: 'Für später merken', savedMessages: 'Gemerkte Nachrichten', noSaved: 'Nichts gemerkt.', unsave: 'Nicht mehr merken',
   files: 'Dateien', attach: 'Datei anhängen', uploadFailed: 'Nicht hochgeladen', dropHere: 'Dateien hier ablegen', openPicture: 'Bild {name} öffnen',
   picture: 'Bild', download: 'Herunterladen', previousPicture: 'Voriges Bild', nextPicture: 'Nächstes Bild',
   connection: 'Verbindung', connecting: 'Verbindung wird aufgebaut …', noConnection: 'Keine Verbindung zum Server.', nextTry: 'Nächster Versuch in {n} s.',

@@ -96,8 +96,6 @@ export const EN = {
   mentionAll: 'everybody', mentionHere: 'everybody who is online',
 
   react: 'React', reactions: 'Reactions', reactionLabel: '{key}, {n}', reactWith: 'React with {key}', moreReactions: 'More reactions',
-  pinMessage: 'Pin in this conversation', pinnedMessages: 'Pinned messages', noPins: 'Nothing is pinned here.',
-  saveMessage: 'Save for later', savedMessages: 'Saved messages', noSaved: 'Nothing is saved.', unsave: 'Remove from saved',
 
   // files
   files: 'Files', attach: 'Attach a file', uploadFailed: 'Not uploaded', dropHere: 'Drop files here', openPicture: 'Open the picture {name}',

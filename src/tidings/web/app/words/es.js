@@ -62,8 +62,6 @@ export default {
   leaveTitle: 'Salir de la conversación', leaveText: 'No verás lo que venga en {title}.', deleteTitle: 'Eliminar el mensaje', deleteText: 'Su texto se elimina para todos y en todas partes.',
   textTooLong: 'Es más largo de lo que puede ser un mensaje (16 KiB).', sendsAgain: 'Se envía en {n} s', mentionAll: 'todos', mentionHere: 'todos los que están en línea',
   react: 'Reaccionar', reactions: 'Reacciones', reactionLabel: '{key}, {n}', reactWith: 'Reaccionar con {key}', moreReactions: 'Más reacciones',
-  pinMessage: 'Fijar en esta conversación', pinnedMessages: 'Mensajes fijados', noPins: 'Aquí no hay nada fijado.',
-  saveMessage: 'Guardar para luego', savedMessages: 'Mensajes guardados', noSaved: 'No hay nada guardado.', unsave: 'Quitar de guardados',
   files: 'Archivos', attach: 'Adjuntar un archivo', uploadFailed: 'No se subió', dropHere: 'Suelta los archivos aquí', openPicture: 'Abrir la imagen {name}',
   picture: 'Imagen', download: 'Descargar', previousPicture: 'Imagen anterior', nextPicture: 'Imagen siguiente',
   connection: 'Conexión', connecting: 'Conectando …', noConnection: 'Sin conexión con el servidor.', nextTry: 'Próximo intento en {n} s.',

@@ -62,8 +62,6 @@ export default {
   leaveTitle: 'Quitter la conversation', leaveText: 'Vous ne verrez plus la suite de {title}.', deleteTitle: 'Supprimer le message', deleteText: 'Son texte est supprimé pour tous, partout.',
   textTooLong: 'C’est plus long qu’un message ne peut l’être (16 KiB).', sendsAgain: 'Envoi dans {n} s', mentionAll: 'tout le monde', mentionHere: 'tous ceux qui sont en ligne',
   react: 'Réagir', reactions: 'Réactions', reactionLabel: '{key}, {n}', reactWith: 'Réagir avec {key}', moreReactions: 'Plus de réactions',
-  pinMessage: 'Épingler dans cette conversation', pinnedMessages: 'Messages épinglés', noPins: 'Rien n’est épinglé ici.',
-  saveMessage: 'Garder pour plus tard', savedMessages: 'Messages gardés', noSaved: 'Rien n’est gardé.', unsave: 'Ne plus garder',
   files: 'Fichiers', attach: 'Joindre un fichier', uploadFailed: 'Non envoyé', dropHere: 'Déposez les fichiers ici', openPicture: 'Ouvrir l’image {name}',
   picture: 'Image', download: 'Télécharger', previousPicture: 'Image précédente', nextPicture: 'Image suivante',
   connection: 'Connexion', connecting: 'Connexion …', noConnection: 'Pas de connexion au serveur.', nextTry: 'Prochain essai dans {n} s.',

@@ -62,8 +62,6 @@ export default {
   leaveTitle: 'Esci dalla conversazione', leaveText: 'Non vedrai ciò che arriva in {title}.', deleteTitle: 'Elimina il messaggio', deleteText: 'Il testo viene eliminato per tutti, ovunque.',
   textTooLong: 'È più lungo di quanto possa essere un messaggio (16 KiB).', sendsAgain: 'Invio tra {n} s', mentionAll: 'tutti', mentionHere: 'tutti quelli online',
   react: 'Reagisci', reactions: 'Reazioni', reactionLabel: '{key}, {n}', reactWith: 'Reagisci con {key}', moreReactions: 'Altre reazioni',
-  pinMessage: 'Fissa in questa conversazione', pinnedMessages: 'Messaggi fissati', noPins: 'Qui non è fissato niente.',
-  saveMessage: 'Salva per dopo', savedMessages: 'Messaggi salvati', noSaved: 'Niente di salvato.', unsave: 'Togli dai salvati',
   files: 'File', attach: 'Allega un file', uploadFailed: 'Non caricato', dropHere: 'Lascia qui i file', openPicture: 'Apri l’immagine {name}',
   picture: 'Immagine', download: 'Scarica', previousPicture: 'Immagine precedente', nextPicture: 'Immagine successiva',
   connection: 'Connessione', connecting: 'Connessione …', noConnection: 'Nessuna connessione al server.', nextTry: 'Prossimo tentativo tra {n} s.',

@@ -62,8 +62,6 @@ export default {
   leaveTitle: 'Sair da conversa', leaveText: 'Não verá o que vier em {title}.', deleteTitle: 'Apagar a mensagem', deleteText: 'O texto é apagado para todos, em todo o lado.',
   textTooLong: 'É mais longo do que uma mensagem pode ser (16 KiB).', sendsAgain: 'Envia de novo em {n} s', mentionAll: 'todos', mentionHere: 'todos os que estão online',
   react: 'Reagir', reactions: 'Reações', reactionLabel: '{key}, {n}', reactWith: 'Reagir com {key}', moreReactions: 'Mais reações',
-  pinMessage: 'Fixar nesta conversa', pinnedMessages: 'Mensagens fixadas', noPins: 'Não há nada fixado aqui.',
-  saveMessage: 'Guardar para depois', savedMessages: 'Mensagens guardadas', noSaved: 'Não há nada guardado.', unsave: 'Tirar das guardadas',
   files: 'Ficheiros', attach: 'Anexar um ficheiro', uploadFailed: 'Não carregado', dropHere: 'Largue os ficheiros aqui', openPicture: 'Abrir a imagem {name}',
   picture: 'Imagem', download: 'Descarregar', previousPicture: 'Imagem anterior', nextPicture: 'Imagem seguinte',
   connection: 'Ligação', connecting: 'A ligar …', noConnection: 'Sem ligação ao servidor.', nextTry: 'Próxima tentativa em {n} s.',
