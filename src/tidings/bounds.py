@@ -111,6 +111,7 @@ OPEN_KEPT_S = 3.0  # a conversation stays in the open set this long after its la
 REINDEX_S = 60.0  # what was indexed so long before an epoch change, or up to twice that, is indexed again
 REINDEX_MAX = 20_000  # conversations remembered for that; with more the older half is forgotten earlier
 HOLD_MESSAGES_MAX = 1_000  # refused sends remembered per socket and conversation
+REACTION_KEY_BYTES_MAX = 32  # protocol: an emoji with its modifiers, or the name of the application's own
 HOLD_CONVERSATIONS_MAX = 1_000  # conversations with refused sends per socket; one with more is closed (4013)
 
 # --- unread, inbox, history -----------------------------------------------------------------------
@@ -276,7 +277,7 @@ OTEL_CLOSE_S = 3.0  # for what waits at the end; a collector that is down must n
 OTEL_SENDS_MAX = 32  # messages of one traced batch with a span of their own: enough to see, and a batch may hold 512
 
 # --- limits, audit, activity ----------------------------------------------------------------------
-CLASSES = ("send", "read", "typing", "connect", "http", "create", "search", "upload")  # of requests: each has its limit
+CLASSES = ("send", "read", "typing", "connect", "http", "create", "search", "upload", "reaction")  # each has its limit
 MEMBERS_NAMED_PER_SLOT = 50  # protocol: a new conversation takes one slot of class `create` for so many members
 MEMBERS_CHANGED_PER_SLOT = 10  # protocol: the same for members who are added to one that exists
 OVERRIDES_MAX = 10_000  # all of them are in every node's memory; for more people than that there are roles

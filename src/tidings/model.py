@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from tidings.bounds import PREVIEW_CHARS_MAX
 
-EntryKind = Literal["message", "edit", "delete", "member", "void"]
+EntryKind = Literal["message", "edit", "delete", "member", "void", "reaction", "pin", "conversation"]
 ConversationKind = Literal["direct", "group", "channel"]
 Role = Literal["owner", "admin", "member"]
 HistoryRule = Literal["joined", "all"]
@@ -51,12 +52,13 @@ def is_message_id(text: str) -> bool:
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of one kind of entry."""
 
-    has_content: bool = False  # its author wrote something
+    has_content: bool = False  # it says something beside a change of members
     counts: bool = False  # it is unread for every other member, who gets a notification
     bumps: bool = False  # it moves the conversation to the top of the inbox and is its preview
     is_target: bool = False  # others may rewrite it
     rewrites: bool = False  # it changes the content of its target
     uncounts: bool = False  # it takes its target out of the counts
+    summarizes: bool = False  # it changes what is shown beside its target, never the target's content
     changes_members: bool = False
     is_void: bool = False  # it closes a number that nobody used
 
@@ -67,6 +69,9 @@ KINDS: dict[EntryKind, Kind] = {
     "delete": Kind(rewrites=True, uncounts=True),
     "member": Kind(changes_members=True),
     "void": Kind(is_void=True),
+    "reaction": Kind(has_content=True, summarizes=True),
+    "pin": Kind(has_content=True, summarizes=True),
+    "conversation": Kind(has_content=True),
 }
 COUNTED_KINDS = tuple(name for name, kind in KINDS.items() if kind.counts)  # for the queries of the tables
 
@@ -83,6 +88,9 @@ class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     blurhash: str | None = None
 
 
+Reactions = tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]  # key, users who added it, users who took it away
+
+
 class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """All that the author of an entry wrote. Every part passes the whole value on, so a new field is one line here."""
 
@@ -94,6 +102,9 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ttl_s: int | None = None  # so long after it was sent the server deletes it
     mentions: tuple[str, ...] = ()  # users whom the author named
     mention: Mention | None = None  # and everybody, or everybody who is there
+    reactions: Reactions | None = None  # of a reaction
+    pinned: bool | None = None  # of a pin
+    conversation: dict[str, str | None] | None = None  # of a change of the conversation: the fields that changed
 
     @property
     def said(self) -> Content:
@@ -329,6 +340,19 @@ class InboxPage(msgspec.Struct, frozen=True):
     is_stale: bool = False
 
 
+class ReactionCount(msgspec.Struct, frozen=True, gc=False):
+    count: int
+    mine: bool
+
+
+class Beside(msgspec.Struct, frozen=True, gc=False):
+    """The summary of a message as one member sees it. It holds every reaction up to the entry at reactions_seq."""
+
+    reactions: dict[str, ReactionCount]
+    reactions_seq: int = 0
+    is_pinned: bool = False
+
+
 class HistoryPage(msgspec.Struct, frozen=True):
     """Entries newest first; a None cursor means nothing more that way."""
 
@@ -340,6 +364,7 @@ class HistoryPage(msgspec.Struct, frozen=True):
     delivered_all_seq: int
     read_all_seq: int
     blocked: frozenset[str] = frozenset()  # senders whom the reader has blocked: their entries are hidden
+    beside: Mapping[int, Beside] = {}  # seq_no -> what is shown beside it, where there is something
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

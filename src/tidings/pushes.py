@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.model import Entry, InboxItem, ReadState, Totals
+from tidings.model import Beside, Entry, InboxItem, ReadState, Totals
 
 
 class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -18,6 +18,7 @@ class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     mention_count: int | None = None
     total_mentions: int | None = None
     is_hidden: bool = False  # its sender is blocked by the reader
+    beside: Beside | None = None  # of a message that is replayed, where there is something
 
 
 class ReadSynced(msgspec.Struct, frozen=True, gc=False, tag=True):

@@ -34,6 +34,7 @@ async def test_each_request_reaches_its_use_case_and_asks_its_class(gateway: Gat
         ("read", protocol.Unread(id=1, conversation_id="c1", from_seq=40), "read_seq"),
         ("read", protocol.Inbox(id=1), "conversations"),
         ("read", protocol.History(id=1, conversation_id="c1"), "messages"),
+        ("reaction", protocol.Reaction(id=1, conversation_id="c1", seq=41, key="👍", on=True), "reactions"),
         ("typing", protocol.Typing(id=1, conversation_id="c1", typing=True), "id"),
         ("typing", protocol.Watch(id=1, conversation_ids=["c1"]), "id"),
     ]

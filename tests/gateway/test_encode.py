@@ -210,3 +210,16 @@ def test_many_entries_do_not_grow_the_cache_without_end() -> None:
         frame = json.loads(encoder.encode(pushes.MessageNew(entry(seq_no=n), 0, False, 0)))
         assert frame["message"]["seq"] == n
     assert len(encoder._entries) <= ENTRIES_CACHED_MAX
+
+
+def test_reactions_and_pins_are_left_out_where_there_are_none_and_spliced_into_what_is_replayed() -> None:
+    beside = model.Beside({"👍": model.ReactionCount(2, True)}, 44, True)
+    shown = {"reactions": {"👍": {"count": 2, "mine": True}}, "reactions_seq": 44, "pinned": True}
+    one = entry("hi")
+    assert list(msgspec.to_builtins(message_of(one))) == MESSAGE_KEYS
+    assert msgspec.to_builtins(message_of(one, beside=beside)).items() >= shown.items()
+    frame = json.loads(EventEncoder().encode(pushes.MessageNew(one, 1, False, 1, is_hidden=True, beside=beside)))
+    assert frame["message"].items() >= (shown | {"hidden": True}).items()
+    reacted = entry(kind="reaction", target_seq=41, content={"reactions": [["👍", ["bob"], ["carl"]]]})
+    body = msgspec.to_builtins(message_of(reacted))
+    assert (body["reactions"], body["target_seq"]) == ((("👍", ("bob",), ("carl",)),), 41)

@@ -43,6 +43,7 @@ def test_every_documented_frame_is_understood() -> None:
         '{"id":5,"type":"inbox","limit":20,"cursor":null}': "Inbox",
         '{"id":6,"type":"history","conversation_id":"c1","before_seq":42,"limit":20}': "History",
         '{"id":6,"type":"history","conversation_id":"c1","anchor":"first_unread"}': "History",
+        '{"id":7,"type":"reaction","conversation_id":"c1","seq":41,"key":"👍","on":true}': "Reaction",
         '{"type":"watch","conversation_ids":["c1"]}': "Watch",
         '{"type":"typing","conversation_id":"c1","typing":true}': "Typing",
         '{"id":7,"type":"auth.refresh","token":"t"}': "Refresh",
@@ -198,3 +199,8 @@ def test_any_text_is_a_frame_or_a_problem(text: str) -> None:
         decode_frame(text)
     except Problem as problem:
         assert problem.status in (400, 413)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 33, "👍" * 9, "a b", "\u202eabc", "\n"])
+def test_a_reaction_has_a_key_that_can_be_seen_of_1_to_32_bytes(key: str) -> None:
+    assert refusal(frame(type="reaction", conversation_id="c1", seq=1, key=key, on=True)) is BadRequest

@@ -10,6 +10,29 @@ export class Actions {
     await this._client._rest.send('DELETE', `${this._path}/messages/${seq}`, { message_id: newId() }, true);
   }
 
+  /** React to a message; the same reaction twice is once. Resolves with its reactions then. */
+  async react(seq, key, on = true) {
+    const answer = await this._client._ask('reaction', { conversation_id: this.id, seq, key, on });
+    return answer.reactions ?? {};
+  }
+
+  unreact(seq, key) {
+    return this.react(seq, key, false);
+  }
+
+  /** List who reacted to a message: key -> user ids. */
+  async reactions(seq) {
+    const found = {};
+    for (let cursor = null; ; ) {
+      const query = cursor === null ? '' : `?${new URLSearchParams({ cursor })}`;
+      const path = `${this._path}/messages/${seq}/reactions${query}`;
+      const page = await this._client._rest.send('GET', path, undefined, true);
+      for (const { key, user_ids: userIds } of page.reactions) (found[key] ??= []).push(...userIds);
+      cursor = page.nextCursor;
+      if (cursor === null) return found;
+    }
+  }
+
   receipts(seq) {
     return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts`, undefined, true);
   }

@@ -9,6 +9,7 @@ import { previewOf } from './runtime.js';
 import { Unsent } from './unsent.js';
 import { AMENDS, SHOWN, Window } from './window.js';
 
+const NOTHING_BESIDE = { reactions: {}, reactionsSeq: 0, pinned: false };
 const ROW = ['kind', 'name', 'avatarUrl', 'lastMessagePreview', 'lastMessageTs', 'lastSeq', 'unreadCount',
   'unreadCapped', 'readSeq', 'firstUnreadSeq', 'muted', 'pinned', 'archived', 'lastMessage'];
 
@@ -155,6 +156,7 @@ export class Conversation extends Actions {
   }
 
   _amend(entry) {
+    if (entry.kind === 'reaction' || entry.kind === 'pin') return this._window.amend(entry);
     const isDelete = entry.kind === 'delete';
     const { text } = entry;
     if (entry.targetSeq === this.lastSeq && !isDelete && text !== null) this.lastMessagePreview = previewOf(text);
@@ -191,7 +193,7 @@ export class Conversation extends Actions {
     const mine = this._isMine(entry);
     const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
     const state = mine ? this._stateOf(seq) : null;
-    const whole = { unavailable: false, expiresAt: null, ...told, ...shown(told) };
+    const whole = { unavailable: false, expiresAt: null, ...NOTHING_BESIDE, ...told, ...shown(told) };
     return { ...whole, key, conversationId: this.id, mine, state, stream, error: null };
   }
 

@@ -31,13 +31,14 @@ export async function within(ms, asked, message) {
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const jitter = (ms) => ms * (0.5 + Math.random() / 2);
 
+const OWN = new Set(['data', 'reactions']); // their keys are the application's
 const camelKey = (key) => key.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 
-/** Copy a value of the wire with camelCase keys. `data` is the application's own and stays as it is. */
+/** Copy a value of the wire with camelCase keys. `data` and the keys of reactions are the application's own. */
 export function camel(value) {
   if (Array.isArray(value)) return value.map(camel);
   if (value === null || typeof value !== 'object') return value;
-  const copied = ([key, one]) => [camelKey(key), key === 'data' ? one : camel(one)];
+  const copied = ([key, one]) => [camelKey(key), OWN.has(key) ? one : camel(one)];
   return Object.fromEntries(Object.entries(value).map(copied));
 }
 

@@ -23,7 +23,8 @@ export interface MemberChange {
 /** A numbered entry as the server keeps it. The seqs of a conversation have no gaps. */
 export interface Entry {
   readonly seq: number;
-  readonly kind: 'message' | 'member' | 'edit' | 'delete' | 'void';
+  /** 'message', 'member', 'edit', 'delete', 'void', 'reaction', 'pin', 'conversation', or one of a newer server. */
+  readonly kind: string;
   readonly messageId: string | null;
   readonly senderId: string | null;
   readonly text: string | null;
@@ -35,7 +36,17 @@ export interface Entry {
   readonly editedAt: number | null;
   readonly targetSeq: number | null;
   readonly member: MemberChange | null;
+  /** Of a message: counts by key. Of a reaction: key, users who added it, users who took it away. */
+  readonly reactions?: Reactions | readonly (readonly [string, readonly string[], readonly string[]])[];
+  /** `reactions` of a message hold every entry of kind 'reaction' up to this one. */
+  readonly reactionsSeq?: number;
+  /** Of a message: it is pinned. Of a pin: whether it was set. */
+  readonly pinned?: boolean;
+  /** Of a change of the conversation: what it is now. */
+  readonly conversation?: Readonly<Record<string, string | null>>;
 }
+
+export type Reactions = Readonly<Record<string, { readonly count: number; readonly mine: boolean }>>;
 
 /** A row of a screen: a message, or a change of members. It never changes in place: an update brings a new object. */
 export interface Message {
@@ -73,6 +84,10 @@ export interface Message {
   readonly unavailable: boolean;
   readonly editedAt: number | null;
   readonly member: MemberChange | null;
+  /** Counts by key; empty when there are none. */
+  readonly reactions: Reactions;
+  readonly reactionsSeq: number;
+  readonly pinned: boolean;
   readonly mine: boolean;
   /** null for messages of others and for changes of members. */
   readonly state: MessageState | null;
@@ -517,6 +532,11 @@ export class Conversation {
   /** Change the text, the data or both. What is undefined stays; data null removes it. */
   edit(seq: number, text?: string, options?: { data?: Record<string, unknown> | null }): Promise<void>;
   delete(seq: number): Promise<void>;
+  /** React to a message; the same reaction twice is once. Resolves with the reactions of the message then. */
+  react(seq: number, key: string, on?: boolean): Promise<Reactions>;
+  unreact(seq: number, key: string): Promise<Reactions>;
+  /** List who reacted to a message: key -> user ids. */
+  reactions(seq: number): Promise<Readonly<Record<string, readonly string[]>>>;
   /** List the members who have read it, those who have it, and the rest. */
   receipts(seq: number): Promise<Receipts>;
 

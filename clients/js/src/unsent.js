@@ -113,6 +113,6 @@ export class Unsent {
     const key = `${senderId}/${messageId}`;
     return { key, conversationId: this._conversation.id, seq: null, kind: 'message', messageId, senderId, text,
       ...shown(more), ts, sentAt: null, expiresAt: null, deleted: false, unavailable: false, editedAt: null,
-      member: null, mine: true, state, error };
+      member: null, reactions: {}, reactionsSeq: 0, pinned: false, mine: true, state, error };
   }
 }

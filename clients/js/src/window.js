@@ -3,9 +3,10 @@ import { AMENDS_MAX, PAGE } from './limits.js';
 
 /** Kinds of entries that a screen shows as a row. Others change a row, or nothing. */
 export const SHOWN = new Set(['message', 'member']);
-export const AMENDS = new Set(['edit', 'delete']); // any other kind changes nothing but the seq
+export const AMENDS = new Set(['edit', 'delete', 'reaction', 'pin']); // any other kind changes nothing but the seq
 
 const placeOf = (at) => (at === 'newest' ? {} : typeof at === 'string' ? { anchor: at } : { around_seq: at });
+const DELETED = { text: null, data: null, deleted: true, unavailable: false, reactions: {}, pinned: false };
 
 export class Window {
   constructor(conversation, client) {
@@ -16,7 +17,7 @@ export class Window {
     this._to = 0;
     this._jumps = 0;
     this._paging = { older: null, newer: null };
-    this._amends = []; // the last edits and deletes
+    this._amends = []; // the last entries that changed another
     Object.assign(this, { isOpen: false, follow: true, hasOlder: false, hasNewer: false });
   }
 
@@ -78,7 +79,7 @@ export class Window {
     if (this.isOpen && !this.hasNewer) this._to = Math.max(this._to, seq);
   }
 
-  /** Apply an edit or a delete: its target gets the new text, or none. */
+  /** Apply an entry that changes its target: another text or none, reactions, a pin. */
   amend(entry) {
     this._amends = [...this._amends.slice(1 - AMENDS_MAX), entry];
     this._amendShown(entry);
@@ -99,12 +100,35 @@ export class Window {
   }
 
   /** An edit without a text was followed by another edit, or by a delete. */
-  _amendShown({ kind, targetSeq, text, data = null, sentAt }) {
+  _amendShown(entry) {
+    const { kind, targetSeq, text, data = null, sentAt } = entry;
     const at = this._indexOf(targetSeq);
     if (at < 0 || this.shown[at].deleted) return;
+    if (kind === 'reaction') return this._react(at, entry);
+    if (kind === 'pin') return this._pin(at, entry);
     const isNewer = text !== null && sentAt > (this.shown[at].editedAt ?? 0);
-    if (kind === 'delete') this._replace(at, { text: null, data: null, deleted: true, unavailable: false });
+    if (kind === 'delete') this._replace(at, { ...DELETED });
     else if (isNewer) this._replace(at, { text, data, editedAt: sentAt, unavailable: false });
+  }
+
+  /** Apply the changes of one entry, once: a page may hold them already. */
+  _react(at, { seq, reactions: changes = [] }) {
+    const { reactions: before, reactionsSeq } = this.shown[at];
+    if (seq <= reactionsSeq) return;
+    const reactions = { ...before };
+    const me = this._client.userId;
+    for (const [key, added, removed] of changes) {
+      const { count, mine } = reactions[key] ?? { count: 0, mine: false };
+      const isMine = added.includes(me) || (mine && !removed.includes(me));
+      const now = { count: count + added.length - removed.length, mine: isMine };
+      if (now.count > 0) reactions[key] = now;
+      else delete reactions[key];
+    }
+    this._replace(at, { reactions, reactionsSeq: seq });
+  }
+
+  _pin(at, { pinned = false }) {
+    if (this.shown[at].pinned !== pinned) this._replace(at, { pinned });
   }
 
   _indexOf(seq) {

@@ -56,6 +56,19 @@ describe('the client', { concurrency: 6 }, () => {
     assert.deepEqual(await mine.receipts(1), { read: [other.userId], delivered: [], pending: [] });
   });
 
+  it('a reaction is shown to everybody, is listed, and goes again', async () => {
+    const { one, other, mine, theirs } = await pair();
+    await Promise.all([mine.open(), theirs.open()]);
+    const { seq } = await mine.send('hello');
+    assert.deepEqual(await theirs.react(seq, '👍'), { '👍': { count: 1, mine: true } });
+    await until('shown', () => mine.messages[0].reactions['👍']?.count === 1);
+    assert.equal(mine.messages[0].reactions['👍'].mine, false);
+    assert.deepEqual(await mine.reactions(seq), { '👍': [other.userId] });
+    assert.deepEqual((await one.conversation(mine.id).history()).messages.at(-1).reactions, { '👍': { count: 1, mine: false } });
+    assert.deepEqual(await theirs.unreact(seq, '👍'), {});
+    await until('gone', () => !mine.messages[0].reactions['👍']);
+  });
+
   it('read on one device clears the other, and unread comes back on both', async () => {
     const { other, mine, theirs } = await pair();
     const phone = await server.connected(other.userId);

@@ -521,3 +521,24 @@ test('a runtime without a WebSocket is told what to install', () => {
     globalThis.WebSocket = known;
   }
 });
+
+test('reactions and pins change the message that they name, and a page that holds them already is not changed twice', async (t) => {
+  const { peer, client } = await started(t);
+  const conversation = client.conversation('c1');
+  await conversation.open();
+  peer.entry(1);
+  const react = (seq, reactions) => peer.entry(seq, { kind: 'reaction', text: null, target_seq: 1, reactions });
+  react(2, [['thumbs_up', ['bob', client.userId], []], ['👎', ['carl'], []]]);
+  const shown = () => conversation.messages[0];
+  assert.deepEqual(shown().reactions, { thumbs_up: { count: 2, mine: true }, '👎': { count: 1, mine: false } });
+  react(3, [['thumbs_up', [], [client.userId]], ['👎', [], ['carl']]]);
+  assert.deepEqual(shown().reactions, { thumbs_up: { count: 1, mine: false } });
+  peer.entry(4, { kind: 'pin', text: null, target_seq: 1, pinned: true });
+  assert.equal(shown().pinned, true);
+  const counts = { thumbs_up: { count: 1, mine: false } };
+  peer.log = [entryOf(1, { reactions: counts, reactions_seq: 3, pinned: true })];
+  await conversation.jumpTo('newest');
+  assert.deepEqual([shown().reactions, shown().reactionsSeq, shown().pinned], [counts, 3, true]);
+  peer.entry(5, { kind: 'delete', text: null, target_seq: 1 });
+  assert.deepEqual([shown().reactions, shown().pinned, conversation.messages.length], [{}, false, 1]);
+});

@@ -49,6 +49,7 @@ class Limits:
     create: Limit | None = setting(
         "20/60s", values.limit, "limit of conversations made, members changed and names changed, per user"
     )
+    reaction: Limit | None = setting("300/60s", values.limit, "limit of reactions set and taken away, per user")
     search: Limit | None = setting("300/60s", values.limit, "limit of searches for messages and people, per user")
     upload: Limit | None = setting("100/60s", values.limit, "limit of uploads begun, per user")
 

@@ -19,7 +19,7 @@ import msgspec
 from tidings.bounds import ACKS_PER_SLOT, PAGE_MAX, PAGES_PER_USER_MAX, UNREAD_ROWS_PER_SLOT
 from tidings.clock import Clock
 from tidings.errors import Close, Internal, Problem, StoreError, StoreUnavailable, cause_of
-from tidings.gateway.encode import encode_error, encode_ok, history_of, inbox_of, sent_of
+from tidings.gateway.encode import encode_error, encode_ok, history_of, inbox_of, reacted_of, sent_of
 from tidings.gateway.fairness import PagesAtOnce, Refusals
 from tidings.gateway.folded_acks import Batch
 from tidings.messaging.conversations.directory import Directory
@@ -31,6 +31,8 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.push.worker import PushWorker
+from tidings.messaging.reactions.reactions import ReactionSends
+from tidings.messaging.reactions.reactors import Reactors
 from tidings.messaging.reading.flags import Flags
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
@@ -78,6 +80,8 @@ class UseCases:
     router: Router
     sends: Sends
     rewrites: Rewrites
+    reactions: ReactionSends
+    reactors: Reactors
     directory: Directory
     blocks: Blocks
     consent: Consent
@@ -109,6 +113,7 @@ class Dispatch:
             protocol.Unread: ("read", self._unread),
             protocol.Inbox: ("read", self._inbox),
             protocol.History: ("read", self._history),
+            protocol.Reaction: ("reaction", self._reaction),
             protocol.Typing: ("typing", self._typing),
             protocol.Watch: ("typing", self._watch),
         }
@@ -226,6 +231,12 @@ class Dispatch:
             limit=min(frame.limit, PAGE_MAX),
         )
         return history_of(page)
+
+    async def _reaction(self, connection: Connection, frame: protocol.Reaction) -> Body:
+        beside = await self._cases.reactions.react(
+            connection.user_id, frame.conversation_id, frame.seq, frame.key, is_on=frame.on
+        )
+        return reacted_of(frame.conversation_id, frame.seq, beside)
 
     async def _typing(self, connection: Connection, frame: protocol.Typing) -> Body:
         await self._cases.live_status.typing(

@@ -15,8 +15,9 @@ from msgspec import UNSET
 from tidings import pushes
 from tidings.errors import Problem
 from tidings.messaging.limits.limiter import Budget
-from tidings.model import Content, Entry, File, Head, HistoryPage, InboxItem, InboxPage, Member, Sent
+from tidings.model import Beside, Content, Entry, File, Head, HistoryPage, InboxItem, InboxPage, Member, Sent
 from tidings.protocol import server_frames as frames
+from tidings.protocol.beside import BesideBody, ReactedBody
 from tidings.protocol.bodies import (
     BudgetBody,
     ConversationBody,
@@ -35,6 +36,7 @@ from tidings.pushes import Event, MessageNew
 ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older entries come no more
 
 _NOTHING = Content()  # of an entry without a content
+_NOTHING_BESIDE = Beside({})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -64,12 +66,13 @@ def encode_error(frame_id: int | None, problem: Problem) -> bytes:
     )
 
 
-def message_of(entry: Entry, *, is_hidden: bool = False) -> MessageBody:
+def message_of(entry: Entry, *, is_hidden: bool = False, beside: Beside | None = None) -> MessageBody:
     ts = entry.timestamp
     if ts is None and entry.bumps:
         ts = entry.sent_ms
     change = entry.member
     content = entry.content or _NOTHING
+    beside = beside or _NOTHING_BESIDE
     return MessageBody(
         seq=entry.seq_no,
         kind=entry.kind,
@@ -91,6 +94,10 @@ def message_of(entry: Entry, *, is_hidden: bool = False) -> MessageBody:
         mention=content.mention or UNSET,
         unavailable=True if entry.is_unavailable else UNSET,
         hidden=True if is_hidden else UNSET,
+        reactions=content.reactions or beside.reactions or UNSET,
+        reactions_seq=beside.reactions_seq or UNSET,
+        pinned=content.pinned if content.pinned is not None else beside.is_pinned or UNSET,
+        conversation=content.conversation or UNSET,
     )
 
 
@@ -98,9 +105,22 @@ def file_of(file: File) -> FileBody:
     return FileBody(file.file_id, file.name, file.mime, file.bytes, file.width, file.height, file.blurhash)
 
 
+def beside_of(beside: Beside) -> BesideBody:
+    """The summary of a message, as the fields of MESSAGE that it is."""
+    return BesideBody(beside.reactions or UNSET, beside.reactions_seq or UNSET, beside.is_pinned or UNSET)
+
+
+def reacted_of(conversation_id: str, seq_no: int, beside: Beside) -> ReactedBody:
+    fields = msgspec.structs.asdict(beside_of(beside))
+    return ReactedBody(conversation_id=conversation_id, seq=seq_no, **fields)
+
+
 def history_of(page: HistoryPage) -> HistoryBody:
     return HistoryBody(
-        messages=[message_of(entry, is_hidden=entry.sender_id in page.blocked) for entry in page.entries],
+        messages=[
+            message_of(entry, is_hidden=entry.sender_id in page.blocked, beside=page.beside.get(entry.seq_no))
+            for entry in page.entries
+        ],
         next_before_seq=page.next_before_seq,
         next_after_seq=page.next_after_seq,
         first_unread_seq=page.first_unread_seq,
@@ -204,6 +224,8 @@ class EventEncoder:
     def _message_new(self, event: MessageNew) -> bytes:
         known = self._entries.get(id(event.entry))
         start = known[1] if known is not None else self._start_of(event.entry)
+        if event.beside is not None:
+            start = start[:-1] + b"," + _encode(beside_of(event.beside))[1:]
         if event.is_hidden:
             start = start[:-1] + b',"hidden":true}'
         unread, total = event.unread_count, event.total_unread

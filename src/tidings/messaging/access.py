@@ -72,11 +72,13 @@ class Admitted(NamedTuple):
     """A member, with what the same round trip answered. `beside` None: the keyspace did not answer.
 
     `top`: the last number handed out, 0 = not known; then the member_list's head row was read just now.
+    `has_summaries`: whether a message may have reactions or be pinned; None = not known.
     """
 
     member_list: MemberList
     top: int
     beside: list[Any] | None
+    has_summaries: bool | None = None
 
 
 class _Newest(NamedTuple):
@@ -85,6 +87,7 @@ class _Newest(NamedTuple):
     members_seq: int | None
     top: int
     beside: list[Any] | None
+    has_summaries: bool | None = None
 
 
 def check(member_list: MemberList | None, user_id: str, action: Action) -> Member:
@@ -134,7 +137,7 @@ class Access:
             member_list = (await self.read([conversation_id])).get(conversation_id)
         check(member_list, user_id, action)
         assert member_list is not None
-        return Admitted(member_list, newest.top, newest.beside)
+        return Admitted(member_list, newest.top, newest.beside, newest.has_summaries)
 
     async def fresh(self, conversation_id: str) -> MemberList | None:
         """The member list as of now. None: no such conversation."""
@@ -222,11 +225,11 @@ class Access:
     async def _ask(self, conversation_id: str, beside: Iterable[Call[Any]] = ()) -> _Newest:
         key = self._keys.conv(conversation_id)
         try:
-            numbers = plain(key, b"HMGET", key, b"epoch", b"members_seq", b"seq")
-            (epoch, members_seq, seq), *answers = await self._keyspace.run((numbers, *beside))
+            numbers = plain(key, b"HMGET", key, b"epoch", b"members_seq", b"seq", b"summaries")
+            (epoch, members_seq, seq, summaries), *answers = await self._keyspace.run((numbers, *beside))
             if members_seq is None or seq is None or epoch != self._keyspace.epoch(key).encode():
                 return _Newest(None, 0, answers)
-            return _Newest(int(members_seq), int(seq), answers)
+            return _Newest(int(members_seq), int(seq), answers, None if summaries is None else summaries == b"1")
         except Unavailable:
             return _Newest(None, 0, None)  # the tables answer as well
 

@@ -18,6 +18,7 @@ from tidings.gateway.auth import Authenticator
 from tidings.gateway.connections import Connections
 from tidings.gateway.dispatch import UseCases
 from tidings.gateway.http.app import HttpApp
+from tidings.gateway.http.beside.reactions import ReactionRoutes
 from tidings.gateway.http.conversations import ConversationRoutes
 from tidings.gateway.http.devices import DeviceRoutes
 from tidings.gateway.http.docs.asyncapi import asyncapi_of
@@ -120,6 +121,7 @@ def build_server(
         *MessageRoutes(
             cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
         ).routes(),
+        *ReactionRoutes(cases.reactions, cases.reactors, cases.limiter).routes(),
         *PeopleRoutes(cases.blocks, cases.consent, cases.people, cases.unread, cases.limiter).routes(),
         *PresenceRoutes(cases.live_status).routes(),
         *more_routes,
@@ -156,6 +158,8 @@ def _use_cases(core: Core) -> UseCases:
         router=core.router,
         sends=core.sends,
         rewrites=core.rewrites,
+        reactions=core.reactions,
+        reactors=core.reactors,
         directory=core.directory,
         blocks=core.blocks,
         consent=core.consent,

@@ -21,6 +21,8 @@ from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.route import Deliver
 from tidings.messaging.presence.live_status import LiveStatus
+from tidings.messaging.reactions.reactions import ReactionSends
+from tidings.messaging.reactions.reactors import Reactors
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.admit import Admit
 from tidings.messaging.send.batch import Measures
@@ -38,7 +40,7 @@ from tidings.messaging.send.takeover import Takeover
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
 from tidings.node.integration import Integration, build_integration
-from tidings.node.rooms import Delivery, MemberState, Reading, Routing, Sending, Work
+from tidings.node.rooms import Beside, Delivery, MemberState, Reading, Routing, Sending, Work
 from tidings.node.stores import Stores, open_stores
 from tidings.node.tracing import Tracing, open_tracing
 from tidings.node.workers import (
@@ -66,7 +68,7 @@ __all__ = ["Core", "Stores", "build", "open_core"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending, Lifecycle):
+class Core(Stores, Routing, MemberState, Reading, Delivery, Work, Sending, Lifecycle, Beside):
     """A node without its sockets: its stores and every part, each under its own name."""
 
     events: Events
@@ -130,7 +132,8 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     events.epoch_changed.add(members.blocks.epoch_changed)
     events.epoch_changed.add(members.unknown_outcomes.epoch_changed)
     _connect(events, reading, pushing, delivery, work)
-    rooms = (stores, routing, members, reading, delivery, work, sending, lifecycle)
+    beside = _build_beside(stores, members, sending.sends)
+    rooms = (stores, routing, members, reading, delivery, work, sending, lifecycle, beside)
     return Core(
         **{name: part for room in rooms for name, part in vars(room).items()},
         events=events,
@@ -299,3 +302,11 @@ def _build_sending(
     )
     rewrites = Rewrites(access, tables.log, members.log, sends, clock)
     return Sending(pipeline=pipeline, sends=sends, rewrites=rewrites, directory=directory)
+
+
+def _build_beside(stores: Stores, members: MemberState, sends: Sends) -> Beside:
+    summaries, count = members.summaries, stores.metrics.reactions.inc
+    return Beside(
+        reactions=ReactionSends(members.access, members.blocks, summaries, sends, stores.clock, count),
+        reactors=Reactors(summaries),
+    )

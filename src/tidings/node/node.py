@@ -111,6 +111,7 @@ async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
     try:
         async with asyncio.timeout(DRAIN_S):
             await gateway.drain()
+            await core.reactions.drain()
             outcomes = await asyncio.gather(core.sends.drain(), core.receipts.flush(), return_exceptions=True)
             for error in outcomes:
                 if isinstance(error, BaseException):

@@ -14,6 +14,8 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
+from tidings.messaging.reactions.reactions import ReactionSends
+from tidings.messaging.reactions.reactors import Reactors
 from tidings.messaging.reading.flags import Flags
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
@@ -27,6 +29,7 @@ from tidings.messaging.send.lanes import Sends
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.messaging.unread.scrubber import Scrubber
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
@@ -61,6 +64,7 @@ class MemberState:
     names: NameIndex
     people: FindPeople
     log: Log
+    summaries: Summaries
     rebuilds: Rebuilds
     unknown_outcomes: UnknownOutcomes
     unread: Unread
@@ -106,3 +110,11 @@ class Sending:
     sends: Sends
     rewrites: Rewrites
     directory: Directory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Things that members put beside messages."""
+
+    reactions: ReactionSends
+    reactors: Reactors

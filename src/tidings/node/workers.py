@@ -50,6 +50,7 @@ from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.reading.receipt_marks import ReceiptMarks
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
+from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.count import Count
 from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.messaging.unread.scrubber import Scrubber
@@ -332,6 +333,7 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         sight=sight,
         consent=Consent(tables.people, tables.inboxes, blocks),
         log=Log(cold.messages, clock, metrics.count_repair),
+        summaries=Summaries(access, tables.log, tables.records, keyspace, stores.keys),
         rebuilds=rebuilds,
         unknown_outcomes=unknown_outcomes,
         unread=unread,
@@ -363,8 +365,8 @@ def build_reading(stores: Stores, events: Events, routing: Routing, members: Mem
         flags=flags,
         rows=InboxRows(tables, stores.clock, has_counts=stores.settings.unread.policy == "until_read"),
         receipts=receipts,
-        history=History(access, members.blocks, tables.conversations, log, unread, receipts),
-        resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts),
+        history=History(access, members.blocks, tables.conversations, log, unread, receipts, members.summaries),
+        resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts, members.summaries),
     )
 
 

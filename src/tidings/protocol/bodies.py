@@ -12,7 +12,18 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PEOPLE_FOUND_MAX, PROFILES_MAX, URL_CHARS_MAX
-from tidings.model import ConversationKind, EntryKind, HistoryRule, MemberAction, Notify, ReadState, Role, Totals
+from tidings.model import (
+    ConversationKind,
+    EntryKind,
+    HistoryRule,
+    MemberAction,
+    Notify,
+    ReactionCount,
+    Reactions,
+    ReadState,
+    Role,
+    Totals,
+)
 from tidings.protocol.client_frames import (
     Anchor,
     Cursor,
@@ -217,6 +228,11 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     mention: Literal["all", "here"] | UnsetType = UNSET
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
     hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
+    # Of a message: key -> count. Of a reaction: key, the users who added it, the users who took it away.
+    reactions: dict[str, ReactionCount] | Reactions | UnsetType = UNSET
+    reactions_seq: int | UnsetType = UNSET  # `reactions` hold every entry of kind reaction up to this one
+    pinned: bool | UnsetType = UNSET  # of a message: true; of a pin: whether it was set
+    conversation: dict[str, str | None] | UnsetType = UNSET  # of a change of the conversation: what it is now
 
 
 class HistoryBody(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from tidings.bounds import (
     DATA_DEPTH_MAX,
     FILES_PER_MESSAGE_MAX,
     MENTIONS_MAX,
+    REACTION_KEY_BYTES_MAX,
     READ_SEQS_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
@@ -28,6 +29,7 @@ from tidings.bounds import (
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN, ConversationKind
+from tidings.protocol.names import is_name
 
 INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time
 DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
@@ -52,6 +54,7 @@ Anchor = Literal["first_unread", "first_mention"]
 Mentions = Annotated[list[Id], Meta(max_length=MENTIONS_MAX, description="Users whom the message mentions.")]
 InboxFilter = Literal["unread", "mentions", "pinned", "archived", "muted"]
 Mention = Literal["all", "here"]  # all members, or those who are online now
+ReactionKey = Annotated[str, Meta(min_length=1, description="1-32 bytes of UTF-8 without blanks: an emoji, or a name.")]
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
@@ -118,6 +121,13 @@ class History(Frame, frozen=True, tag="history"):
     limit: Limit = 20
 
 
+class Reaction(Frame, frozen=True, tag="reaction"):
+    conversation_id: Id
+    seq: Seq
+    key: ReactionKey
+    on: bool
+
+
 class Watch(Frame, frozen=True, tag="watch"):
     conversation_ids: Annotated[list[Id], Meta(max_length=RESUME_CONVERSATIONS_MAX)]
 
@@ -135,7 +145,9 @@ class Ping(Frame, frozen=True, tag="ping"):
     pass
 
 
-ClientFrame = Connect | Send | Abandon | Delivered | Read | Unread | Inbox | History | Watch | Typing | Refresh | Ping
+ClientFrame = (
+    Connect | Send | Abandon | Delivered | Read | Unread | Inbox | History | Reaction | Watch | Typing | Refresh | Ping
+)
 
 
 class _IdAlone(msgspec.Struct, gc=False):
@@ -162,6 +174,8 @@ def decode_frame(text: str) -> ClientFrame:
         raise refusal_of(problem) from None
     if type(frame) is Send:
         check_content(frame.text, frame.data, frame.files)
+    elif type(frame) is Reaction:
+        check_reaction_key(frame.key)
     elif type(frame) is Read:
         check_one_mark(frame.up_to_seq, frame.up_to_ts, frame.seqs)
     elif type(frame) is History:
@@ -222,6 +236,13 @@ def check_data(data: dict[str, Any]) -> None:
         if not level:
             return
     raise BadRequest(f"`data` is nested deeper than {DATA_DEPTH_MAX} levels")
+
+
+def check_reaction_key(key: str) -> None:
+    if not 0 < len(key.encode()) <= REACTION_KEY_BYTES_MAX:
+        raise BadRequest(f"`key` has 1 to {REACTION_KEY_BYTES_MAX} bytes")
+    if not is_name(key) or any(character.isspace() for character in key):
+        raise BadRequest("`key` must have no blanks and no control characters")
 
 
 def check_one_mark(*ways: object) -> None:

@@ -147,6 +147,7 @@ class Metrics:
             self.show_lag(stream, 0)
         self.messages = self._counter("messages", "Messages stored and acknowledged for the first time.")
         self.expired = self._counter("expired", "Messages removed because their time was over.")
+        self.reactions = self._counter("reactions", "Reactions set or taken away.")
         self.deliveries = self._counter("deliveries", "Entries written to sockets of recipients.")
         self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
         self.mentions = self._counter("mentions", "Members whom messages mentioned.")

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import re
 from pathlib import Path
+from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -16,8 +17,10 @@ import tidings_client
 from tests.support.paths import ROOT
 from tidings import bounds as server_bounds
 from tidings import errors as server_errors
+from tidings.protocol import beside as server_beside
 from tidings.protocol import bodies, client_frames, server_frames
 from tidings_client import bounds, errors, forms, people, values
+from tidings_client.beside import requests, structs
 
 Struct = type[msgspec.Struct]
 PACKAGE = ROOT / "clients" / "python" / "src" / "tidings_client"
@@ -27,11 +30,14 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
     "MemberChange": "MemberEntryBody",
     "HistoryPage": "HistoryBody",
     "InboxPage": "InboxBody",
+    "ReactionCount": "ReactionCount",
+    "ReactorsPage": "ReactionsBody",
     **{
         name: f"{name}Body"
         for name in (
             "Message", "InboxRow", "Sent", "ReadState", "Member", "Conversation", "Receipts", "Totals", "Budget",
             "File", "RateLimits", "Profile", "Profiles", "Block", "Blocks", "Preferences", "Revoked",
+            "Reacted", "Reactors",
         )
     },
 }  # fmt: skip
@@ -55,7 +61,7 @@ def structs_of(module: Any) -> list[Struct]:
 
 LEFT_OUT = {  # fields of answers that are left out where they have nothing to say
     name
-    for kind in structs_of(bodies)
+    for kind in (*structs_of(bodies), *structs_of(server_beside))
     for name, hint in get_type_hints(kind).items()
     if msgspec.UnsetType in get_args(hint)
 }
@@ -89,21 +95,24 @@ def fields_of(kind: Struct, *, is_answer: bool) -> dict[str, Any]:
 def _said(hint: Any) -> Any:
     """The type of a field where it is there. The client may give it a default of its own."""
     inner = [one for one in get_args(hint) if one not in (msgspec.UnsetType, type(None))]
-    said = inner[0] if len(inner) == 1 and get_origin(hint) not in (None, dict, list, Literal) else hint
+    is_union = get_origin(hint) in (Union, UnionType)
+    said = Union[tuple(inner)] if is_union and inner else hint  # noqa: UP007
     return bool if said == Literal[True] else said
 
 
 def server_struct(kind: Struct) -> Struct:
     tag = kind.__struct_config__.tag
     if tag is not None:
-        found: Struct = {**EVENTS, **FRAMES}[tag] if kind.__module__ == forms.__name__ else EVENTS[tag]
+        found: Struct = {**EVENTS, **FRAMES}[tag] if kind in REQUESTS else EVENTS[tag]
         return found
-    made: Struct = getattr(bodies, BODIES.get(kind.__name__, kind.__name__))
+    name = BODIES.get(kind.__name__, kind.__name__)
+    made: Struct = getattr(bodies, name, None) or getattr(server_beside, name)
     return made
 
 
-REQUESTS = [kind for kind in structs_of(forms) if kind is not forms.Frame]
-ANSWERS = [kind for kind in (*structs_of(values), *structs_of(people)) if kind not in OF_THE_CLIENT]
+REQUESTS = [kind for kind in (*structs_of(forms), *structs_of(requests)) if kind is not forms.Frame]
+_ANSWERED = [kind for module in (values, people, structs) for kind in structs_of(module)]
+ANSWERS = [kind for kind in _ANSWERED if kind not in OF_THE_CLIENT]
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: str(kind.__name__))
@@ -146,7 +155,7 @@ def test_a_difference_is_noticed() -> None:
 def test_the_limits_of_the_protocol_are_the_servers() -> None:
     source = (PACKAGE / "bounds.py").read_text("utf-8")
     names = re.findall(r"^([A-Z_]+) = ", source[: source.index("# --- the connection")], re.MULTILINE)
-    assert len(names) == 13
+    assert len(names) == 14
     assert {name: getattr(bounds, name) for name in names} == {name: getattr(server_bounds, name) for name in names}
 
 

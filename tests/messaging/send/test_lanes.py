@@ -80,6 +80,8 @@ class Keys:
     def __init__(self, *names: str) -> None:
         self.keys = frozenset(RecordKey("c:c", "pins", name) for name in names)
 
+        self.last_seq = 0
+
     async def read(self) -> None: ...
 
     def puts(self, entry: Entry) -> list[Put]:

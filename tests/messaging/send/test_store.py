@@ -592,6 +592,10 @@ class Tally:
     def keys(self) -> frozenset[RecordKey]:
         return frozenset((self.key,))
 
+    @property
+    def last_seq(self) -> int:
+        return 0
+
     async def read(self) -> None:
         found = (await self.records.get(self.key.owner, self.key.collection, [self.key.name])).get(self.key.name)
         self.seen = (found.version, int(found.value)) if found is not None else (0, 0)

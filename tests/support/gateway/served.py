@@ -21,6 +21,7 @@ from tests.support.gateway.standins import (
     Notify,
     OverrideRows,
     People,
+    Reactions,
     Registry,
     Resume,
     Router,
@@ -68,6 +69,7 @@ class Gateway:
         self.inbox = InboxOf()
         self.directory = Directory(self.accounts)
         self.blocks = Blocks()
+        self.reactions = Reactions()
         self.consent = Consent()
         self.people = People()
         self.resume = Resume()
@@ -105,6 +107,8 @@ class Gateway:
             router=behind.router,
             sends=behind.log,
             rewrites=behind.log,
+            reactions=behind.reactions,
+            reactors=behind.reactions,
             directory=behind.directory,
             blocks=behind.blocks,
             consent=behind.consent,

@@ -17,6 +17,7 @@ from tidings.messaging.people.find import Person
 from tidings.messaging.reading.flags import FlagChange
 from tidings.messaging.send.draft import Draft
 from tidings.model import (
+    Beside,
     Content,
     ContentPatch,
     Entry,
@@ -25,6 +26,7 @@ from tidings.model import (
     InboxItem,
     InboxPage,
     Member,
+    ReactionCount,
     ReadState,
     Row,
     Sent,
@@ -354,6 +356,29 @@ class Blocks:
 
     async def unblock(self, user_id: str, other_id: str) -> None:
         self.of.get(user_id, {}).pop(other_id, None)
+
+
+class Reactions:
+    """Reactions to any message of a conversation that begins with c, in memory."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, int], dict[str, list[str]]] = {}
+
+    async def react(self, user_id: str, conversation_id: str, seq_no: int, key: str, *, is_on: bool) -> Beside:
+        if not conversation_id.startswith("c"):
+            raise NotFound()
+        users = self.of.setdefault((conversation_id, seq_no), {}).setdefault(key, [])
+        users[:] = [one for one in users if one != user_id] + [user_id] * is_on
+        counts = {key: ReactionCount(len(users), user_id in users) for key, users in self._all(conversation_id, seq_no)}
+        return Beside(counts, reactions_seq=9)
+
+    async def page(
+        self, user_id: str, conversation_id: str, seq_no: int, *, cursor: str | None = None
+    ) -> tuple[dict[str, list[str]], str | None]:
+        return dict(self._all(conversation_id, seq_no)), cursor
+
+    def _all(self, conversation_id: str, seq_no: int) -> list[tuple[str, list[str]]]:
+        return [(key, users) for key, users in self.of.get((conversation_id, seq_no), {}).items() if users]
 
 
 class Consent:

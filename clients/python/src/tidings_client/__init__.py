@@ -7,6 +7,7 @@ errors.py.
 from __future__ import annotations
 
 from tidings_client.account import Account
+from tidings_client.beside.structs import Reacted, ReactionCount, Receipts
 from tidings_client.client import Client
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import TokenSource, sign_token
@@ -43,7 +44,6 @@ from tidings_client.values import (
     ReadState,
     ReadSynced,
     Receipt,
-    Receipts,
     ReceiptSummary,
     Resumed,
     ScheduledFailed,
@@ -92,6 +92,8 @@ __all__ = [
     "Problem",
     "Profile",
     "RateLimits",
+    "Reacted",
+    "ReactionCount",
     "ReadState",
     "ReadSynced",
     "Receipt",

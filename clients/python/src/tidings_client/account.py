@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tidings_client.beside.requests import BesideMessages
+from tidings_client.beside.structs import Receipts
 from tidings_client.bounds import PAGE_DEFAULT, PAGE_MAX
 from tidings_client.clock import Clock
 from tidings_client.files import FilesPage, OnProgress, download, link, page_of_files, upload
@@ -67,7 +69,6 @@ from tidings_client.values import (
     Message,
     RateLimits,
     ReadState,
-    Receipts,
     Sent,
     Totals,
 )
@@ -75,9 +76,9 @@ from tidings_client.values import (
 T = TypeVar("T")
 
 
-class Account:
+class Account(BesideMessages):
     def __init__(self, rest: Rest, clock: Clock) -> None:
-        self._rest = rest
+        super().__init__(rest)
         self._clock = clock
         self.scheduled = Scheduled(rest, clock)
 

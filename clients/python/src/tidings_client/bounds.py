@@ -12,6 +12,7 @@ DATA_BYTES_MAX = 8 * 1024  # protocol: larger data is `too_large`
 FILES_PER_MESSAGE_MAX = 10  # files of one message
 TEXT_BYTES_MAX = 16 * 1024  # one message text in UTF-8
 ACKS_MAX = 200  # conversations in one message.delivered
+REACTION_KEY_BYTES_MAX = 32  # the key of a reaction
 READ_SEQS_MAX = 1_000  # numbers in one message.read
 RESUME_CONVERSATIONS_MAX = 200  # conversations in `resume`, and announced after it
 PAGE_DEFAULT = 20  # entries or rows of a page: one screen

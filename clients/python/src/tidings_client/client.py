@@ -16,6 +16,8 @@ from typing import Any, TypeVar, get_args, overload
 import msgspec
 
 from tidings_client.account import Account
+from tidings_client.beside.requests import Reaction, checked_key
+from tidings_client.beside.structs import Reacted
 from tidings_client.bounds import CLOSE_S, FIRST_HELLO_S
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import Tokens, TokenSource
@@ -223,6 +225,17 @@ class Client(Account):
         abandons it.
         """
         return self._device.sender.abandon(conversation_id, message_id)
+
+    async def react(self, conversation_id: str, seq: int, key: str) -> Reacted:
+        """React to a message. The same reaction twice is once. The entry follows as an event."""
+        return await self._react(conversation_id, seq, key, is_on=True)
+
+    async def unreact(self, conversation_id: str, seq: int, key: str) -> Reacted:
+        return await self._react(conversation_id, seq, key, is_on=False)
+
+    async def _react(self, conversation_id: str, seq: int, key: str, *, is_on: bool) -> Reacted:
+        frame = Reaction(conversation_id=conversation_id, seq=seq, key=checked_key(key), on=is_on)
+        return await self._session.request(frame, Reacted)
 
     def typing(self, conversation_id: str, is_typing: bool = True) -> None:
         """Show others that the user types. True holds for 7 s; repeat it meanwhile. Dropped while not connected."""

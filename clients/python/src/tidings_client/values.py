@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tidings_client.beside.structs import ReactionCount, Reactions
 from tidings_client.errors import Refusal, problem_of
 
 T = TypeVar("T")
@@ -45,10 +46,10 @@ class File(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One numbered entry of a conversation."""
+    """One numbered entry of a conversation. A program ignores kinds that it does not know."""
 
     seq: int
-    kind: str  # message, edit, delete, member, void
+    kind: str  # message, edit, delete, member, void, reaction, pin, conversation
     message_id: str | None
     sender_id: str | None
     text: str | None
@@ -67,6 +68,10 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     mention: str | None = None  # all, or here: those who were online
     unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now
     hidden: bool = False  # the user has blocked its sender
+    reactions: dict[str, ReactionCount] | Reactions | None = None  # of a message: counts; of a reaction: changes
+    reactions_seq: int | None = None  # `reactions` hold the changes up to this entry: apply only later ones
+    pinned: bool | None = None  # of a message: it is pinned; of a pin: whether it was set
+    conversation: dict[str, str | None] | None = None  # of a change of the conversation: what it is now
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -151,14 +156,6 @@ class Conversation(msgspec.Struct, frozen=True):
     head: int
     created_at: int
     members: list[Member]
-
-
-class Receipts(msgspec.Struct, frozen=True):
-    """The members except the sender, each once, at the furthest state."""
-
-    read: list[str]
-    delivered: list[str]
-    pending: list[str]
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -28,9 +28,9 @@ def resume_skips_one() -> None:
     plain = Resume._write
 
     async def write(
-        self: Any, connection: Any, member_list: MemberList, after: int, page: list[Entry], turn: Any
+        self: Any, connection: Any, member_list: MemberList, after: int, page: list[Entry], *rest: Any
     ) -> int:
-        return await plain(self, connection, member_list, after, page[1:] if len(page) > 1 else page, turn)
+        return await plain(self, connection, member_list, after, page[1:] if len(page) > 1 else page, *rest)
 
     replace(Resume, "_write", write)
 

@@ -20,6 +20,7 @@ from tidings.messaging.access import Access, Admitted, mask
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry, HistoryPage
 from tidings.stores.keyspace.call import Call
@@ -52,6 +53,7 @@ class History:
         log: Log,
         unread: Unread,
         receipts: Receipts,
+        summaries: Summaries,
     ) -> None:
         self._access = access
         self._blocks = blocks
@@ -59,6 +61,7 @@ class History:
         self._log = log
         self._unread = unread
         self._receipts = receipts
+        self._summaries = summaries
         self._shelves: dict[Place, _Shelf] = {}
 
     async def page(
@@ -129,6 +132,7 @@ class History:
         first_unread: int | None,
     ) -> HistoryPage:
         head = await self._head(admitted, entries)
+        conversation_id = admitted.member_list.head.conversation_id
         delivered_all, read_all = await self._receipt_marks(user_id, admitted)
         oldest = entries[-1].seq_no if entries else min(edge, head) + 1
         newest = entries[0].seq_no if entries else edge
@@ -141,6 +145,7 @@ class History:
             delivered_all_seq=delivered_all,
             read_all_seq=read_all,
             blocked=await self._blocks.blocked_by(user_id),
+            beside=await self._summaries.beside(user_id, conversation_id, entries, admitted.has_summaries),
         )
 
     async def _receipt_marks(self, user_id: str, admitted: Admitted) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry
 from tidings.pushes import ConversationRemoved, ConversationUpdated, MessageNew, Resumed
@@ -58,6 +59,7 @@ class Resume:
         inbox: Inbox,
         unread: Unread,
         receipts: Receipts,
+        summaries: Summaries,
     ) -> None:
         self._access = access
         self._blocks = blocks
@@ -66,6 +68,7 @@ class Resume:
         self._inbox = inbox
         self._unread = unread
         self._receipts = receipts
+        self._summaries = summaries
 
     async def catch_up(
         self, connection: Connection, resume: dict[str, int], since: int | None, turn: Turn | None = None
@@ -91,7 +94,8 @@ class Resume:
 
         Raises NotFound if the user is no member, also if the user is removed meanwhile."""
         user_id = connection.user_id
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        admitted = await self._access.authorize_beside(user_id, conversation_id, "read")
+        member_list, has_summaries = admitted.member_list, admitted.has_summaries
         # The head is read before the entries. A later commit is routed later, to a connection that is known by now.
         head = await self._head(conversation_id)
         is_reset = seq_no > head and seq_no > await self._log.top(conversation_id)  # the head row may be behind
@@ -101,21 +105,29 @@ class Resume:
         after = max(after, member_list.visible_after(user_id))
         resumed = await self._standing(connection, member_list, after, is_reset)
         async with writing.lock:
-            to_seq = await self._write(connection, member_list, after, first, writing.turn)
+            to_seq = await self._write(connection, member_list, after, first, writing.turn, has_summaries)
             # The connection reads from this event up to where the log was replayed: no live entry below it is written,
             # also where more is to come as history.
             connection.push_now(msgspec.structs.replace(resumed, to_seq=to_seq, complete=to_seq >= head))
 
     async def _write(
-        self, connection: Connection, member_list: MemberList, after: int, page: list[Entry], turn: Turn | None
+        self,
+        connection: Connection,
+        member_list: MemberList,
+        after: int,
+        page: list[Entry],
+        turn: Turn | None,
+        has_summaries: bool | None,
     ) -> int:
         """Write page by page up to RESUME_ENTRIES_MAX. Returns the seq that was reached."""
         conversation_id, to_seq = member_list.head.conversation_id, after
         blocked = await self._blocks.blocked_by(connection.user_id)
         while page:
+            beside = await self._summaries.beside(connection.user_id, conversation_id, page, has_summaries)
             for start in range(0, len(page), _WRITTEN):
                 for entry in page[start : start + _WRITTEN]:
-                    connection.push_now(MessageNew(entry, None, False, None, is_hidden=entry.sender_id in blocked))
+                    is_hidden, mine = entry.sender_id in blocked, beside.get(entry.seq_no)
+                    connection.push_now(MessageNew(entry, None, False, None, is_hidden=is_hidden, beside=mine))
                 if not await _keeps_pace(connection, _GLANCE_S):
                     await self._wait(connection, turn)
             to_seq = page[-1].seq_no

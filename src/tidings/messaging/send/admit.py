@@ -73,7 +73,8 @@ class Admit:
         """
         for group in batch.groups:
             for draft in list(group.drafts):
-                if draft.change is None and not draft.is_of_server and self._may_pass(group, draft):
+                is_free = draft.change is not None or draft.is_of_server or draft.is_paid
+                if not is_free and self._may_pass(group, draft):
                     batch.by_sender.setdefault(draft.sender_id, []).append((group, draft))
         wanted = [(user_id, len(drafts)) for user_id, drafts in batch.by_sender.items()]
         batch.limit_check = check = self._limiter.prepare(_CLASS, wanted)

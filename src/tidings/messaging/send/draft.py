@@ -34,6 +34,11 @@ class Companion(Protocol):
         """The records that it may put: a few, for they count as entries of the group."""
         ...
 
+    @property
+    def last_seq(self) -> int:
+        """The last entry that changed the records, as read: an entry below it is numbered again. 0: none."""
+        ...
+
     async def read(self) -> None:
         """Read the records anew: one of them has changed since. Raises a Problem where the entry may not be stored."""
         ...
@@ -49,6 +54,10 @@ class Companions:
     def __init__(self, *companions: Companion) -> None:
         self._companions = companions
         self.keys = frozenset(key for one in companions for key in one.keys)
+
+    @property
+    def last_seq(self) -> int:
+        return max(one.last_seq for one in self._companions)
 
     async def read(self) -> None:
         for one in self._companions:
@@ -72,8 +81,11 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     target: Entry | None = None  # of an edit or delete, as last read
     patch: ContentPatch | None = None  # of an edit: its content is made from this and the target's
     change: MemberChange | None = None
+    target_seq: int | None = None  # of a reaction or pin
     companion: Companion | None = None
     is_unread: bool = False  # its companion has read nothing so far
+    authors: tuple[str, ...] = ()  # users beside the sender who act in it: all of them must be members
+    is_paid: bool = False  # its authors were charged one by one, in another class than `send`
     plain_digest: bytes = b""  # of an edit or delete: of what its author asked for
     digest: bytes = b""
     here: tuple[str, ...] | None = None  # of `mention: here`: those who were online
@@ -95,7 +107,9 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_overtaken(self) -> bool:
-        """It rewrites a message that an entry with a higher number has rewritten already."""
+        """An entry with a higher number has changed the same message, or the same records, already."""
+        if self.companion is not None and self.companion.last_seq > self.seq_no:
+            return True
         return self.target is not None and (self.target.edit_seq or 0) > self.seq_no
 
     @property

@@ -88,7 +88,7 @@ class Index:
     async def _show_rewritten(self, works: Sequence[Work]) -> None:
         """Write the inbox rows whose last message was rewritten: they must not keep the old content."""
         for member_list, entries in works:
-            rewritten = {entry.target_seq for entry in entries if entry.target_seq}
+            rewritten = {entry.target_seq for entry in entries if KINDS[entry.kind].rewrites}
             if not rewritten:
                 continue
             heads = await self._tables.conversations.heads([member_list.head.conversation_id])

@@ -195,7 +195,8 @@ def _check_senders(group: BatchGroup) -> list[Draft]:
         if draft.is_of_server and group.member_list is not None:
             continue
         try:
-            check(group.member_list, draft.sender_id, "write")
+            for user_id in (draft.sender_id, *draft.authors):
+                check(group.member_list, user_id, "write")
         except Problem as problem:
             group.refuse(draft, problem)
             refused.append(draft)

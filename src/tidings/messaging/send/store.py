@@ -272,7 +272,7 @@ def to_entry(draft: Draft, member_list: MemberList) -> Entry:
         timestamp=draft.sent_ms if timestamp is None else timestamp,
         digest=draft.digest,
         member=draft.change,
-        target_seq=draft.target.seq_no if draft.target is not None else None,
+        target_seq=draft.target.seq_no if draft.target is not None else draft.target_seq,
         is_uncounted=draft.content is not None and draft.content.silent,
         mentions=mentioned(draft.content, draft.here or ()) if KINDS[draft.kind].counts else (),
     )

@@ -64,8 +64,8 @@ class Keys:
 
     # one conversation: one slot
     def conv(self, conversation_id: str) -> str:
-        """hash: seq, at, epoch, counter_id, members_seq, deleted_seq, and open:<node> -> the seq range that node has
-        under way."""
+        """hash: seq, at, epoch, counter_id, members_seq, deleted_seq, summaries, and open:<node> -> the seq range
+        that node has under way."""
         return self._conv + conversation_id + "}"
 
     def sent(self, conversation_id: str, generation: int) -> str:

@@ -326,3 +326,19 @@ def test_a_resume_names_the_liveliest_and_no_more_than_may_be_named() -> None:
     tracks.forget("new")
     tracks.clear()
     assert tracks.seqs() == {} and tracks.get("c0") is None
+
+
+async def test_a_kind_a_field_and_an_event_of_the_future_change_nothing_but_the_seq(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (client, peer):
+        events, messages = client.events(MessageNew), client.messages("c1")
+        peer.say(**message_new(1))
+        future = message_new(2)
+        future["message"] |= {"kind": "hologram", "target_seq": 1, "text": "other", "beam": {"of_light": 1}}
+        peer.say(**future)
+        peer.say(type="weather", conversation_id="c1", sky="clear")
+        later = message_new(3)
+        later["message"] |= {"mood": "curious", "reactions_of_tomorrow": [1]}
+        peer.say(**later)
+        assert await told(events, 3) == [1, 2, 3]
+        assert [(await anext(messages)).seq, (await anext(messages)).seq] == [1, 3]
+        assert client.seqs() == {"c1": 3}

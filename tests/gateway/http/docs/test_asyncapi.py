@@ -6,7 +6,7 @@ from tidings.gateway.http.docs.asyncapi import asyncapi_of
 
 CLIENT = {
     "connect", "message.send", "message.abandon", "message.delivered", "message.read", "message.unread", "inbox",
-    "history", "watch", "typing", "auth.refresh", "ping",
+    "history", "reaction", "watch", "typing", "auth.refresh", "ping",
 }  # fmt: skip
 SERVER = {
     "hello", "ok", "error", "pong", "draining", "message.new", "read.synced", "resumed", "receipt", "receipts",

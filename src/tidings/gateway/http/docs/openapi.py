@@ -15,7 +15,7 @@ from tidings import __version__
 from tidings.errors import TABLE
 from tidings.gateway.http.routes import Route
 from tidings.protocol.bodies import ErrorBody
-from tidings.protocol.client_frames import Id, Seq
+from tidings.protocol.client_frames import Id, ReactionKey, Seq
 
 Document = dict[str, Any]
 
@@ -100,7 +100,7 @@ def _operation_id(route: Route) -> str:
 
 
 def _path_parameters(route: Route) -> list[Document]:
-    kinds: dict[str, Any] = {"seq": Seq, "name": str}
+    kinds: dict[str, Any] = {"seq": Seq, "name": str, "key": ReactionKey}
     return [
         {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(kinds.get(name, Id))}
         for name in route.param_names

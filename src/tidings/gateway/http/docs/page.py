@@ -168,6 +168,8 @@ def _kind(schema: Document) -> str:
         return f"<code>{escape(str(schema['const']))}</code>"
     if "anyOf" in schema:
         return " | ".join(_kind(one) for one in schema["anyOf"])
+    if "prefixItems" in schema:
+        return f"[{', '.join(_kind(one) for one in schema['prefixItems'])}]"
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}))}"
     if schema.get("type") == "object" and "additionalProperties" in schema:

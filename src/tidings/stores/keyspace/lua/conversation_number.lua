@@ -4,8 +4,8 @@
 -- any node can see the number used.
 -- KEYS  conv  sent_now  sent_before
 -- ARGV  epoch  node_id  open_from  change  generation  sent_ttl_s  conv_ttl_s  [id ...]
---       open_from: lowest number this node still has unfinished here, 0 = none; change: 1 = of the members, 2 = with a
---       delete among them, 0 = neither; id: sender:message_id, '' = no dedupe
+--       open_from: lowest number this node still has unfinished here, 0 = none; change: the sum of 1 = of the members,
+--       2 = with a delete among them, 4 = with a reaction or pin; id: sender:message_id, '' = no dedupe
 -- returns {} = SEED first (no counter, or one of another epoch), else
 --         {members_seq, first_seq, first_at, counter_id, position, seq, at, ...}: the ids at these positions are known
 --         already; the others have first_seq, first_seq + 1, ... in their order, and all of them the time first_at.
@@ -62,12 +62,18 @@ local last_seq = first_seq + taken - 1
 local from = open_from > 0 and math.min(open_from, first_seq) or first_seq
 local fields = {'seq', string.format('%d', last_seq), 'at', string.format('%d', first_at),
   'open:' .. node_id, string.format('%d-%d', from, last_seq)}
-if ARGV[4] == '1' then
+local change = tonumber(ARGV[4])
+if change % 2 == 1 then
   fields[#fields + 1] = 'members_seq'
   fields[#fields + 1] = string.format('%d', first_seq)
-elseif ARGV[4] == '2' then
+end
+if change % 4 >= 2 then
   fields[#fields + 1] = 'deleted_seq'
   fields[#fields + 1] = string.format('%d', last_seq)
+end
+if change >= 4 then
+  fields[#fields + 1] = 'summaries'
+  fields[#fields + 1] = '1'
 end
 if c[5] ~= generation then
   fields[#fields + 1] = 'generation'

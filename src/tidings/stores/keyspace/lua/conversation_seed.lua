@@ -4,6 +4,7 @@
 -- A counter that was lost may hand out numbers for a second time. So it begins under a new counter_id, and the numbers
 -- that ids got from the lost counter are forgotten. After a failover these are as old as the counter, and stay. It is
 -- also forgotten whether something was deleted: deleted_seq claims it of all entries up to here, so readers check.
+-- Whether the conversation has summaries of reactions and pins is forgotten too, and read from the tables again.
 -- A seed belongs to the life of the counter in which it began: whoever reads the log for it first writes `seeding`. A
 -- counter that was lost since then may have been seeded and lost again, with entries above what was read.
 -- KEYS  conv  sent_now  sent_before
@@ -23,6 +24,7 @@ if not c[1] then
 end
 if not c[1] or c[4] ~= ARGV[1] then
   redis.call('HSET', KEYS[1], 'counter_id', ARGV[6], 'deleted_seq', string.format('%d', seq + 1))
+  redis.call('HDEL', KEYS[1], 'summaries')
 end
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'seq', string.format('%d', seq), 'at', string.format('%d', at),
   'members_seq', string.format('%d', members_seq))

@@ -109,11 +109,12 @@ class Scripts:
         open_from: int,
         is_member_change: bool,
         has_delete: bool = False,
+        has_summary: bool = False,
         now_ms: int,
     ) -> Call[Numbered | None]:
         """None: the counter must be seeded first."""
         generation = now_ms // (SENT_GENERATION_S * 1000)
-        change = 1 if is_member_change else 2 if has_delete else 0
+        change = is_member_change + 2 * has_delete + 4 * has_summary
         return _call(
             "conversation_number",
             self._numbered_keys(conversation_id, generation),

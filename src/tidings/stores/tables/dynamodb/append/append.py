@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidings.errors import StoreError, Throttled, Unavailable
+from tidings.model import KINDS
 from tidings.stores.tables.dynamodb.append.checked import store_careful
 from tidings.stores.tables.dynamodb.append.duplicates import (
     AGAIN,
@@ -107,8 +108,11 @@ async def _until_decided(store: Store, group: Group, attempt: Attempt) -> Verdic
 
 def _parts(group: Group) -> Iterator[tuple[int, Group]]:
     """The parts of a group, each with the position where it begins. Nearly always there is one part."""
-    rewrites = {rewrite.target_seq: rewrite for rewrite in group.rewrites}
-    costs = [1 + has_dedupe(entry) + 6 * (entry.target_seq in rewrites) for entry in group.entries]
+    rewritten = {rewrite.target_seq for rewrite in group.rewrites}
+    targets = [entry.target_seq if KINDS[entry.kind].rewrites else None for entry in group.entries]
+    costs = [
+        1 + has_dedupe(entry) + 6 * (target in rewritten) for entry, target in zip(group.entries, targets, strict=True)
+    ]
     others = 1 + len(group.members) + len(group.rows_added) + len(group.rows_removed) + len(group.rows_accepted)
     others += len(group.puts)
     if sum(costs) + others <= bounds.TRANSACTION_ITEMS_MAX:
@@ -125,7 +129,7 @@ def _parts(group: Group) -> Iterator[tuple[int, Group]]:
 
 def _part(group: Group, start: int, end: int) -> Group:
     entries = group.entries[start:end]
-    targets = {entry.target_seq for entry in entries}
+    targets = {entry.target_seq for entry in entries if KINDS[entry.kind].rewrites}
     rewrites = tuple(rewrite for rewrite in group.rewrites if rewrite.target_seq in targets)
     if start == 0:
         return msgspec.structs.replace(group, entries=entries, rewrites=rewrites)

@@ -1,0 +1,1 @@
+"""Things that people put beside messages: reactions."""

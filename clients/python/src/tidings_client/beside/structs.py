@@ -1,0 +1,40 @@
+"""Beside: the structs of reactions and receipts, as the server answers them."""
+
+from __future__ import annotations
+
+import msgspec
+
+Reactions = tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]  # key, users who added it, users who took it away
+
+
+class ReactionCount(msgspec.Struct, frozen=True, gc=False):
+    count: int
+    mine: bool
+
+
+class Reacted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message after a reaction was set or taken away."""
+
+    conversation_id: str
+    seq: int
+    reactions: dict[str, ReactionCount] = {}
+    reactions_seq: int | None = None
+    pinned: bool = False
+
+
+class Reactors(msgspec.Struct, frozen=True):
+    key: str
+    user_ids: list[str]
+
+
+class ReactorsPage(msgspec.Struct, frozen=True):
+    reactions: list[Reactors]
+    next_cursor: str | None
+
+
+class Receipts(msgspec.Struct, frozen=True):
+    """The members except the sender, each once, at the furthest state."""
+
+    read: list[str]
+    delivered: list[str]
+    pending: list[str]

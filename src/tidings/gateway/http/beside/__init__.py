@@ -1,0 +1,1 @@
+"""Routes of things that people put beside messages."""

@@ -1,0 +1,1 @@
+"""Reactions and pins: things that members put beside a message."""
