@@ -33,6 +33,19 @@ export class Actions {
     }
   }
 
+  /** The files of the conversation, newest first. */
+  files({ kind, limit, cursor } = {}) {
+    const given = Object.entries({ kind, limit, cursor }).filter(([, value]) => value !== undefined && value !== null);
+    return this._client._rest.send('GET', `${this._path}/files?${new URLSearchParams(given)}`, undefined, true);
+  }
+
+  /** A URL of a file that lives a minute and needs no token: for an image, a video, or a link to save it. */
+  async fileUrl(fileId, { download = false } = {}) {
+    const path = `${this._path}/files/${encodeURIComponent(fileId)}?link=1${download ? '&download=1' : ''}`;
+    const { _rest: rest } = this._client;
+    return rest.absolute((await rest.send('GET', path, undefined, true)).url);
+  }
+
   receipts(seq) {
     return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts`, undefined, true);
   }

@@ -193,7 +193,7 @@ export class Conversation extends Actions {
     const mine = this._isMine(entry);
     const key = kind === 'message' ? `${senderId}/${messageId}` : `entry/${seq}`;
     const state = mine ? this._stateOf(seq) : null;
-    const whole = { unavailable: false, expiresAt: null, ...NOTHING_BESIDE, ...told, ...shown(told) };
+    const whole = { unavailable: false, expiresAt: null, files: [], ...NOTHING_BESIDE, ...told, ...shown(told) };
     return { ...whole, key, conversationId: this.id, mine, state, stream, error: null };
   }
 

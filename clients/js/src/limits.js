@@ -35,6 +35,7 @@ export const ACK_MS = 200; // deliveries of a burst are acknowledged together
 
 // --- sending ---
 export const FLYING_MAX = 16; // unanswered sends of one conversation
+export const PART_TRIES_MAX = 6; // attempts to send a part of a file; then the message waits for its next turn
 export const OUTBOX_MAX = 1000; // messages that wait to be sent
 export const ADOPT_MS = 2000; // how often a tab checks whether another tab ended with unsent messages
 

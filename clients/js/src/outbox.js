@@ -8,6 +8,7 @@ import { said } from './content.js';
 import { TidingsError, closedByUser, outboxFull } from './errors.js';
 import { ADOPT_MS, FLYING_MAX, GAP_MS, OUTBOX_MAX, RETRY_MS, RETRY_MS_MAX, SEND_MS, TIMER_MS_MAX } from './limits.js';
 import { camel, deferred, jitter, newId } from './runtime.js';
+import { factsOf, upload } from './uploads.js';
 
 const keyOf = (record) => `${record.userId}/${record.conversationId}/${record.messageId}`;
 const tabLock = (owner) => `tidings:tab:${owner}`;
@@ -19,6 +20,8 @@ class Parcel {
     this.isFlying = false;
     this.isUnknown = isUnknown;
     this.isKept = false; // a message is sent only when the storage has it
+    this.uploading = null; // ends the upload of its files
+    this.onProgress = null;
     this.done = deferred();
   }
 }
@@ -72,12 +75,17 @@ export class Outbox {
     return this.count >= OUTBOX_MAX;
   }
 
-  add(conversationId, text, { messageId = newId(), ts = Date.now(), ...more } = {}) {
+  /** `files` are Blobs. `uploaded` are the files of an earlier try, as the server has them. */
+  add(conversationId, text, options = {}) {
+    const { messageId = newId(), ts = Date.now(), files, uploaded, onProgress, ...more } = options;
     if (this.isFull) throw outboxFull();
     const order = (this._lastOrder = Math.max(Date.now(), this._lastOrder + 1));
     const owner = { userId: this._userId ?? null, owner: this._owner ?? '' };
     const record = { ...owner, conversationId, messageId, text, ts, ...said(more), order, failed: null };
+    if (files?.length) Object.assign(record, { uploads: [...files], files: files.map(factsOf) });
+    else if (uploaded?.length) record.files = uploaded;
     const parcel = new Parcel(record, false);
+    parcel.onProgress = onProgress;
     this._put(parcel);
     this._keep(parcel);
     return parcel;
@@ -95,7 +103,8 @@ export class Outbox {
   /** Take a message back. False when it is on its way, or may be stored already. */
   discard(conversationId, messageId) {
     const parcel = this._find(conversationId, messageId);
-    if (!parcel || parcel.isFlying || parcel.isUnknown) return false;
+    if (!parcel || (parcel.isFlying && !parcel.uploading) || parcel.isUnknown) return false;
+    parcel.uploading?.abort();
     this._take(conversationId, messageId);
     this._forget(parcel.record);
     this._client._link?.send('message.abandon', { conversation_id: conversationId, message_id: messageId });
@@ -221,10 +230,13 @@ export class Outbox {
     if (!link || lane.timer !== null || lane.waitMs) return;
     let flying = lane.parcels.filter((parcel) => parcel.isFlying).length;
     for (const parcel of lane.parcels) {
+      const isUpload = Boolean(parcel.record.uploads); // the messages behind it wait for its files
+      if (parcel.isFlying && isUpload) return;
       if (parcel.isFlying) continue;
       if (!parcel.isKept || flying >= lane.limit) return;
       flying += 1;
       this._fly(lane, parcel, link);
+      if (isUpload) return;
     }
   }
 
@@ -233,7 +245,13 @@ export class Outbox {
     const { replyTo, ttlS, ...rest } = said(parcel.record); // JSON leaves out what is undefined
     parcel.isFlying = true;
     try {
-      const whole = { text, ts, reply_to: replyTo, ttl_s: ttlS, ...rest };
+      if (parcel.record.uploads) {
+        await this._upload(parcel);
+        link = this._client._link ?? link;
+        queueMicrotask(() => this._pump(lane));
+      }
+      const files = parcel.record.files?.map((file) => file.fileId);
+      const whole = { text, ts, reply_to: replyTo, ttl_s: ttlS, files, ...rest };
       const fields = { conversation_id: conversationId, message_id: messageId, ...whole };
       const ok = await link.request('message.send', fields, SEND_MS);
       Object.assign(lane, { limit: FLYING_MAX, tries: 0 });
@@ -244,6 +262,30 @@ export class Outbox {
       parcel.isFlying = false;
       this._settleDown(lane);
     }
+  }
+
+  /** Upload the files of a message, and keep their ids before it is sent: after a reload it is the same message. */
+  async _upload(parcel) {
+    const { record, onProgress } = parcel;
+    const path = `/v1/conversations/${encodeURIComponent(record.conversationId)}`;
+    const { signal } = (parcel.uploading = new AbortController());
+    const files = [];
+    try {
+      for (const file of record.uploads) {
+        const isKept = typeof file?.slice === 'function';
+        if (!isKept) throw new TidingsError('bad_request', 'the storage did not keep the file');
+        files.push(await upload(this._client._rest, path, file, { onProgress, signal }));
+      }
+    } catch (error) {
+      if (!error.temporary) throw error;
+      const { message, retryAfterMs } = error;
+      throw new TidingsError('unavailable', message, { temporary: true, retryAfterMs });
+    } finally {
+      parcel.uploading = null;
+    }
+    const { uploads, ...rest } = record;
+    parcel.record = { ...rest, files };
+    await this._write(() => this._storage.put(keyOf(parcel.record), parcel.record));
   }
 
   _refused(lane, parcel, error, link) {

@@ -30,6 +30,23 @@ export class Rest {
     }
   }
 
+  /** Send bytes to the URL of an upload: of this server where it has no host, else of the store. */
+  async put(url, headers, body, signal) {
+    try {
+      const answer = await this._fetch(this.absolute(url), { method: 'PUT', headers, body, signal });
+      const text = await answer.text();
+      if (!answer.ok) throw errorOf(answer.status, text);
+    } catch (error) {
+      if (error instanceof TidingsError) throw error;
+      const code = signal?.aborted ? 'discarded' : 'disconnected';
+      throw new TidingsError(code, `PUT: ${error.message}`, { temporary: !signal?.aborted });
+    }
+  }
+
+  absolute(url) {
+    return url.startsWith('/') ? this._url + url : url;
+  }
+
   async _once(method, path, body, deadline) {
     const token = await this._tokens.fresh();
     const sent = body === undefined ? undefined : JSON.stringify(body);

@@ -66,6 +66,7 @@ export interface Message {
   readonly silent: boolean;
   /** The seq of the message that it quotes. */
   readonly replyTo: number | null;
+  readonly files: readonly MessageFile[];
   /** It was written by somebody whom the user has blocked. */
   readonly hidden?: true;
   /** It was imported: `ts` is the time to show. */
@@ -328,7 +329,29 @@ export interface LocksLike {
   query(): Promise<{ held?: { name?: string }[] }>;
 }
 
+/** A file of a message. `fileId` is null until it is uploaded. */
+export interface MessageFile {
+  readonly fileId?: string;
+  readonly name: string;
+  readonly mime: string;
+  readonly bytes: number;
+  readonly width?: number;
+  readonly height?: number;
+  readonly blurhash?: string;
+}
+
+export interface FilesPage {
+  readonly files: ReadonlyArray<MessageFile & { readonly seq: number; readonly senderId: string }>;
+  readonly nextCursor: string | null;
+}
+
 export interface SendOptions {
+  /** Up to ten. They are uploaded in the turn of the message; the messages behind it wait. */
+  files?: readonly Blob[];
+  /** Called after each part of a file. */
+  onProgress?: (progress: { file: Blob; sent: number; size: number }) => void;
+  /** Takes the message back while it waits or uploads, as `discard` does. */
+  signal?: AbortSignal;
   /** 1-64 of [A-Za-z0-9_-]. The client makes one by default. */
   messageId?: string;
   /** The time of the sender's clock, now by default. */
@@ -525,6 +548,7 @@ export class Conversation {
   /** Put a message into the outbox at once, in order. Resolves when the server has it, rejects when it never will. The
    *  state of the message in `messages` shows the same. It survives a lost connection, and a reload with a storage. */
   send(text: string, options?: SendOptions): Promise<Message>;
+  send(message: SendOptions & { text?: string }): Promise<Message>;
   /** Send a failed message again. */
   retry(messageId: string): Promise<Message>;
   /** Take an unsent or failed message back. False when it is on its way or stored already. */
@@ -537,6 +561,10 @@ export class Conversation {
   unreact(seq: number, key: string): Promise<Reactions>;
   /** List who reacted to a message: key -> user ids. */
   reactions(seq: number): Promise<Readonly<Record<string, readonly string[]>>>;
+  /** The files of the conversation, newest first. */
+  files(asked?: { kind?: 'image' | 'file'; limit?: number; cursor?: string | null }): Promise<FilesPage>;
+  /** A URL of a file that lives a minute and needs no token. */
+  fileUrl(fileId: string, options?: { download?: boolean }): Promise<string>;
   /** List the members who have read it, those who have it, and the rest. */
   receipts(seq: number): Promise<Receipts>;
 

@@ -8,6 +8,7 @@ export class Unsent {
     this._conversation = conversation;
     this._client = client;
     this._byId = new Map(); // message id -> message
+    this._files = new Map(); // message id -> the files of a message that failed, for another try
   }
 
   get messages() {
@@ -26,9 +27,11 @@ export class Unsent {
   // --- actions of the user ---
 
   send(text, options) {
+    if (text !== null && typeof text === 'object') return this.send(text.text ?? '', text);
     try {
       this._conversation.stopTyping();
       const parcel = this._client._outbox.add(this._conversation.id, text, options);
+      options?.signal?.addEventListener('abort', () => this.discard(parcel.record.messageId), { once: true });
       this.show(parcel);
       return parcel.done.promise;
     } catch (error) {
@@ -40,10 +43,11 @@ export class Unsent {
     const failed = this._byId.get(messageId);
     if (failed?.state !== 'failed') return rejected(new TidingsError('not_found', 'no failed message of this id'));
     if (this._client._outbox.isFull) return rejected(outboxFull());
+    const kept = this._files.get(messageId);
     this._dropFailed(messageId);
     const isSpent = failed.error.code === 'conflict'; // the id stands for another text
     const { text, ts } = failed;
-    return this.send(text, { messageId: isSpent ? undefined : messageId, ts, ...said(failed) });
+    return this.send(text, { messageId: isSpent ? undefined : messageId, ts, ...said(failed), ...kept });
   }
 
   discard(messageId) {
@@ -57,6 +61,7 @@ export class Unsent {
 
   _dropFailed(messageId) {
     this._byId.delete(messageId);
+    this._files.delete(messageId);
     const { id: conversationId } = this._conversation;
     this._client._outbox.forgetFailed({ userId: this._client.userId, conversationId, messageId });
   }
@@ -75,6 +80,7 @@ export class Unsent {
 
   showFailed(record) {
     const error = new TidingsError(record.failed.code, record.failed.message);
+    this._keepFiles(record);
     this._byId.set(record.messageId, this._messageOf(record, 'failed', error));
     this._conversation._windowChanged();
   }
@@ -82,8 +88,8 @@ export class Unsent {
   /** Take the ok of a send: the message takes its place in the log as any entry does. */
   stored({ messageId, text, ts, ...more }, { seq, sentAt }) {
     const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, ...said(more), ts, sentAt,
-      expiresAt: more.ttlS ? sentAt + more.ttlS * 1000 : null, deleted: false, editedAt: null, targetSeq: null,
-      member: null };
+      files: more.files ?? [], expiresAt: more.ttlS ? sentAt + more.ttlS * 1000 : null, deleted: false,
+      editedAt: null, targetSeq: null, member: null };
     this.settle(entry);
     const log = this._conversation._log;
     log.accept(entry);
@@ -102,17 +108,22 @@ export class Unsent {
 
   failed(record, error) {
     const previous = this._byId.get(record.messageId);
+    this._keepFiles(record);
     const message = this._messageOf(record, 'failed', error);
     this._byId.set(record.messageId, message);
     if (previous) this._conversation._updated(message, previous);
     else this._conversation._changed();
   }
 
+  _keepFiles({ messageId, uploads, files }) {
+    if (files) this._files.set(messageId, uploads ? { files: uploads } : { uploaded: files });
+  }
+
   _messageOf({ messageId, text, ts, userId, ...more }, state, error) {
     const senderId = this._client.userId ?? userId;
     const key = `${senderId}/${messageId}`;
     return { key, conversationId: this._conversation.id, seq: null, kind: 'message', messageId, senderId, text,
-      ...shown(more), ts, sentAt: null, expiresAt: null, deleted: false, unavailable: false, editedAt: null,
-      member: null, reactions: {}, reactionsSeq: 0, pinned: false, mine: true, state, error };
+      ...shown(more), files: more.files ?? [], ts, sentAt: null, expiresAt: null, deleted: false, unavailable: false,
+      editedAt: null, member: null, reactions: {}, reactionsSeq: 0, pinned: false, mine: true, state, error };
   }
 }
