@@ -80,7 +80,7 @@ locks: setup
 	@$(LOCK) -o requirements/run.txt pyproject.toml
 	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml \
 	  | $(LOCK) -c requirements/run.txt -o requirements/dev.txt -
-	@$(LOCK) --extra dynamodb --extra otel --extra postgresql --extra push -c requirements/dev.txt -o requirements/image.txt pyproject.toml
+	@$(LOCK) --extra dynamodb --extra otel --extra postgresql --extra push --extra thumbnails -c requirements/dev.txt -o requirements/image.txt pyproject.toml
 	@$(LOCK) --only-build-deps --build-deps-for wheel -c requirements/dev.txt -o requirements/build.txt pyproject.toml
 	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml[peers] \
 	  | $(LOCK) -c requirements/dev.txt -o requirements/bench.txt -

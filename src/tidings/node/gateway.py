@@ -209,9 +209,9 @@ def _webhook_routes(core: Core) -> list[Route]:
 
 def _file_routes(core: Core) -> list[Route]:
     """The routes of bytes serve a folder only: elsewhere the clients go to the store itself."""
-    uploads, downloads = core.filing.uploads, core.filing.downloads
-    byte_routes = [] if core.files.is_direct else ByteRoutes(uploads, downloads).routes()
-    return [*FileRoutes(uploads, downloads, core.limiting.limiter).routes(), *byte_routes]
+    made = core.filing
+    byte_routes = [] if core.files.is_direct else ByteRoutes(made.uploads, made.downloads, made.thumbnails).routes()
+    return [*FileRoutes(made.uploads, made.downloads, made.thumbnails, core.limiting.limiter).routes(), *byte_routes]
 
 
 async def _readiness(core: Core) -> dict[str, str]:

@@ -21,6 +21,7 @@ from tidings.messaging.archive.schedule import Archiving
 from tidings.messaging.files.attach import Attachments
 from tidings.messaging.files.downloads import Downloads
 from tidings.messaging.files.sweep import FileSweep
+from tidings.messaging.files.thumbnails import Look, Thumbnails
 from tidings.messaging.files.tickets import Tickets
 from tidings.messaging.files.uploads import Rules, Uploads
 from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
@@ -142,11 +143,12 @@ class Files:
     uploads: Uploads
     downloads: Downloads
     attachments: Attachments
+    thumbnails: Thumbnails
 
 
 def build_files(stores: Stores, access: Access) -> Files:
     tables, clock, settings = stores.tables, stores.clock, stores.settings.files
-    tickets = Tickets(tables.accounts.secret, clock)
+    tickets, look = Tickets(tables.accounts.secret, clock), Look(stores.files)
 
     def count_bytes(direction: str, n: int) -> None:
         stores.metrics.files_bytes[direction].inc(n)
@@ -159,7 +161,7 @@ def build_files(stores: Stores, access: Access) -> Files:
         archive_id=tables.archive.id,
         rules=Rules(settings.max_bytes, settings.per_day_bytes, settings.types),
         clock=clock,
-        measure=None,
+        measure=look.measure if look.is_possible else None,
         count_bytes=count_bytes,
     )
     downloads = Downloads(
@@ -172,7 +174,16 @@ def build_files(stores: Stores, access: Access) -> Files:
         clock=clock,
         count_bytes=count_bytes,
     )
-    return Files(uploads, downloads, Attachments(tables.records, clock))
+    thumbnails = Thumbnails(
+        downloads=downloads,
+        look=look,
+        blobs=stores.blobs,
+        files=stores.files,
+        tickets=tickets,
+        archive_id=tables.archive.id,
+        clock=clock,
+    )
+    return Files(uploads, downloads, Attachments(tables.records, clock), thumbnails)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tidings.errors import Missing, NotFound, StoreUnavailable
 from tidings.gateway.fairness import PerUser
 from tidings.gateway.http.routes import Chunks, Reply, Request, Route
 from tidings.messaging.files.downloads import DOWNLOAD_PATH, Downloads, Opened
+from tidings.messaging.files.thumbnails import Thumbnails
 from tidings.messaging.files.uploads import UPLOAD_PATH, Uploads
 
 _RANGE = re.compile(r"bytes=(\d{0,16})-(\d{0,16})\Z")
@@ -24,7 +25,8 @@ _EVERYBODY = ""  # no user id
 
 
 class ByteRoutes:
-    def __init__(self, uploads: Uploads, downloads: Downloads) -> None:
+    def __init__(self, uploads: Uploads, downloads: Downloads, thumbnails: Thumbnails) -> None:
+        self._thumbnails = thumbnails
         self._uploads = uploads
         self._downloads = downloads
         self._per_user = PerUser(FILE_STREAMS_PER_USER_MAX)
@@ -64,7 +66,7 @@ class ByteRoutes:
 
     async def read(self, request: Request) -> Reply:
         ticket = self._downloads.ticket(request.params[0])
-        opened = await self._downloads.open(ticket)
+        opened = await (self._thumbnails if ticket.thumbnail else self._downloads).open(ticket)
         start, end = range_of(request, opened.size)
         if start is None:
             return Reply(416, b"", headers=((b"content-range", b"bytes */%d" % opened.size),))

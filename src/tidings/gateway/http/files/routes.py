@@ -7,6 +7,7 @@ from tidings.errors import BadRequest
 from tidings.gateway.encode import file_of
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.files.downloads import Downloads, Link
+from tidings.messaging.files.thumbnails import Thumbnails
 from tidings.messaging.files.uploads import NewFile, Uploads
 from tidings.messaging.limits.limiter import Limiter
 from tidings.model import is_message_id
@@ -19,6 +20,7 @@ from tidings.protocol.file_bodies import (
     NewUpload,
     PartBody,
     SentFileBody,
+    ThumbnailQuery,
     UploadBody,
 )
 
@@ -28,7 +30,8 @@ _FILES = _CONVERSATION + "/files"
 
 
 class FileRoutes:
-    def __init__(self, uploads: Uploads, downloads: Downloads, limiter: Limiter) -> None:
+    def __init__(self, uploads: Uploads, downloads: Downloads, thumbnails: Thumbnails, limiter: Limiter) -> None:
+        self._thumbnails = thumbnails
         self._uploads = uploads
         self._downloads = downloads
         self._limiter = limiter
@@ -72,6 +75,16 @@ class FileRoutes:
                 statuses=(302, 200),
                 errors=("not_found",),
             ),
+            Route(
+                "GET",
+                _FILES + "/{file_id}/thumbnail",
+                self.thumbnail,
+                "A small WebP of a picture: a redirect to a URL that lives a minute",
+                query=ThumbnailQuery,
+                answer=LinkBody,
+                statuses=(302, 200),
+                errors=("not_found",),
+            ),
         ]
 
     async def begin(self, request: Request) -> Reply:
@@ -111,6 +124,11 @@ class FileRoutes:
             for file, seq_no, sender_id in page.files
         ]
         return Reply(200, FilesBody(files, page.next_cursor))
+
+    async def thumbnail(self, request: Request) -> Reply:
+        query: ThumbnailQuery = request.query
+        link = await self._thumbnails.link(request.user_id, request.id(), file_id_of(request), query.size)
+        return reply_of_link(link, is_redirect=not query.link)
 
     async def link(self, request: Request) -> Reply:
         query: FileQuery = request.query
