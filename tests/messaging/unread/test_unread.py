@@ -35,7 +35,8 @@ from tidings.bounds import READ_RANGES_MAX
 from tidings.config import settings as config
 from tidings.config.settings import Limits, Settings
 from tidings.errors import BadRequest, NotFound, RateLimited, StoreError, TooLarge, Unavailable
-from tidings.messaging.reading.inbox import FILTERS
+from tidings.messaging.reading.flags import FlagChange
+from tidings.messaging.reading.inbox import FILTERS, Filter
 from tidings.messaging.unread.rebuild import HOLD_MS
 from tidings.model import Content, ContentPatch, ConversationKind, Entry
 from tidings.node import graph
@@ -117,10 +118,30 @@ class UnreadMachine(RuleBasedStateMachine):
         assert not page.is_stale
         assert seen(page) == ledger.page(user_id)
         assert page.totals == ledger.totals(user_id)
+        for name in FILTERS:
+            assert await self._filtered(core, user_id, name) == ledger.listed(user_id, name), name
         for id_ in ledger.shown(user_id):
             assert await core.unread.state(user_id, id_) == ledger.state(id_, user_id)
             await check_set(core, user_id, id_)
         assert await check_warm(core, user_id)
+
+    async def _filtered(self, core: Core, user_id: str, name: Filter) -> list[str]:
+        """All pages of a filter, two rows at a time."""
+        found, cursor = list[str](), None
+        while True:
+            page = await core.inbox.page(user_id, limit=2, cursor=cursor, filter_name=name)
+            found += [item.row.conversation_id for item in page.items]
+            if (cursor := page.next_cursor) is None:
+                return found
+
+    @rule(data=st.data(), name=st.sampled_from(("muted", "pinned", "archived")), is_on=st.booleans())
+    def flag(self, data: st.DataObject, name: str, is_on: bool) -> None:
+        core, id_, user_id = self._pick(data)
+        if id_ not in self.ledger.shown(user_id):
+            return
+        row = self.run(core.flags.set(user_id, id_, FlagChange(**{name: is_on}))).row
+        self.ledger.flag(id_, user_id, name, is_on=is_on, pinned_ms=row.pinned_ms)
+        assert row.archived == self.ledger.is_archived(id_, user_id)
 
     # --- conversations ------------------------------------------------------------------------------
 

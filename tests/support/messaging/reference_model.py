@@ -35,6 +35,9 @@ class Seat:
     cursor: int = 0
     read: set[int] = dataclasses.field(default_factory=set)
     delivered: int = 0
+    is_muted: bool = False
+    pinned_at: int = 0  # ms; 0: not pinned
+    archived_seq: int | None = None  # the last message when it was archived
 
     def fold(self) -> None:
         self.read = {seq for seq in self.read if seq > self.cursor}
@@ -143,6 +146,46 @@ class Ledger:
         kept = self.unread(conversation_id, user_id)[-self.cap :]
         return [seq_no for seq_no in kept if {user_id, "*"} & set(log[seq_no - 1].mentions)]
 
+    def flag(self, conversation_id: str, user_id: str, name: str, *, is_on: bool, pinned_ms: int) -> None:
+        """Pin, mute or archive, or end it. The time of a pin is the server's."""
+        seat = self.rooms[conversation_id].seats[user_id]
+        if not self.is_archived(conversation_id, user_id):
+            seat.archived_seq = None  # it is back, and stays
+        if name == "muted":
+            seat.is_muted = is_on
+        elif name == "archived":
+            seat.archived_seq = self.last_seq(conversation_id) if is_on else None
+        else:
+            seat.pinned_at = pinned_ms
+
+    def last_seq(self, conversation_id: str) -> int:
+        return max((said.seq_no for said in self.rooms[conversation_id].messages), default=0)
+
+    def is_archived(self, conversation_id: str, user_id: str) -> bool:
+        seat = self.rooms[conversation_id].seats[user_id]
+        if seat.archived_seq is None:
+            return False
+        return seat.is_muted or self.last_seq(conversation_id) <= seat.archived_seq
+
+    def listed(self, user_id: str, name: str | None = None) -> list[str]:
+        """The inbox as it is shown, or one filter of it."""
+        ids = self.shown(user_id)
+        seats = {id_: self.rooms[id_].seats[user_id] for id_ in ids}
+        archived = [id_ for id_ in ids if self.is_archived(id_, user_id)]
+        pinned = [id_ for id_ in ids if seats[id_].pinned_at and id_ not in archived]
+        pinned.sort(reverse=True)
+        pinned.sort(key=lambda id_: seats[id_].pinned_at)
+        if name is None:
+            return pinned + [id_ for id_ in ids if id_ not in archived and id_ not in pinned]
+        filters = {
+            "unread": [id_ for id_ in ids if self.unread(id_, user_id)],
+            "mentions": [id_ for id_ in ids if self.mentions(id_, user_id)],
+            "muted": [id_ for id_ in ids if seats[id_].is_muted],
+            "pinned": pinned,
+            "archived": archived,
+        }
+        return filters[name]
+
     def shown(self, user_id: str) -> list[str]:
         """Conversations in this user's inbox, newest first."""
         places = {
@@ -173,10 +216,12 @@ class Ledger:
     def totals(self, user_id: str) -> Totals:
         counts = [min(len(self.unread(id_, user_id)), self.cap) for id_ in self.shown(user_id)]
         mentions = sum(len(self.mentions(id_, user_id)) for id_ in self.shown(user_id))
-        return Totals(sum(counts), sum(count > 0 for count in counts), mentions)
+        seats = [self.rooms[id_].seats[user_id] for id_ in self.shown(user_id)]
+        quiet = sum(count for count, seat in zip(counts, seats, strict=True) if seat.is_muted)
+        return Totals(sum(counts) - quiet, sum(count > 0 for count in counts), mentions)
 
     def page(self, user_id: str) -> list[tuple[str, Any]]:
-        return [(id_, self.state(id_, user_id)) for id_ in self.shown(user_id)]
+        return [(id_, self.state(id_, user_id)) for id_ in self.listed(user_id)]
 
     def preview(self, conversation_id: str, user_id: str) -> str | None:
         """Of the last message, if the member may see it."""

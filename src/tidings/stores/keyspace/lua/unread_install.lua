@@ -12,8 +12,12 @@ local t, ttl_s = totals_of(mark, ARGV[1]), jittered(tonumber(ARGV[9]))
 local score = redis.call('ZSCORE', inbox, id) or redis.call('ZSCORE', inbox .. ':archived', id)
 local is_whole = redis.call('ZCARD', aside) == tonumber(ARGV[5])
   and redis.call('ZCARD', aside .. ':@') == tonumber(ARGV[6])
-if not (t and score and is_whole) or redis.call('HGET', mark, '~' .. id) ~= ARGV[3] then
+local is_unchanged = t and redis.call('HGET', mark, '~' .. id) == ARGV[3]
+if not (is_unchanged and score and is_whole) then
   redis.call('UNLINK', aside, aside .. ':@')
+  if is_unchanged and not score then
+    redis.call('HDEL', mark, '*') -- the inbox was lost: all of the user is read again
+  end
   return 0
 end
 redis.call('UNLINK', unread, unread .. ':@')
