@@ -46,6 +46,19 @@ export class Inbox {
     return added;
   }
 
+  /** Load the archived conversations: the pages of the inbox leave them out. */
+  async loadArchived(limit = 100) {
+    const { conversations: rows } = await this._client._ask('inbox', { limit, filter: 'archived' });
+    const archived = rows.map((row) => this._client.conversation(row.conversationId));
+    archived.forEach((conversation, at) => {
+      conversation._takeRow(rows[at]);
+      this._listed.add(conversation);
+      conversation._follow();
+    });
+    this._changed(null, false);
+    return archived;
+  }
+
   /** Take a page in the order of the server: a row without a message stands where the joining put it. */
   _take(page, above = this._client.now()) {
     const rows = page.conversations.map((row) => [this._client.conversation(row.conversationId), row]);

@@ -477,6 +477,8 @@ export class Inbox {
   /** Load the first page, or load again from the top. */
   load(limit?: number): Promise<readonly Conversation[]>;
   loadMore(limit?: number): Promise<readonly Conversation[]>;
+  /** Load the archived conversations, which the pages of the inbox leave out. */
+  loadArchived(limit?: number): Promise<readonly Conversation[]>;
 }
 
 export class Conversation {

@@ -163,11 +163,11 @@ describe('the client', { concurrency: 6 }, () => {
     assert.equal(cem.conversation(group.id).muted, true);
     await cem.conversation(group.id).pin();
     await cem.conversation(group.id).archive();
-    const [row] = await cem.inbox.load();
+    await cem.inbox.load();
+    const [row] = await cem.inbox.loadArchived();
     assert.deepEqual([row.muted, row.pinned, row.archived], [true, true, true]);
-    const gone = cem.once('conversation');
     await cem.conversation(group.id).leave();
-    assert.equal((await gone).change, 'removed');
+    await until('cem is out', () => cem.conversation(group.id).removed);
     assert.deepEqual([cem.inbox.conversations, cem.conversation(group.id).removed], [[], true]);
     await group.removeMember(b);
     await until('bob is out', () => bob.conversation(group.id).removed);

@@ -139,7 +139,8 @@ class UnreadMachine(RuleBasedStateMachine):
         core, id_, user_id = self._pick(data)
         if id_ not in self.ledger.shown(user_id):
             return
-        row = self.run(core.flags.set(user_id, id_, FlagChange(**{name: is_on}))).row
+        given: Any = {name: is_on}
+        row = self.run(core.flags.set(user_id, id_, FlagChange(**given))).row
         self.ledger.flag(id_, user_id, name, is_on=is_on, pinned_ms=row.pinned_ms)
         assert row.archived == self.ledger.is_archived(id_, user_id)
 

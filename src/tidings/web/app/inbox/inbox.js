@@ -176,6 +176,7 @@ export class InboxPane {
     this._view.scrollTop = 0;
     this.refresh();
     this._more();
+    if (isArchive) this.client.inbox.loadArchived().catch(() => {}); // what is known is shown
   }
 
   _showMe() {
