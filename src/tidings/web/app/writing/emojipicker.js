@@ -41,7 +41,10 @@ export function openEmoji(button, choose) {
     popover.hidePopover();
     choose(sign);
   };
-  const draw = () => grid.replaceChildren(...groupsFor(search.value.trim(), pick));
+  const draw = () => {
+    grid.replaceChildren(...groupsFor(search.value.trim(), pick));
+    grid.querySelector('button')?.setAttribute('tabindex', '0'); // Tab reaches the first, arrows the others
+  };
   search.addEventListener('input', draw);
   search.addEventListener('keydown', (event) => {
     if (event.key === 'Enter') grid.querySelector('button')?.click();
