@@ -338,10 +338,10 @@ WEBHOOK_WALK_USERS = 20  # users whose conversations one step of a walk finds, f
 # --- messages and time ----------------------------------------------------------------------------
 TIMED_EVERY_S = 0.5  # pause between two looks at what is due; scheduled messages are at most 2 s late
 TIMED_LEASE_S = 1.2  # a node that looked at nothing for this long has lost its turn
-TIMED_AT_ONCE = 100  # records worked on side by side; they share commits
+SLOW_S_MAX = 86_400  # protocol: one message a day
+RETENTION_S_MAX = 3_660 * 86_400  # ten years; without a rule messages stay for ever
 SCHEDULED_PER_USER_MAX = 100  # messages that wait for their time; a list of them is one page
 SCHEDULED_AHEAD_S = 366 * 86_400  # a message for a later time is a mistake
-TIMED_AGAIN_S = 1.0  # after work that failed for now
 
 # --- the cold tier --------------------------------------------------------------------------------
 SEGMENT_ENTRIES_MAX = 1_000  # entries that one segment covers: a page of history reads one object, rarely two

@@ -28,6 +28,7 @@ TABLE: dict[str, Rule] = {
     "not_found": Rule(404, False, "It does not exist, or it is not yours: the answer is the same."),
     "conflict": Rule(409, False, "This message_id was used for another text."),
     "held": Rule(409, True, "An earlier send of this device waits to be sent again; resend in order."),
+    "gone": Rule(410, False, "It was there, and is used up or over."),
     "too_large": Rule(413, False, "Above a documented limit; nothing was changed."),
     "rate_limited": Rule(429, True, "The budget of this class is used up until retry_after_ms."),
     "internal": Rule(500, True, "Our mistake; safe to try again with the same message_id."),
@@ -83,6 +84,10 @@ class IdConflict(Problem):
 
 class Held(Problem):
     code = "held"
+
+
+class Gone(Problem):
+    code = "gone"
 
 
 class TooLarge(Problem):

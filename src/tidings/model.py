@@ -22,6 +22,8 @@ EntryKind = Literal["message", "edit", "delete", "member", "void", "reaction", "
 ConversationKind = Literal["direct", "group", "channel"]
 Role = Literal["owner", "admin", "member"]
 HistoryRule = Literal["joined", "all"]
+Post = Literal["all", "admins"]
+Visibility = Literal["private", "listed", "open"]
 Scope = Literal["user", "role", "key"]
 MemberAction = Literal["added", "removed", "left", "role", "accepted"]
 Notify = Literal["all", "mentions", "none"]  # the messages that a user is notified of
@@ -104,7 +106,7 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     mention: Mention | None = None  # and everybody, or everybody who is there
     reactions: Reactions | None = None  # of a reaction
     pinned: bool | None = None  # of a pin
-    conversation: dict[str, str | None] | None = None  # of a change of the conversation: the fields that changed
+    conversation: dict[str, Any] | None = None  # of a change of the conversation: the fields that changed
 
     @property
     def said(self) -> Content:
@@ -241,6 +243,20 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     preview: str | None = None
     members_seq: int = 0  # the last member change: the version of the member list
     floor_seq: int = 0  # retention: nothing at or below it is shown or counted
+
+
+class Rules(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rules of a conversation. A conversation without any has the defaults."""
+
+    post: Post = "all"  # who may send and edit
+    slow_s: int | None = None  # a member sends one message in so many seconds
+    frozen: bool = False  # nobody sends or edits
+    visibility: Visibility = "private"  # listed: found by everybody; open: everybody may join, too
+    retention_s: int | None = None  # messages older than this are removed
+    data: dict[str, Any] | None = None  # the application's own
+
+
+NO_RULES = Rules()
 
 
 class Member(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -162,7 +162,9 @@ async def test_lists_are_kept_by_the_number_of_their_members_and_those_used_leas
     a: FaultyNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidings.messaging.access.MEMBERS_CACHED_MAX", 40)
-    access = Access(a.core.tables.conversations, a.core.tables.log, a.core.keyspace, a.core.keys)
+    access = Access(
+        a.core.tables.conversations, a.core.tables.log, a.core.tables.records, a.core.keyspace, a.core.keys, a.clock
+    )
     ids = []
     for kind, others in (("direct", ["bob"]), ("direct", ["carol"]), ("group", [f"u{i}" for i in range(20)])):
         view, _ = await a.core.directory.create("alice", kind=kind, members=others)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import { Acks } from './marks.js';
 import { Outbox } from './outbox.js';
 import { Presence } from './presence.js';
 import { Rest } from './rest.js';
+import { Rules } from './rules.js';
 import { Scheduled } from './scheduled.js';
 import { Emitter, camel, deferred, jitter, sleep, within } from './runtime.js';
 import { memoryStorage } from './storage.js';
@@ -48,6 +49,7 @@ export class TidingsClient extends Emitter {
     const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
     this._rest = new Rest(this._url, this._tokens, fetch, this._requestMs);
     this.scheduled = new Scheduled(this._rest);
+    this.rules = new Rules(this._rest);
     this._acks = new Acks(this);
     this._presence = new Presence(this);
     const { locks = globalThis.navigator?.locks ?? null } = options;

@@ -425,6 +425,8 @@ export class TidingsClient {
   findPeople(query?: string, options?: { limit?: number }): Promise<readonly PersonFound[]>;
   /** Messages that the server sends at their time. */
   readonly scheduled: Scheduled;
+  /** Rules of conversations, and the ways into them and out of them. */
+  readonly rules: Rules;
 
   getProfile(userId: string): Promise<Profile>;
   block(userId: string): Promise<void>;
@@ -436,6 +438,30 @@ export class TidingsClient {
   rateLimits(): Promise<Readonly<Record<string, Budget>>>;
   /** Make any other REST call with the token; the path begins with `/v1/`. Only answers are changed to camelCase. */
   rest<T = unknown>(method: string, path: string, body?: unknown): Promise<T>;
+}
+
+export interface RulesPatch {
+  post?: 'all' | 'admins';
+  slowS?: number | null;
+  frozen?: boolean;
+  visibility?: 'private' | 'listed' | 'open';
+  retentionS?: number | null;
+  data?: Record<string, unknown> | null;
+}
+
+/** Rules of conversations, and the ways into them and out of them. */
+export class Rules {
+  change(conversationId: string, rules: RulesPatch): Promise<unknown>;
+  join(conversationId: string): Promise<void>;
+  /** Make an invite; its text is shown once. */
+  invite(
+    conversationId: string, options?: { expiresS?: number; uses?: number; role?: 'admin' | 'member' },
+  ): Promise<{ readonly invite: string; readonly url: string; readonly inviteId: string }>;
+  /** Join by an invite, and return the id of the conversation. */
+  use(invite: string): Promise<string>;
+  ban(conversationId: string, userId: string, options?: { until?: number }): Promise<void>;
+  unban(conversationId: string, userId: string): Promise<void>;
+  report(conversationId: string, seq: number, reason?: string): Promise<void>;
 }
 
 export interface ScheduledMessage {

@@ -124,9 +124,9 @@ def _create_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--role",
-        choices=("admin", "readonly"),
+        choices=("admin", "readonly", "moderator"),
         default="admin",
-        help="readonly sees everything and changes nothing (default admin)",
+        help="readonly sees everything and changes nothing; moderator decides reports and no more (default admin)",
     )
 
 

@@ -153,7 +153,7 @@ class Authenticator:
             raise self._refused("unknown API key")
         if user_id is not None and not is_id(user_id):
             raise BadRequest("`X-User-Id` must be a user id")
-        if key.role != "admin" and method not in ("GET", "HEAD"):
+        if key.role not in ("admin", "moderator") and method not in ("GET", "HEAD"):
             raise Forbidden("this API key may only read; use an admin key")
         key_id = "key-" + key_hash[:32]
         return Caller(user_id, key.role, user_id or key_id, key_name=key.name, key_id=key_id)

@@ -26,6 +26,7 @@ from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.limits.overrides import Overrides
+from tidings.messaging.moderation.rules import RuleChanges
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
@@ -83,6 +84,7 @@ class UseCases:
     reactions: ReactionSends
     reactors: Reactors
     directory: Directory
+    rules: RuleChanges
     blocks: Blocks
     consent: Consent
     people: FindPeople

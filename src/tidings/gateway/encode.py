@@ -15,7 +15,20 @@ from msgspec import UNSET
 from tidings import pushes
 from tidings.errors import Problem
 from tidings.messaging.limits.limiter import Budget
-from tidings.model import Beside, Content, Entry, File, Head, HistoryPage, InboxItem, InboxPage, Member, Sent
+from tidings.model import (
+    NO_RULES,
+    Beside,
+    Content,
+    Entry,
+    File,
+    Head,
+    HistoryPage,
+    InboxItem,
+    InboxPage,
+    Member,
+    Rules,
+    Sent,
+)
 from tidings.protocol import server_frames as frames
 from tidings.protocol.beside import BesideBody, ReactedBody
 from tidings.protocol.bodies import (
@@ -31,6 +44,7 @@ from tidings.protocol.bodies import (
     RateLimitsBody,
     SentBody,
 )
+from tidings.protocol.rules import RulesBody
 from tidings.pushes import Event, MessageNew
 
 ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older entries come no more
@@ -179,7 +193,11 @@ def sent_of(sent: Sent) -> SentBody:
     )
 
 
-def conversation_of(head: Head, members: tuple[Member, ...]) -> ConversationBody:
+def conversation_of(
+    head: Head, members: tuple[Member, ...], rules: Rules = NO_RULES, user_id: str = ""
+) -> ConversationBody:
+    """The conversation as one of its members sees it."""
+    shown = RulesBody(rules.post, rules.slow_s, rules.frozen, rules.visibility, rules.retention_s)
     return ConversationBody(
         conversation_id=head.conversation_id,
         kind=head.kind,
@@ -192,6 +210,9 @@ def conversation_of(head: Head, members: tuple[Member, ...]) -> ConversationBody
             MemberBody(user_id=one.user_id, role=one.role, joined_seq=one.joined_seq, joined_at=one.joined_ms)
             for one in members
         ],
+        role=next((one.role for one in members if one.user_id == user_id), UNSET),
+        rules=shown if shown != RulesBody() else UNSET,
+        data=rules.data if rules.data is not None else UNSET,
     )
 
 

@@ -8,18 +8,22 @@ same answer as for a conversation that does not exist.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from tidings.bounds import CONVERSATIONS_CACHED_MAX, MEMBERS_CACHED_MAX
+from tidings.clock import Clock
 from tidings.errors import Forbidden, NotFound, Unavailable
+from tidings.messaging.banned import Banned
 from tidings.messaging.log import entry_at
-from tidings.model import Entry, Head, Member, MemberAction, Role
+from tidings.messaging.slow_mode import SlowMode
+from tidings.model import NO_RULES, Entry, Head, Member, MemberAction, Role, Rules
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Conversations, Messages
+from tidings.stores.tables.records import Record, Records, of_conversation
 from tidings.tasks import Recent, Weighed
 
 Action = Literal["read", "write", "moderate", "rename", "add", "remove", "role", "delete"]
@@ -40,6 +44,7 @@ MAY: dict[Action, frozenset[Role]] = {
     "delete": _OWNER,
 }
 _IN_DIRECT: frozenset[Action] = frozenset(("read", "write"))
+RULES = "rules"  # the collection and the name of the record that holds the rules of a conversation
 _LIST_WEIGHT = 3  # of a list beside its members, in the memory that a member takes
 
 
@@ -49,6 +54,7 @@ class MemberList(msgspec.Struct, frozen=True):
     head: Head
     members: dict[str, Member]
     members_seq: int
+    rules: Rules = NO_RULES
 
     def visible_after(self, user_id: str) -> int:
         """The member sees entries with a higher seq_no than this."""
@@ -99,7 +105,25 @@ def check(member_list: MemberList | None, user_id: str, action: Action) -> Membe
         raise Forbidden("a direct conversation has two equal members and no more")
     if member.role not in MAY[action]:
         raise Forbidden()
+    if action == "write" and member_list.rules != NO_RULES:
+        _check_rules(member_list.rules, member)
     return member
+
+
+def _check_rules(rules: Rules, member: Member) -> None:
+    if rules.frozen:
+        raise Forbidden("the conversation is frozen")
+    if rules.post == "admins" and not is_leader(member):
+        raise Forbidden("only admins may write here")
+
+
+def is_leader(member: Member) -> bool:
+    return member.role in _LEADERS
+
+
+def rules_of(found: Mapping[str, Record]) -> Rules:
+    """The rules in the record of a conversation. Without a record it has none."""
+    return msgspec.json.decode(found[RULES].value, type=Rules) if RULES in found else NO_RULES
 
 
 def loses_last_owner(member_list: MemberList, user_ids: Iterable[str], action: MemberAction) -> bool:
@@ -114,8 +138,19 @@ def loses_last_owner(member_list: MemberList, user_ids: Iterable[str], action: M
 class Access:
     """Member lists of this node, and `authorize` on them."""
 
-    def __init__(self, conversations: Conversations, messages: Messages, keyspace: Keyspace, keys: Keys) -> None:
+    def __init__(
+        self,
+        conversations: Conversations,
+        messages: Messages,
+        records: Records,
+        keyspace: Keyspace,
+        keys: Keys,
+        clock: Clock,
+    ) -> None:
         self._conversations = conversations
+        self._records = records
+        self.banned = Banned(records, clock)
+        self.slow = SlowMode(keyspace, keys)
         self._messages = messages
         self._keyspace = keyspace
         self._keys = keys
@@ -213,12 +248,16 @@ class Access:
         cached = self._member_lists.get(head.conversation_id)
         if cached is None or cached.members_seq < head.members_seq:
             return await self._load_members(head)
-        return MemberList(head, cached.members, cached.members_seq)
+        return MemberList(head, cached.members, cached.members_seq, cached.rules)
 
     async def _load_members(self, head: Head) -> MemberList:
         # The head is read first: a change between the two reads makes the list newer than its number, never older.
-        members = await self._conversations.members(head.conversation_id)
-        member_list = MemberList(head, {member.user_id: member for member in members}, head.members_seq)
+        members, found = await asyncio.gather(
+            self._conversations.members(head.conversation_id),
+            self._records.get(of_conversation(head.conversation_id), RULES, [RULES]),
+        )
+        by_id = {member.user_id: member for member in members}
+        member_list = MemberList(head, by_id, head.members_seq, rules_of(found))
         self._member_lists.put(head.conversation_id, member_list, len(members) + _LIST_WEIGHT)
         return member_list
 

@@ -32,6 +32,8 @@ from tidings.gateway.http.integration.webhooks import WebhookRoutes
 from tidings.gateway.http.lifecycle.scheduled import ScheduledRoutes
 from tidings.gateway.http.limits import LimitRoutes
 from tidings.gateway.http.messages import MessageRoutes
+from tidings.gateway.http.moderation.joining import JoiningRoutes
+from tidings.gateway.http.moderation.reports import ReportRoutes
 from tidings.gateway.http.people import PeopleRoutes
 from tidings.gateway.http.pictures import ANY_HOST, Pictures
 from tidings.gateway.http.presence import PresenceRoutes
@@ -117,7 +119,7 @@ def build_server(
         *account_routes.routes(),
         *InboxRoutes(cases.inbox, cases.flags, cases.unread, cases.limiter).routes(),
         *LimitRoutes(cases.overrides, cases.audit).routes(),
-        *ConversationRoutes(cases.directory, pictures, cases.limiter).routes(),
+        *ConversationRoutes(cases.directory, cases.rules, pictures, cases.limiter).routes(),
         *MessageRoutes(
             cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
         ).routes(),
@@ -161,6 +163,7 @@ def _use_cases(core: Core) -> UseCases:
         reactions=core.reactions,
         reactors=core.reactors,
         directory=core.directory,
+        rules=core.rules,
         blocks=core.blocks,
         consent=core.consent,
         people=core.people,
@@ -180,7 +183,12 @@ def _use_cases(core: Core) -> UseCases:
 
 
 def _lifecycle_routes(core: Core) -> list[Route]:
-    return ScheduledRoutes(core.schedule).routes()
+    limiter, audit = core.limiting.limiter, core.limiting.audit
+    return [
+        *ScheduledRoutes(core.schedule).routes(),
+        *JoiningRoutes(core.joining, core.bans, limiter).routes(),
+        *ReportRoutes(core.reports, audit, limiter).routes(),
+    ]
 
 
 def _device_routes(core: Core) -> list[Route]:

@@ -20,6 +20,13 @@ from tidings.messaging.conversations.rows import Rows
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
+from tidings.messaging.lifecycle.scheduled import SCHEDULED, Schedule
+from tidings.messaging.lifecycle.timed import TimedWork
+from tidings.messaging.moderation.bans import Bans
+from tidings.messaging.moderation.joining import Joining
+from tidings.messaging.moderation.reports import Reports
+from tidings.messaging.moderation.rules import RuleChanges
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
@@ -40,18 +47,16 @@ from tidings.messaging.send.takeover import Takeover
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
 from tidings.node.integration import Integration, build_integration
-from tidings.node.rooms import Beside, Delivery, MemberState, Reading, Routing, Sending, Work
+from tidings.node.rooms import Beside, Delivery, Lifecycle, MemberState, Reading, Routing, Sending, Work
 from tidings.node.stores import Stores, open_stores
 from tidings.node.tracing import Tracing, open_tracing
 from tidings.node.workers import (
     ColdTier,
     Files,
-    Lifecycle,
     Limiting,
     Pushing,
     build_cold_tier,
     build_files,
-    build_lifecycle,
     build_limiting,
     build_live_status,
     build_members,
@@ -117,7 +122,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         stores, routing, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
     )
     sending = _build_sending(stores, routing, members, reading, *sends)
-    lifecycle = build_lifecycle(stores, routing, members, sending)
+    lifecycle = _build_lifecycle(stores, routing, members, reading, sending)
     live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
     heartbeat = Heartbeat(
         **vars(routing),
@@ -309,4 +314,25 @@ def _build_beside(stores: Stores, members: MemberState, sends: Sends) -> Beside:
     return Beside(
         reactions=ReactionSends(members.access, members.blocks, summaries, sends, stores.clock, count),
         reactors=Reactors(summaries),
+    )
+
+
+def _build_lifecycle(
+    stores: Stores, routing: Routing, members: MemberState, reading: Reading, sending: Sending
+) -> Lifecycle:
+    tables, node_id = stores.tables, stores.settings.node.id
+    expiry = Expiry(tables.log, tables.records, sending.rewrites, stores.metrics.expired.inc)
+    schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
+    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send}
+    timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
+    records, clock, access, sends = tables.records, stores.clock, members.access, sending.sends
+    bans = Bans(access, records, sends, clock)
+    announcements = Announcements(reading.inbox, routing.registry, routing.router)
+    return Lifecycle(
+        rules=RuleChanges(access, records, sends, announcements, clock),
+        bans=bans,
+        joining=Joining(access, tables.conversations, records, bans, sends, clock),
+        reports=Reports(access, members.log, records, sending.rewrites, bans, clock),
+        schedule=schedule,
+        timed=timed,
     )

@@ -8,7 +8,13 @@ from tidings.messaging.access import Access
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.lifecycle.scheduled import Schedule
+from tidings.messaging.lifecycle.timed import TimedWork
 from tidings.messaging.log import Log
+from tidings.messaging.moderation.bans import Bans
+from tidings.messaging.moderation.joining import Joining
+from tidings.messaging.moderation.reports import Reports
+from tidings.messaging.moderation.rules import RuleChanges
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
@@ -118,3 +124,15 @@ class Beside:
 
     reactions: ReactionSends
     reactors: Reactors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifecycle:
+    """Messages and time, the rules of a conversation, and the ways into it and out of it."""
+
+    rules: RuleChanges
+    bans: Bans
+    joining: Joining
+    reports: Reports
+    schedule: Schedule
+    timed: TimedWork

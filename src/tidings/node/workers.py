@@ -24,9 +24,6 @@ from tidings.messaging.files.sweep import FileSweep
 from tidings.messaging.files.thumbnails import Look, Thumbnails
 from tidings.messaging.files.tickets import Tickets
 from tidings.messaging.files.uploads import Rules, Uploads
-from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
-from tidings.messaging.lifecycle.scheduled import SCHEDULED, Schedule
-from tidings.messaging.lifecycle.timed import TimedWork
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.limits.policy import Limits
@@ -59,7 +56,7 @@ from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
-from tidings.node.rooms import MemberState, Reading, Routing, Sending
+from tidings.node.rooms import MemberState, Reading, Routing
 from tidings.node.stores import Stores
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
@@ -290,23 +287,6 @@ def build_live_status(
     return LiveStatus(watchers, TypingStatus(access, watchers, tasks, clock), presences, tasks)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lifecycle:
-    """Messages and time."""
-
-    schedule: Schedule
-    timed: TimedWork
-
-
-def build_lifecycle(stores: Stores, routing: Routing, members: MemberState, sending: Sending) -> Lifecycle:
-    tables, node_id = stores.tables, stores.settings.node.id
-    expiry = Expiry(tables.log, tables.records, sending.rewrites, stores.metrics.expired.inc)
-    schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
-    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send}
-    timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
-    return Lifecycle(schedule=schedule, timed=timed)
-
-
 def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTier) -> MemberState:
     keyspace, tables, clock, metrics = stores.keyspace, stores.tables, stores.clock, stores.metrics
     settings = stores.settings.unread
@@ -316,7 +296,7 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         unread_ttl_s=settings.ttl_days * 86_400,
         unread_policy=settings.policy,
     )
-    access = Access(tables.conversations, tables.log, keyspace, stores.keys)
+    access = Access(tables.conversations, tables.log, tables.records, keyspace, stores.keys, clock)
     blocks = Blocks(tables.people, keyspace, scripts, routing.router, clock, events.unread_changed)
     unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
     count = Count(tables, scripts, clock)

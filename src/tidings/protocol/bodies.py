@@ -18,11 +18,13 @@ from tidings.model import (
     HistoryRule,
     MemberAction,
     Notify,
+    Post,
     ReactionCount,
     Reactions,
     ReadState,
     Role,
     Totals,
+    Visibility,
 )
 from tidings.protocol.client_frames import (
     Anchor,
@@ -42,6 +44,7 @@ from tidings.protocol.client_frames import (
     TtlS,
 )
 from tidings.protocol.names import is_name
+from tidings.protocol.rules import RetentionS, RulesBody, SlowS
 
 WhoMay = Literal["anybody", "shared", "nobody"]
 Name = Annotated[
@@ -61,9 +64,6 @@ ProfileIds = Annotated[
         description="User ids with commas between them; without any: all members.",
     ),
 ]
-
-
-# --- requests -------------------------------------------------------------------------------------
 
 
 class InboxQuery(msgspec.Struct, frozen=True):
@@ -125,6 +125,12 @@ class NewConversation(_Named, frozen=True):
 class ConversationPatch(_Named, frozen=True):
     name: Name | UnsetType | None = UNSET
     avatar_url: Url | UnsetType | None = UNSET
+    post: Post | UnsetType = UNSET
+    slow_s: SlowS | UnsetType | None = UNSET  # null: no slow mode
+    frozen: bool | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    retention_s: RetentionS | UnsetType | None = UNSET  # null: messages stay
+    data: Data | UnsetType | None = UNSET
 
 
 class NewMembers(RequestBody, frozen=True):
@@ -184,9 +190,6 @@ class TokenRequest(RequestBody, frozen=True):
     welcome: bool = False  # the page asks for it: the bot of --dev greets the user, once
 
 
-# --- answers --------------------------------------------------------------------------------------
-
-
 class MemberEntryBody(msgspec.Struct, frozen=True, gc=False):
     action: MemberAction
     user_ids: tuple[str, ...]
@@ -232,7 +235,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     reactions: dict[str, ReactionCount] | Reactions | UnsetType = UNSET
     reactions_seq: int | UnsetType = UNSET  # `reactions` hold every entry of kind reaction up to this one
     pinned: bool | UnsetType = UNSET  # of a message: true; of a pin: whether it was set
-    conversation: dict[str, str | None] | UnsetType = UNSET  # of a change of the conversation: what it is now
+    conversation: dict[str, Any] | UnsetType = UNSET  # of a change of the conversation: what it is now
 
 
 class HistoryBody(msgspec.Struct, frozen=True):
@@ -307,6 +310,9 @@ class ConversationBody(msgspec.Struct, frozen=True):
     head: int
     created_at: int
     members: list[MemberBody]
+    role: Role | UnsetType = UNSET  # of the caller
+    rules: RulesBody | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
 
 
 class ReceiptsBody(msgspec.Struct, frozen=True):
@@ -381,10 +387,6 @@ class RevokedBody(msgspec.Struct, frozen=True):
 
 class TokenBody(msgspec.Struct, frozen=True):
     token: str
-
-
-class HealthBody(msgspec.Struct, frozen=True):
-    status: Literal["ok"]
 
 
 class ErrorFacts(msgspec.Struct, frozen=True):

@@ -110,6 +110,7 @@ class Gateway:
             reactions=behind.reactions,
             reactors=behind.reactions,
             directory=behind.directory,
+            rules=behind.directory,
             blocks=behind.blocks,
             consent=behind.consent,
             people=behind.people,

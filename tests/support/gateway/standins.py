@@ -17,6 +17,7 @@ from tidings.messaging.people.find import Person
 from tidings.messaging.reading.flags import FlagChange
 from tidings.messaging.send.draft import Draft
 from tidings.model import (
+    NO_RULES,
     Beside,
     Content,
     ContentPatch,
@@ -29,6 +30,7 @@ from tidings.model import (
     ReactionCount,
     ReadState,
     Row,
+    Rules,
     Sent,
     Totals,
     User,
@@ -340,6 +342,7 @@ def resumed(conversation_id: str, to_seq: int) -> Resumed:
 class View(msgspec.Struct, frozen=True):
     head: Head
     members: tuple[Member, ...]
+    rules: Rules = NO_RULES
 
 
 class Blocks:

@@ -15,7 +15,7 @@ from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
 from tidings_client.files import FilesPage, SentFile
 from tidings_client.people import Block, Person, PersonFound, Preferences, Profile, Revoked
 from tidings_client.reading.streams import Stream
-from tidings_client.scheduled import ScheduledMessage
+from tidings_client.requests.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
 from tidings_client.server import Server
 from tidings_client.values import (

@@ -59,8 +59,9 @@ from tidings_client.people import (
     Profile,
     Profiles,
 )
+from tidings_client.requests.joining import Ways
+from tidings_client.requests.scheduled import Scheduled
 from tidings_client.rest import Rest
-from tidings_client.scheduled import Scheduled
 from tidings_client.values import (
     Conversation,
     HistoryPage,
@@ -81,6 +82,7 @@ class Account(BesideMessages):
         super().__init__(rest)
         self._clock = clock
         self.scheduled = Scheduled(rest, clock)
+        self.rules = Ways(rest)
 
     # --- conversations ---
 

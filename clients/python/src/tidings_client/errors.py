@@ -52,6 +52,10 @@ class Held(Problem):
     code, status = "held", 409
 
 
+class Gone(Problem):
+    code, status, is_temporary = "gone", 410, False
+
+
 class TooLarge(Problem):
     code, status, is_temporary = "too_large", 413, False
 
@@ -102,6 +106,7 @@ PROBLEMS: dict[str, type[Problem]] = {
         NotFound,
         IdConflict,
         Held,
+        Gone,
         TooLarge,
         RateLimited,
         Internal,

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from tidings_client.beside.structs import ReactionCount, Reactions
 from tidings_client.errors import Refusal, problem_of
+from tidings_client.rules import Rules
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     reactions: dict[str, ReactionCount] | Reactions | None = None  # of a message: counts; of a reaction: changes
     reactions_seq: int | None = None  # `reactions` hold the changes up to this entry: apply only later ones
     pinned: bool | None = None  # of a message: it is pinned; of a pin: whether it was set
-    conversation: dict[str, str | None] | None = None  # of a change of the conversation: what it is now
+    conversation: dict[str, Any] | None = None  # of a change of the conversation: what it is now
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -156,6 +157,9 @@ class Conversation(msgspec.Struct, frozen=True):
     head: int
     created_at: int
     members: list[Member]
+    role: str | None = None  # of the caller
+    rules: Rules | None = None  # None: the defaults
+    data: dict[str, Any] | None = None
 
 
 class Totals(msgspec.Struct, frozen=True):

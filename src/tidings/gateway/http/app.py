@@ -151,6 +151,9 @@ class HttpApp:
         if route.access in ("operator", "server") and is_refused:
             self._refusals.sign_in_failed("operator")
             raise Forbidden("this needs an API key; changes need an admin key")
+        if (caller.role == "moderator") != (route.access == "moderator") and caller.role != "admin":
+            self._refusals.sign_in_failed("operator")
+            raise Forbidden("this needs another API key")
         if route.access == "user" and caller.user_id is None:
             raise Unauthorized("`X-User-Id` must name the user that the server acts for")
         query = decode_query(route.query, scope["query_string"])

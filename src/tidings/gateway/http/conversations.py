@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from tidings.bounds import MEMBERS_CHANGED_PER_SLOT, MEMBERS_NAMED_PER_SLOT
 from tidings.gateway.encode import conversation_of
 from tidings.gateway.http.pictures import Pictures
 from tidings.gateway.http.routes import Reply, Request, Route, ids_of, pay_create
 from tidings.messaging.conversations.directory import Directory, View
 from tidings.messaging.limits.limiter import Limiter
+from tidings.messaging.moderation.rules import RuleChanges
+from tidings.model import Rules
 from tidings.protocol.bodies import (
     ConversationBody,
     ConversationPatch,
@@ -24,15 +28,18 @@ from tidings.protocol.bodies import (
     ProfilesQuery,
     RolePatch,
 )
+from tidings.protocol.client_frames import check_data
 
 _ONE = "/v1/conversations/{conversation_id}"
 _MEMBER = _ONE + "/members/{user_id}"
 _REFUSED = ("not_found", "forbidden")
+_RULES = Rules.__struct_fields__
 
 
 class ConversationRoutes:
-    def __init__(self, directory: Directory, pictures: Pictures, limiter: Limiter) -> None:
+    def __init__(self, directory: Directory, rules: RuleChanges, pictures: Pictures, limiter: Limiter) -> None:
         self._directory = directory
+        self._rules = rules
         self._limiter = limiter
         self._pictures = pictures
 
@@ -56,7 +63,7 @@ class ConversationRoutes:
                 "PATCH",
                 _ONE,
                 self.rename,
-                "Change name or avatar",
+                "Change name, avatar or rules",
                 body=ConversationPatch,
                 answer=ConversationBody,
                 errors=_REFUSED,
@@ -118,17 +125,23 @@ class ConversationRoutes:
             client_id=asked.client_id,
             is_server=request.caller.role is not None,
         )
-        return _reply(view, 201 if is_new else 200)
+        return _reply(request, view, 201 if is_new else 200)
 
     async def view(self, request: Request) -> Reply:
-        return _reply(await self._directory.view(request.user_id, request.id()))
+        return _reply(request, await self._directory.view(request.user_id, request.id()))
 
     async def rename(self, request: Request) -> Reply:
         patch: ConversationPatch = request.body
         self._pictures.check(patch.avatar_url)
+        if patch.data:
+            check_data(patch.data)
         await pay_create(self._limiter, request)
+        if rules := {name: value for name in _RULES if (value := getattr(patch, name)) is not UNSET}:
+            await self._rules.change(request.user_id, request.id(), rules)
+        if patch.name is UNSET and patch.avatar_url is UNSET:
+            return _reply(request, await self._directory.view(request.user_id, request.id()))
         view = await self._directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
-        return _reply(view)
+        return _reply(request, view)
 
     async def delete(self, request: Request) -> Reply:
         await self._directory.delete(request.user_id, request.id())
@@ -138,16 +151,17 @@ class ConversationRoutes:
         asked: NewMembers = request.body
         is_server = request.caller.role is not None
         await pay_create(self._limiter, request, _slots(asked.user_ids, MEMBERS_CHANGED_PER_SLOT))
-        return _reply(await self._directory.add(request.user_id, request.id(), asked.user_ids, is_server=is_server))
+        view = await self._directory.add(request.user_id, request.id(), asked.user_ids, is_server=is_server)
+        return _reply(request, view)
 
     async def accept(self, request: Request) -> Reply:
-        return _reply(await self._directory.accept(request.user_id, request.id()))
+        return _reply(request, await self._directory.accept(request.user_id, request.id()))
 
     async def set_role(self, request: Request) -> Reply:
         asked: RolePatch = request.body
         await pay_create(self._limiter, request)
         view = await self._directory.set_role(request.user_id, request.id(), request.id(1), asked.role)
-        return _reply(view)
+        return _reply(request, view)
 
     async def remove(self, request: Request) -> Reply:
         if request.id(1) != request.user_id:  # everybody may leave at any time
@@ -165,5 +179,5 @@ def _slots(user_ids: Sequence[str], per_slot: int) -> int:
     return max(1, -(-len(user_ids) // per_slot))
 
 
-def _reply(view: View, status: int = 200) -> Reply:
-    return Reply(status, conversation_of(view.head, view.members))
+def _reply(request: Request, view: View, status: int = 200) -> Reply:
+    return Reply(status, conversation_of(view.head, view.members, view.rules, request.user_id))

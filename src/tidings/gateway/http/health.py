@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from tidings.bounds import READY_KNOWN_S
 from tidings.clock import Clock
 from tidings.gateway.http.routes import Reply, Request, Route
-from tidings.protocol.bodies import HealthBody
 from tidings.tasks import SingleFlight
+
+
+class HealthBody(msgspec.Struct, frozen=True):
+    status: Literal["ok"]
+
 
 METRICS_PATH = "/metrics"
 

@@ -19,7 +19,7 @@ from tidings.messaging.limits.limiter import Limiter
 from tidings.model import is_id
 from tidings.protocol.client_frames import INTEGER_MAX
 
-Access = Literal["user", "profile", "operator", "server", "open"]
+Access = Literal["user", "profile", "operator", "moderator", "server", "open"]
 
 
 @dataclass(slots=True)

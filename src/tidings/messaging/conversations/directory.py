@@ -39,7 +39,19 @@ from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import ConversationKind, Head, HistoryRule, Member, MemberChange, Role, Row, User, is_id
+from tidings.model import (
+    NO_RULES,
+    ConversationKind,
+    Head,
+    HistoryRule,
+    Member,
+    MemberChange,
+    Role,
+    Row,
+    Rules,
+    User,
+    is_id,
+)
 from tidings.pushes import ConversationRemoved, ConversationUpdated
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Keyspace, plain
@@ -52,6 +64,7 @@ _TOGETHER = 100  # rows of a user read in one go
 class View(msgspec.Struct, frozen=True):
     head: Head
     members: tuple[Member, ...]
+    rules: Rules = NO_RULES
 
 
 class Directory:
@@ -149,7 +162,7 @@ class Directory:
         heads = await self._conversations.heads([conversation_id])
         if conversation_id not in heads:
             raise NotFound("no such conversation")
-        return View(heads[conversation_id], _people(member_list))
+        return View(heads[conversation_id], _people(member_list), member_list.rules)
 
     async def rename(
         self,

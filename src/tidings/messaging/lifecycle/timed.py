@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from tidings.bounds import TIMED_AGAIN_S, TIMED_AT_ONCE, TIMED_EVERY_S, TIMED_LEASE_S
+from tidings.bounds import TIMED_EVERY_S, TIMED_LEASE_S
 from tidings.clock import Clock
 from tidings.errors import Conflict, Problem, StoreError, cause_of
 from tidings.stores.keyspace.call import Keyspace, plain
@@ -20,6 +20,8 @@ from tidings.stores.tables.records import Put, Record, Records
 from tidings.tasks import Loop
 
 log = logging.getLogger("tidings.lifecycle")
+_AT_ONCE = 100  # records worked on side by side; they share commits
+_AGAIN_S = 1.0  # after work that failed for now
 Work = Callable[[Record], Awaitable[object]]  # it removes the record, or gives it another time
 
 
@@ -48,9 +50,9 @@ class TimedWork:
             return False
         is_more = False
         for collection, work in self._works.items():
-            due = await self._records.due(collection, until_ms=self._clock.now_ms(), limit=TIMED_AT_ONCE)
+            due = await self._records.due(collection, until_ms=self._clock.now_ms(), limit=_AT_ONCE)
             done = await asyncio.gather(*(self._do(work, record) for record in due))
-            is_more |= len(due) == TIMED_AT_ONCE and any(done)
+            is_more |= len(due) == _AT_ONCE and any(done)
         return is_more
 
     async def _leads(self) -> bool:
@@ -75,7 +77,7 @@ class TimedWork:
         return False
 
     async def _put_off(self, record: Record) -> None:
-        due_ms = self._clock.now_ms() + int(TIMED_AGAIN_S * 1000)
+        due_ms = self._clock.now_ms() + int(_AGAIN_S * 1000)
         try:
             await self._records.put([Put(*record.key, record.value, expected=record.version, due_ms=due_ms)])
         except Conflict:

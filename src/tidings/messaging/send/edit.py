@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from tidings.clock import Clock
 from tidings.errors import Forbidden, NotFound
-from tidings.messaging.access import Access
+from tidings.messaging.access import Access, Action
 from tidings.messaging.log import Log, entry_at
 from tidings.messaging.send.draft import Companion, Draft
 from tidings.messaging.send.lanes import Sends
@@ -29,7 +29,7 @@ class Rewrites:
     async def edit(
         self, user_id: str, conversation_id: str, seq_no: int, patch: ContentPatch, message_id: str | None = None
     ) -> Sent:
-        target = await self._target(user_id, conversation_id, seq_no)
+        target = await self._target(user_id, conversation_id, seq_no, "write")
         if target.sender_id != user_id:
             raise Forbidden("only its sender may edit a message")
         if target.s3_ref is not None:  # the edit keeps a part of the content, so it is needed here
@@ -37,7 +37,7 @@ class Rewrites:
         return await self._rewrite("edit", user_id, target, patch, message_id)
 
     async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent:
-        target = await self._target(user_id, conversation_id, seq_no)
+        target = await self._target(user_id, conversation_id, seq_no, "read")
         if target.sender_id != user_id:
             await self._access.authorize(user_id, conversation_id, "moderate")
         return await self._rewrite("delete", user_id, target, None, message_id)
@@ -46,8 +46,8 @@ class Rewrites:
         """Delete a message for the server, in the name of its sender, who may have left. Raises NotFound."""
         return await self._rewrite("delete", target.sender_id or "", target, None, None, companion, is_of_server=True)
 
-    async def _target(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
-        member_list = await self._access.authorize(user_id, conversation_id, "write")
+    async def _target(self, user_id: str, conversation_id: str, seq_no: int, action: Action) -> Entry:
+        member_list = await self._access.authorize(user_id, conversation_id, action)
         found = await entry_at(self._messages, conversation_id, seq_no)
         is_visible = seq_no > member_list.visible_after(user_id)
         if found is None or not is_visible or not KINDS[found.kind].is_target:

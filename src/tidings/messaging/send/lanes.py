@@ -267,6 +267,8 @@ class Sends:
         self, user_id: str, conversation_id: str, change: MemberChange, *, is_invited: bool = False
     ) -> Sent:
         """The caller has authorized the change. Members may change meanwhile, so the lane checks it again."""
+        if change.action == "added":
+            await self._access.banned.check(conversation_id, change.user_ids)
         draft = Draft(
             sender_id=user_id,
             conversation_id=conversation_id,

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 
 from tidings.bounds import GAP_CLOSE_S, MEMBERS_WAIT_S, STRANGERS_KNOWN_MAX, STRANGERS_KNOWN_S
 from tidings.clock import Clock
-from tidings.errors import Forbidden, LastOwner, NotFound, Problem, StoreUnavailable, TooLarge
-from tidings.messaging.access import Access, Action, MemberList, check, loses_last_owner
+from tidings.errors import Forbidden, LastOwner, NotFound, Problem, RateLimited, StoreUnavailable, TooLarge
+from tidings.messaging.access import Access, Action, MemberList, check, is_leader, loses_last_owner
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.send.batch import Batch, BatchGroup, read_companions
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.open_work import OpenWork
-from tidings.model import KINDS, MemberAction, MemberChange
+from tidings.model import KINDS, NO_RULES, MemberAction, MemberChange
 from tidings.stores.keyspace.scripts.answers import Numbered
 from tidings.tasks import Recent
 
@@ -64,7 +64,12 @@ class Members:
         for group in batch.groups:
             if group.is_member_change:
                 check_change(group, self._members_max)
-            elif group.member_list is not None and group.member_list.head.kind == "direct":
+                continue
+            if group.member_list is not None and group.member_list.rules != NO_RULES:
+                # The rules in memory may be old, and must not refuse what the new ones allow.
+                group.member_list = await self._access.fresh(group.conversation_id)
+                await self._keep_rules(group)
+            if group.member_list is not None and group.member_list.head.kind == "direct":
                 await self._check_direct(group, group.member_list)
                 batch.again += self._accept_first(group, group.member_list)
             if any(draft.is_unread for draft in group.drafts):
@@ -81,6 +86,21 @@ class Members:
                 self._blocks.check_direct(member_list, draft.sender_id)
             except Problem as problem:
                 group.refuse(draft, problem)
+
+    async def _keep_rules(self, group: BatchGroup) -> None:
+        """Refuse what the rules of the conversation forbid. Slow mode lets a resend of the last message pass."""
+        _check_senders(group)
+        member_list = group.member_list
+        slow_s = member_list.rules.slow_s if member_list is not None else None
+        if member_list is None or slow_s is None:
+            return
+        for draft in [one for one in group.drafts if KINDS[one.kind].counts and not one.is_of_server]:
+            member = member_list.members.get(draft.sender_id)
+            if member is None or is_leader(member):
+                continue
+            wait_ms = await self._access.slow.wait_ms(group.conversation_id, draft.sender_id, draft.message_id, slow_s)
+            if wait_ms:
+                group.refuse(draft, RateLimited(retry_after_ms=wait_ms, limit=1, class_name="slow mode"))
 
     def _accept_first(self, group: BatchGroup, member_list: MemberList) -> list[Draft]:
         """Take out the drafts of a member who answers a request. Returns them behind a change that accepts it."""
@@ -124,7 +144,7 @@ class Members:
         """
         is_decided, member_list = await self._access.as_of(group.conversation_id, numbered.members_seq)
         if is_decided:
-            self._take_list(group, member_list, numbered.members_seq)
+            await self._take_list(group, member_list, numbered.members_seq)
         else:
             group.awaited = numbered
 
@@ -140,7 +160,7 @@ class Members:
         while (waited_s := self._clock.monotonic_s() - began_s) < MEMBERS_WAIT_S:
             is_decided, member_list = await self._access.as_of(group.conversation_id, numbered.members_seq)
             if is_decided:
-                self._take_list(group, member_list, numbered.members_seq)
+                await self._take_list(group, member_list, numbered.members_seq)
                 return
             if waited_s > GAP_CLOSE_S:
                 # The node that was to change the members is gone. No reader closes a gap without an entry above it.
@@ -150,7 +170,7 @@ class Members:
         group.leave_undecided()
         group.refuse_all(StoreUnavailable("a member change is under way"))
 
-    def _take_list(self, group: BatchGroup, member_list: MemberList | None, members_seq: int) -> None:
+    async def _take_list(self, group: BatchGroup, member_list: MemberList | None, members_seq: int) -> None:
         if member_list is None:
             group.refuse_all(NotFound("no such conversation"))
             group.voids.clear()  # there is no log to close them in
@@ -161,6 +181,8 @@ class Members:
         _check_senders(group)
         if group.is_member_change:
             check_change(group, self._members_max)
+        elif member_list.rules != NO_RULES:
+            await self._keep_rules(group)
 
     # --- strangers --------------------------------------------------------------------------------
 
@@ -196,11 +218,16 @@ def _check_senders(group: BatchGroup) -> list[Draft]:
             continue
         try:
             for user_id in (draft.sender_id, *draft.authors):
-                check(group.member_list, user_id, "write")
+                check(group.member_list, user_id, "read" if _is_free(draft) else "write")
         except Problem as problem:
             group.refuse(draft, problem)
             refused.append(draft)
     return refused
+
+
+def _is_free(draft: Draft) -> bool:
+    """Whether rules about writing do not concern the draft: it takes something away, or changes the members."""
+    return draft.change is not None or KINDS[draft.kind].uncounts
 
 
 def check_change(group: BatchGroup, members_max: int) -> None:
@@ -209,11 +236,22 @@ def check_change(group: BatchGroup, members_max: int) -> None:
     assert draft.change is not None
     try:
         if not draft.is_invited or group.member_list is None:
-            check(group.member_list, draft.sender_id, _NEEDS[draft.change.action])
+            check(group.member_list, draft.sender_id, _right_for(draft, group.member_list))
         assert group.member_list is not None
+        if not KINDS[draft.kind].changes_members:  # a change of rules keeps the role that its author has now
+            role = group.member_list.members[draft.sender_id].role
+            draft.change = MemberChange("role", (draft.sender_id,), role)
+            return
         draft.change = _possible(draft.change, group.member_list, members_max)
     except Problem as problem:
         group.refuse(draft, problem)
+
+
+def _right_for(draft: Draft, member_list: MemberList | None) -> Action:
+    assert draft.change is not None
+    if KINDS[draft.kind].changes_members:
+        return _NEEDS[draft.change.action]
+    return "read" if member_list is not None and member_list.head.kind == "direct" else "rename"
 
 
 def _possible(change: MemberChange, member_list: MemberList, members_max: int) -> MemberChange:

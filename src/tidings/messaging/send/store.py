@@ -242,17 +242,12 @@ def to_group(group: BatchGroup, beside: tuple[Put, ...] = ()) -> tuple[Group, Po
         pairs.sort(key=lambda pair: pair[0].seq_no)
     entries = tuple(entry for entry, _ in pairs)
     positions = [draft for _, draft in pairs]
+    own = [draft.companion.puts(entry) for entry, draft in pairs if draft is not None and draft.companion is not None]
+    puts = (*chain.from_iterable(own), *beside)
     if group.is_member_change:
-        return msgspec.structs.replace(_member_group(group, entries), puts=beside), positions
+        return msgspec.structs.replace(_member_group(group, entries), puts=puts), positions
     rewrites = tuple(_rewrite(draft) for draft in group.drafts if draft.target is not None)
-    puts = [draft.companion.puts(entry) for entry, draft in pairs if draft is not None and draft.companion is not None]
-    commit = Group(
-        conversation_id=group.conversation_id,
-        entries=entries,
-        rewrites=rewrites,
-        puts=(*chain.from_iterable(puts), *beside),
-    )
-    return commit, positions
+    return Group(conversation_id=group.conversation_id, entries=entries, rewrites=rewrites, puts=puts), positions
 
 
 def to_entry(draft: Draft, member_list: MemberList) -> Entry:
@@ -271,7 +266,7 @@ def to_entry(draft: Draft, member_list: MemberList) -> Entry:
         content=draft.content,
         timestamp=draft.sent_ms if timestamp is None else timestamp,
         digest=draft.digest,
-        member=draft.change,
+        member=draft.change if KINDS[draft.kind].changes_members else None,
         target_seq=draft.target.seq_no if draft.target is not None else draft.target_seq,
         is_uncounted=draft.content is not None and draft.content.silent,
         mentions=mentioned(draft.content, draft.here or ()) if KINDS[draft.kind].counts else (),
@@ -317,8 +312,13 @@ def _member_group(group: BatchGroup, entries: tuple[Entry, ...]) -> Group:
 
 
 def _joined(draft: Draft, user_id: str) -> Member:
+    role = draft.change.role if draft.change is not None and draft.change.role is not None else "member"
     return Member(
-        conversation_id=draft.conversation_id, user_id=user_id, joined_seq=draft.seq_no, joined_ms=draft.sent_ms
+        conversation_id=draft.conversation_id,
+        user_id=user_id,
+        role=role,
+        joined_seq=draft.seq_no,
+        joined_ms=draft.sent_ms,
     )
 
 

@@ -72,6 +72,10 @@ class Keys:
         """hash: sender:message_id -> seq:at. One generation of SENT_GENERATION_S; TTL two generations."""
         return f"{self._sent}{conversation_id}}}:{generation}"
 
+    def slow(self, conversation_id: str, user_id: str) -> str:
+        """string: the last message_id of a member, while slow mode lets no other pass. TTL slow_s."""
+        return f"{self.prefix}slow:{{{conversation_id}}}:{user_id}"
+
     def delivered(self, conversation_id: str) -> str:
         """zset: user_id -> delivered_seq. TTL INDEX_TTL_S."""
         return self._delivered + conversation_id + "}"

@@ -245,5 +245,5 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     key_hash: str
     name: str
-    role: Literal["admin", "readonly"]
+    role: Literal["admin", "readonly", "moderator"]
     created_ms: int

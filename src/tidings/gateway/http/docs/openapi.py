@@ -44,6 +44,7 @@ _SECURITY: dict[str, list[Document]] = {
     "user": [{"token": []}, {"api_key": [], "acting_user": []}],
     "profile": [{"token": []}, {"api_key": []}],
     "operator": [{"api_key": []}],
+    "moderator": [{"api_key": []}],
     "server": [{"api_key": []}],
     "open": [],
 }

@@ -1,0 +1,1 @@
+"""Requests of one user that are not about sending and reading: schedules, rules, joining."""

@@ -1,0 +1,1 @@
+"""Routes of joining, bans, invites and reports."""

@@ -1,0 +1,92 @@
+"""Rules of a conversation: who may post, how often, who may find it, and how long its messages stay.
+
+The rules are one record of the conversation. A change is a numbered entry of kind `conversation`, and the record
+changes in its commit. The entry also raises the version of the member list, so every node reads the new rules before it
+stores a message above that entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tidings.clock import Clock
+from tidings.errors import Forbidden
+from tidings.messaging.access import RULES, Access, MemberList, check, rules_of
+from tidings.messaging.conversations.announcements import Announcements
+from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.lanes import Sends
+from tidings.model import Content, Entry, MemberChange, Rules
+from tidings.pushes import ConversationUpdated
+from tidings.stores.tables.records import DEPLOYMENT, Put, RecordKey, Records, of_conversation
+
+LISTED = "listed"  # the conversations that people find without being members
+_OF_ALL = frozenset(("retention_s", "data"))  # the rules that a direct conversation has too
+
+
+class RuleChanges:
+    def __init__(
+        self, access: Access, records: Records, sends: Sends, announcements: Announcements, clock: Clock
+    ) -> None:
+        self._access = access
+        self._records = records
+        self._sends = sends
+        self._announcements = announcements
+        self._clock = clock
+
+    async def change(self, user_id: str, conversation_id: str, fields: Mapping[str, Any]) -> None:
+        """Change these rules: a leader, and in a direct conversation both. Raises NotFound, Forbidden."""
+        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        if member_list.head.kind != "direct":
+            check(member_list, user_id, "rename")
+        elif not fields.keys() <= _OF_ALL:
+            raise Forbidden("a direct conversation has no such rules")
+        companion = _NewRules(self._records, conversation_id, fields, self._clock)
+        await companion.read()
+        draft = Draft(
+            sender_id=user_id,
+            conversation_id=conversation_id,
+            message_id=self._clock.random_id(),
+            kind="conversation",
+            content=Content(conversation=dict(fields)),
+            change=MemberChange("role", (user_id,), member_list.members[user_id].role),
+            companion=companion,
+        )
+        await self._sends.complete(draft)
+        self._announce(member_list)
+
+    def _announce(self, member_list: MemberList) -> None:
+        rows = [(member_id, member_list.head.conversation_id) for member_id in member_list.members]
+        self._announcements.announce(rows, ConversationUpdated)
+
+
+class _NewRules:
+    """The companion of a change: the record of the rules, and the one that lists the conversation."""
+
+    last_seq = 0
+
+    def __init__(self, records: Records, conversation_id: str, fields: Mapping[str, Any], clock: Clock) -> None:
+        self._records = records
+        self._conversation_id = conversation_id
+        self._fields = fields
+        self._clock = clock
+        self._key = RecordKey(of_conversation(conversation_id), RULES, RULES)
+        self._listed = RecordKey(DEPLOYMENT, LISTED, conversation_id)
+        self._version = 0
+        self._rules = Rules()
+        self.keys = frozenset((self._key, self._listed) if "visibility" in fields else (self._key,))
+
+    async def read(self) -> None:
+        found = await self._records.get(self._key.owner, RULES, [RULES])
+        self._version = found[RULES].version if RULES in found else 0
+        self._rules = msgspec.structs.replace(rules_of(found), **self._fields)
+
+    def puts(self, entry: Entry) -> Sequence[Put]:
+        value = msgspec.json.encode(self._rules)
+        due_ms = self._clock.now_ms() if self._rules.retention_s is not None else None  # retention looks at it at once
+        puts = [Put(*self._key, value, expected=self._version, due_ms=due_ms)]
+        if self._listed in self.keys:
+            puts.append(Put(*self._listed, None if self._rules.visibility == "private" else b"{}"))
+        return puts

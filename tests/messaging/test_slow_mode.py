@@ -1,0 +1,30 @@
+"""Slow mode: one message in `slow_s` on all nodes together; leaders and resends pass."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.messaging.faulty_stores import FaultyNode
+from tidings.errors import RateLimited
+from tidings.model import Sent
+
+
+async def test_of_many_attempts_on_two_nodes_one_passes_in_each_window(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await a.core.rules.change("alice", group, {"slow_s": 3600})
+    for window in range(3):
+        tries = [(a, b)[at % 2].submit("bob", group, f"{window}-{at}") for at in range(100)]
+        answers = await asyncio.gather(*tries)
+        assert sum(isinstance(answer, Sent) for answer in answers) == 1
+        refused = [answer for answer in answers if isinstance(answer, RateLimited)]
+        assert len(refused) == 99 and all(0 < (one.retry_after_ms or 0) <= 3_600_000 for one in refused)
+        await a.command("DEL", a.core.keys.slow(group, "bob"))  # the window is over
+
+
+async def test_a_resend_and_a_leader_pass(a: FaultyNode, group: str) -> None:
+    await a.core.rules.change("alice", group, {"slow_s": 3600})
+    assert await a.code("bob", group, "m1") == "stored"
+    assert await a.code("bob", group, "m1") == "duplicate"
+    assert [await a.code("alice", group, f"m{at}") for at in range(3)] == ["stored"] * 3
+    assert await a.code("carol", group, "m1") == "stored"
