@@ -29,7 +29,7 @@ async def test_a_message_with_files_needs_no_text_and_other_messages_have_no_fil
 
 
 async def test_a_frame_carries_files_too_and_others_hear_of_them(shared: Sharing) -> None:
-    file_id = await shared.upload()
+    file_id = await shared.upload(width=1, height=1)
     alice = await Wire.open(shared.node.port)
     bob = await Wire.open(shared.node.port)
     for wire, user_id in ((alice, "alice"), (bob, "bob")):
@@ -44,6 +44,8 @@ async def test_a_frame_carries_files_too_and_others_hear_of_them(shared: Sharing
         "name": "photo.png",
         "mime": "image/png",
         "bytes": len(PIXEL),
+        "width": 1,
+        "height": 1,
     }
     alice.drop()
     bob.drop()
