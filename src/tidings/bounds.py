@@ -87,6 +87,7 @@ PEOPLE_SHARED_MAX = 5_000  # people of shared conversations whose names one ques
 PEOPLE_SIGN_INS_MAX = 1_000  # sign-ins under way whose user is entered in the directory; others are at the next one
 PEOPLE_NOTED_MAX = 100_000  # users whose entries in the directory a node need not check again: 10 MB
 NAME_WORDS_MAX = 16  # places at which the directory finds one user: the words of the name, and the user id
+SEARCH_READ_MAX = 10_000  # messages that a search reads where the store has no index
 BLOCKS_CACHED_MAX = 100_000  # users whose blocks are kept in a node's memory: 20 MB at most
 BLOCKS_READ_S = 1.0  # how often a node asks which blocks have changed: it is the delay of a block on other nodes
 BLOCKS_CHANGED_S = 15.0  # a change is read again for so long: a commit that began with it is over by then

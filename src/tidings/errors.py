@@ -9,7 +9,7 @@ tells the client to come back (40xx) or to stop (45xx). No other module formats 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Rule(NamedTuple):
@@ -62,8 +62,17 @@ class BadCursor(Problem):
     code = "bad_cursor"
 
 
+Reason = Literal["expired", "signature", "claims", "revoked", "unknown_key", "malformed"]
+
+
 class Unauthorized(Problem):
+    """`reason` is set where the caller may know it: a server key, or anybody with --dev."""
+
     code = "unauthorized"
+
+    def __init__(self, message: str = "", *, retry_after_ms: int | None = None, reason: Reason | None = None) -> None:
+        super().__init__(message, retry_after_ms=retry_after_ms)
+        self.reason = reason
 
 
 class Forbidden(Problem):

@@ -24,7 +24,18 @@ from tidings.stores.keyspace.embedded_folder import DataInUse
 def test_help_lists_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for verb in ("serve", "config", "token create", "key create", "unread verify", "unread repair", "tables create"):
+    for verb in (
+        "serve",
+        "config",
+        "token create",
+        "token verify",
+        "search rebuild",
+        "key create",
+        "unread verify",
+        "unread repair",
+        "tables create",
+        "tables copy",
+    ):
         assert f"tidings {verb}" in text
 
 
@@ -178,6 +189,7 @@ LOOKING = [
     "archive run",
     "archive status",
     "archive restore --conversation c",
+    "search rebuild",
     "tables check",
     "tables backup --to copy.db",
     "tables restored",
@@ -185,7 +197,8 @@ LOOKING = [
 
 
 def test_every_verb_that_opens_the_stores_is_known_here() -> None:
-    free = {"serve", "tables create", "config", "version", "token create", "doctor", "top", "torture"}
+    free = {"serve", "tables create", "tables copy", "config", "version", "token create", "token verify"}
+    free |= {"doctor", "top", "torture"}
     looking = {" ".join(verb.split()[:2]) for verb in LOOKING}
     assert {name for name in VERBS if not name.startswith("bench ")} - free == looking
 

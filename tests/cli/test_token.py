@@ -1,4 +1,4 @@
-"""`tidings token create`: a signed token with the right claims."""
+"""`tidings token create` and `verify`: a signed token with the right claims, and why one is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_token_names_issuer_and_audience_where_they_are_required(capsys: pytes
 
 
 @pytest.mark.parametrize(
-    "words", [["--user", "a:b"], ["--user", "alice", "--ttl", "1w"], ["--user", "alice", "--ttl", "0s"]]
+    "words", [["--user", "a b"], ["--user", "alice", "--ttl", "1w"], ["--user", "alice", "--ttl", "0s"]]
 )
 def test_a_bad_user_or_time_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert words[-2] in complaint(capsys, "token", "create", "--auth-secret", SECRET, *words)
@@ -37,3 +37,19 @@ def test_a_bad_user_or_time_is_refused(words: list[str], capsys: pytest.CaptureF
 
 def test_without_a_secret_no_token_is_made(capsys: pytest.CaptureFixture[str]) -> None:
     assert "TIDINGS_AUTH_SECRET" in complaint(capsys, "token", "create", "--user", "alice")
+
+
+def test_a_token_is_verified_with_its_user_or_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    by = ["--auth-secret", SECRET]
+    assert main(["token", "create", "--user", "auth0|5f7c", *by]) == 0
+    token = capsys.readouterr().out.strip()
+    assert main(["token", "verify", token, "--json", *by]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["valid"] and answer["user_id"] == "auth0|5f7c"
+    for bad, reason in ((token[:-3] + "AAA", "signature"), ("x", "malformed"), (expired(), "expired")):
+        assert main(["token", "verify", bad, *by]) == 1
+        assert f"reason: {reason}" in capsys.readouterr().out
+
+
+def expired() -> str:
+    return jwt.encode({"alg": "HS256"}, {"sub": "alice", "exp": 5}, OctKey.import_key(SECRET))

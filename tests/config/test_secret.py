@@ -22,7 +22,11 @@ def settings_of(cwd: Path, flags: Mapping[str, str] | None = None) -> Settings:
 def test_a_node_needs_a_way_to_check_tokens(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="TIDINGS_AUTH_SECRET"):
         to_serve(settings_of(tmp_path))
-    for flags in ({"auth.secret": SECRET}, {"auth.jwks_url": "https://id.example/jwks"}):
+    for flags in (
+        {"auth.secret": SECRET},
+        {"auth.jwks_url": "https://id.example/jwks"},
+        {"auth.issuer": "https://id.example/"},
+    ):
         settings = settings_of(tmp_path, flags)
         assert to_serve(settings) == settings
 
@@ -54,7 +58,7 @@ def test_a_token_is_signed_with_the_secret_set_or_with_the_one_dev_kept(tmp_path
     kept = make_secret(bare.data)
     assert to_sign(bare).auth.secret == kept
     assert to_sign(settings_of(tmp_path, {"auth.secret": SECRET})).auth.secret == SECRET
-    with pytest.raises(SettingsError, match="jwks_url"):
+    with pytest.raises(SettingsError, match="private keys"):
         to_sign(settings_of(tmp_path, {"auth.jwks_url": "https://id.example/jwks"}))
 
 

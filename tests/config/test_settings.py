@@ -58,6 +58,8 @@ def test_every_setting_can_be_given_by_each_of_its_names(tmp_path: Path) -> None
     texts = {
         "auth.secret": SECRET,
         "auth.jwks_url": "https://id.example/jwks",
+        "auth.secret_previous": SECRET,
+        "auth.jwks_proxy": "http://proxy.example:3128",
         "auth.issuer": "i",
         "auth.audience": "a",
         "keyspace_queues": "redis://queues.internal:6379",

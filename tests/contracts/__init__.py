@@ -39,7 +39,7 @@ START_MS = 1_700_000_000_000
 
 def fresh(word: str) -> str:
     """An id that no other test uses."""
-    return f"{word}-{next(_numbers)}"
+    return f"{word}{'|+:=~' if word == 'user' else '-'}{next(_numbers)}"
 
 
 def message(conversation_id: str, seq_no: int, text: str = "hello", **fields: Any) -> Entry:

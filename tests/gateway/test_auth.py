@@ -207,8 +207,32 @@ async def test_every_refusal_is_the_same_answer_and_its_reason_is_in_the_log_onc
     expired, forged = sign({"alg": "HS256"}, at.claims(exp=1)), sign({"alg": "none"}, at.claims())
     answers = [await at.refuses(token) for token in (expired, forged, expired, forged)]
     assert set(answers) == {"No valid token or API key."}
-    reasons = ["expired", "no key for its algorithm and kid"]
+    reasons = ["expired", "unknown_key"]
     assert [record.__dict__["reason"] for record in caplog.records] == reasons
     at.clock.ahead_s += REASON_S + 0.1
     await at.refuses(expired)
     assert [record.__dict__["reason"] for record in caplog.records] == [*reasons, "expired"]
+
+
+async def test_a_reason_is_told_to_a_server_key_and_where_reasons_are_told() -> None:
+    at = Setup()
+    with pytest.raises(Unauthorized) as quiet:
+        await at.auth.identify("nonsense")
+    assert quiet.value.reason is None
+    with pytest.raises(Unauthorized) as server:
+        await at.auth.caller("GET", None, "no such key", None)
+    assert server.value.reason == "unknown_key"
+    telling = Authenticator(Tokens(AUTH, at.clock), cast(Any, at.accounts), at.clock, tells_reason=True)
+    expired, old = sign({"alg": "HS256"}, at.claims(exp=at.now_s() - 5)), sign({"alg": "HS256"}, at.claims())
+    await at.accounts.put_user(User(user_id="alice", tokens_valid_after=at.clock.now_ms() + 60_000))
+    for token, reason in ((expired, "expired"), (old, "revoked"), ("nonsense", "malformed")):
+        with pytest.raises(Unauthorized) as told:
+            await telling.identify(token)
+        assert told.value.reason == reason
+
+
+async def test_the_log_has_the_reason_and_the_cause(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "tidings.auth"):
+        await Setup().refuses("nonsense")
+    [record] = caplog.records
+    assert record.__dict__["reason"] == "malformed" and record.__dict__["cause"]

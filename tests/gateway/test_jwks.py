@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -9,8 +10,9 @@ import pytest
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
 from tests.support.gateway.served import TestClock
+from tidings.config.settings import Auth
 from tidings.errors import StoreUnavailable
-from tidings.gateway.jwks import REFETCH_BURST, REFETCH_S, SET_BYTES_MAX, STALE_S, KeySource
+from tidings.gateway.jwks import REFETCH_BURST, REFETCH_S, SET_BYTES_MAX, STALE_S, KeySource, open_key_source
 
 URL = "https://issuer.example/jwks"
 
@@ -164,3 +166,73 @@ async def test_a_secret_in_the_set_is_left_out(rsa: RSAKey) -> None:
     issuer.raw = json.dumps({"keys": [secret, rsa.as_dict(private=False)]}).encode()
     assert await issuer.finds("r1")
     assert not await issuer.finds("s")
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithms"),
+    [
+        (RSAKey.generate_key(2048, {"kid": "k"}), {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+        (RSAKey.generate_key(2048, {"kid": "k", "alg": "PS256"}), {"PS256"}),
+        (ECKey.generate_key("P-256", {"kid": "k"}), {"ES256"}),
+        (ECKey.generate_key("P-384", {"kid": "k"}), {"ES384"}),
+        (ECKey.generate_key("P-521", {"kid": "k"}), {"ES512"}),
+        (OKPKey.generate_key("Ed25519", {"kid": "k"}), {"EdDSA", "Ed25519"}),
+    ],
+)
+async def test_a_key_is_used_with_its_own_algorithms_only(key: Any, algorithms: set[str]) -> None:
+    issuer = Issuer(key, RSAKey.generate_key(2048, {"kid": "another"}))
+    asked = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+    assert {name for name in asked if await issuer.finds("k", name)} == algorithms
+
+
+class Discovered:
+    """An issuer whose OpenID configuration names its keys."""
+
+    def __init__(self, key: Any, **changes: str) -> None:
+        self.urls: list[str] = []
+        self._key = key
+        self._configuration = {"issuer": "https://idp.example", "jwks_uri": "https://keys.example/set"} | changes
+        client = httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer))
+        self.source = KeySource(None, TestClock(), client, issuer="https://idp.example")
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.urls.append(str(request.url))
+        is_configuration = request.url.path == "/.well-known/openid-configuration"
+        return httpx2.Response(
+            200, json=self._configuration if is_configuration else KeySet([self._key]).as_dict(private=False)
+        )
+
+
+async def test_the_issuer_names_its_keys(rsa: RSAKey) -> None:
+    idp = Discovered(rsa)
+    assert await idp.source.key_for("r1", "RS256") is not None
+    assert idp.urls == ["https://idp.example/.well-known/openid-configuration", "https://keys.example/set"]
+
+
+@pytest.mark.parametrize("changes", [{"issuer": "https://evil.example"}, {"jwks_uri": "http://keys.example/set"}])
+async def test_a_configuration_of_another_issuer_or_without_tls_is_not_used(
+    rsa: RSAKey, changes: dict[str, str]
+) -> None:
+    idp = Discovered(rsa, **changes)
+    with pytest.raises(StoreUnavailable):
+        await idp.source.key_for("r1", "RS256")
+    assert len(idp.urls) == 1
+
+
+async def test_a_private_ca_and_a_proxy_are_used_for_the_keys(tmp_path: Path) -> None:
+    missing = Auth(jwks_url=URL, jwks_ca_file=tmp_path / "none.pem")
+    with pytest.raises(ValueError, match="TIDINGS_AUTH_JWKS_CA_FILE"):
+        open_key_source(missing, TestClock())
+    asked: list[bytes] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        source = open_key_source(Auth(jwks_url=URL, jwks_proxy=f"http://127.0.0.1:{port}"), TestClock())
+        with pytest.raises(StoreUnavailable):
+            await source.key_for("k", "RS256")
+        await source.close()
+    assert asked == [b"CONNECT issuer.example:443 HTTP/1.1\r\n"]

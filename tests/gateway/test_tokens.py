@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 from joserfc import jwt
-from joserfc.jwk import ECKey, OctKey, RSAKey
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from tests.support.gateway.served import SECRET, TestClock
 from tests.support.gateway.signing import sign
@@ -150,11 +150,11 @@ async def test_a_public_key_is_never_taken_for_a_secret() -> None:
     assert (await at.tokens.verify(token)).user_id == "alice"
 
 
-async def test_only_three_asymmetric_algorithms_are_known() -> None:
+async def test_a_key_set_knows_asymmetric_algorithms_only() -> None:
     key, ec = RSAKey.generate_key(2048), ECKey.generate_key("P-256")
     at = Setup(secret=None, jwks_url="https://issuer.example/jwks", keys={"r": key, "e": ec})
-    for algorithm in ("RS384", "PS256"):
-        await at.refuses(jwt.encode({"alg": algorithm, "kid": "r"}, at.claims(), key, algorithms=[algorithm]))
+    for algorithm in ("HS256", "HS384", "none"):
+        assert await at.refuses(sign({"alg": algorithm, "kid": "r"}, at.claims())) == "no key for its algorithm and kid"
     token = jwt.encode({"alg": "ES256", "kid": "e"}, at.claims(), ec, algorithms=["ES256"])
     assert (await at.tokens.verify(token)).user_id == "alice"
     await at.refuses(jwt.encode({"alg": "RS256", "kid": "unknown"}, at.claims(), key, algorithms=["RS256"]))
@@ -195,3 +195,64 @@ async def test_the_claim_that_names_a_role_is_a_setting() -> None:
     tokens = Tokens(Auth(secret=SECRET, role_claim="tier"), clock)
     claims = {"sub": "alice", "exp": clock.now_ms() // 1000 + 60, "tier": "gold", "role": "bot"}
     assert (await tokens.verify(jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET)))).role == "gold"
+
+
+async def test_a_token_of_each_secret_is_valid_while_a_secret_is_replaced() -> None:
+    old, new = "the secret of last year, long enough", "the secret of this year, long enough"
+    at = Setup(secret=new, secret_previous=old)
+    for secret in (old, new):
+        assert (await at.tokens.verify(sign(HS256, at.claims(), secret.encode()))).user_id == "alice"
+    assert await at.refuses(sign(HS256, at.claims(), b"a secret that nobody has set, at all")) == "BadSignatureError"
+    with pytest.raises(ValueError, match="fewer than"):
+        Setup(secret_previous="short")
+
+
+PROVIDERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "auth0": ({"user_claim": "sub"}, {"sub": "auth0|5f7c8ec7c33c6c004bbafe82", "gty": "password"}, "RS256"),
+    "google": ({"user_claim": "sub"}, {"sub": "google-oauth2|117", "azp": "x", "email_verified": True}, "RS256"),
+    "entra": ({"user_claim": "oid"}, {"sub": "AAAA_x-y", "oid": "b5a3c0e2-1f4c-4d7a-9c3b", "tid": "t"}, "PS256"),
+    "keycloak": (
+        {"user_claim": "preferred_username"},
+        {"sub": "f:1:2", "preferred_username": "a+b@example.com", "typ": "Bearer", "realm_access": {"roles": []}},
+        "ES512",
+    ),
+    "urn": (
+        {"user_claim": "https://example.com/user"},
+        {"sub": "7", "https://example.com/user": "urn:user:7"},
+        "EdDSA",
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_tokens_as_identity_providers_make_them_sign_in(provider: str) -> None:
+    settings, claims, algorithm = PROVIDERS[provider]
+    key: Any = {"R": RSAKey, "P": RSAKey, "E": ECKey}[algorithm[0]] if algorithm != "EdDSA" else OKPKey
+    size: Any = {RSAKey: 2048, ECKey: "P-521", OKPKey: "Ed25519"}[key]
+    kid = "1LTMzakihiRla_8z2BEJVXeWMqo+/="
+    signer = key.generate_key(size, {"kid": kid})
+    at = Setup(secret=None, jwks_url="https://idp.example/keys", keys={kid: signer}, issuer="https://idp.example/",
+               audience="chat", **settings)  # fmt: skip
+    whole = at.claims(iss="https://idp.example/", aud=["chat", "other"]) | claims
+    token = jwt.encode({"alg": algorithm, "kid": kid, "typ": "JWT"}, whole, signer, algorithms=[algorithm])
+    assert (await at.tokens.verify(token)).user_id == claims[str(settings["user_claim"])]
+
+
+async def test_each_bad_token_has_one_of_the_known_reasons() -> None:
+    at = Setup(issuer="us")
+    good = at.claims(iss="us")
+    bad = {
+        "not a token": "malformed",
+        sign(HS256 | {"jku": "https://evil.example"}, good): "malformed",
+        sign(HS256, good, b"another secret, which is long as well"): "signature",
+        sign(HS256, good)[:-3] + "AAA": "signature",
+        sign({"alg": "RS256", "kid": "k"}, good): "unknown_key",
+        sign({"alg": "none"}, good): "unknown_key",
+        sign(HS256, good | {"iss": "them"}): "claims",
+        sign(HS256, good | {"sub": "a b"}): "claims",
+        sign(HS256, {name: value for name, value in good.items() if name != "exp"}): "claims",
+    }
+    for token, reason in bad.items():
+        with pytest.raises(BadToken) as caught:
+            await at.tokens.verify(token)
+        assert caught.value.reason == reason, token

@@ -338,6 +338,13 @@ export class TidingsClient extends Emitter {
     return (await this._rest.send('GET', `/v1/users?${asked}`, undefined, true)).users;
   }
 
+  /** Find messages of the user's own conversations by words, the newest first. */
+  search(q, { conversationId, senderId, after, before, has, limit, cursor } = {}) {
+    const asked = { q, conversation_id: conversationId, sender_id: senderId, after, before, has, limit, cursor };
+    const given = Object.entries(asked).filter(([, value]) => value !== undefined && value !== null);
+    return this._rest.send('GET', `/v1/search?${new URLSearchParams(given)}`, undefined, true);
+  }
+
   /** Block a person: no direct messages, and nothing of theirs is counted or notified. */
   async block(userId) {
     await this._rest.send('PUT', `/v1/blocks/${encodeURIComponent(userId)}`, undefined, true);

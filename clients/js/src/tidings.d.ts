@@ -166,6 +166,28 @@ export interface Profile {
   readonly avatarUrl: string | null;
 }
 
+export interface SearchOptions {
+  conversationId?: string;
+  senderId?: string;
+  after?: number;
+  before?: number;
+  has?: 'file' | 'link';
+  limit?: number;
+  cursor?: string | null;
+}
+
+export interface SearchPage {
+  /** `snippet`: parts of the text around the hit, and of each part whether it is the hit. */
+  readonly hits: readonly {
+    readonly conversationId: string;
+    readonly message: Message;
+    readonly snippet: readonly (readonly [string, boolean])[];
+  }[];
+  readonly nextCursor: string | null;
+  /** false: something was not looked at yet. */
+  readonly complete: boolean;
+}
+
 export interface PersonFound extends Profile {
   readonly online: boolean;
 }
@@ -428,6 +450,8 @@ export class TidingsClient {
   /** Rules of conversations, and the ways into them and out of them. */
   readonly rules: Rules;
 
+  /** Find messages of the user's own conversations by words, the newest first. Times are in ms. */
+  search(q: string, options?: SearchOptions): Promise<SearchPage>;
   getProfile(userId: string): Promise<Profile>;
   block(userId: string): Promise<void>;
   unblock(userId: string): Promise<void>;

@@ -6,11 +6,11 @@ import argparse
 from functools import partial
 
 from tidings.cli.verb import Verb, checked, on_stores, print_report
-from tidings.config.values import safe_id
+from tidings.config.values import safe_user_id
 
 
 def _unread(repair: bool, arguments: argparse.Namespace) -> int:
-    user_id = None if arguments.user is None else checked("--user", safe_id, arguments.user)
+    user_id = None if arguments.user is None else checked("--user", safe_user_id, arguments.user)
     report = on_stores(arguments, lambda core: core.verify.run(user_id, repair=repair))
     print_report(report, arguments.json)
     return 0 if repair or not report.wrong else 1

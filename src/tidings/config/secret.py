@@ -25,10 +25,11 @@ def to_serve(settings: Settings) -> Settings:
         )
     if settings.dev:
         settings = dataclasses.replace(settings, limits=_generous(settings.limits))
-    if settings.auth.secret or (settings.auth.jwks_url and not settings.dev):
+    if settings.auth.secret or (settings.auth.has_public_keys and not settings.dev):
         return settings
     if not settings.dev:
-        raise SettingsError(f"set {ENV}AUTH_SECRET (or _FILE) or {ENV}AUTH_JWKS_URL, or start with --dev to try it out")
+        named = f"{ENV}AUTH_SECRET (or _FILE), {ENV}AUTH_JWKS_URL or {ENV}AUTH_ISSUER"
+        raise SettingsError(f"set {named}, or start with --dev to try it out")
     return _with_secret(settings, make_secret(settings.data))
 
 
@@ -45,8 +46,8 @@ def to_sign(settings: Settings) -> Settings:
         return settings
     if settings.dev:
         return _with_secret(settings, make_secret(settings.data))
-    if settings.auth.jwks_url:
-        raise SettingsError("auth.jwks_url verifies tokens, so only the owner of its keys can make a token")
+    if settings.auth.has_public_keys:
+        raise SettingsError("public keys verify tokens, so only the owner of the private keys can make a token")
     kept = settings.data / SECRET_FILE
     if not kept.is_file():
         raise SettingsError(

@@ -31,10 +31,32 @@ class Auth:
     secret: str | None = setting(
         None, values.secret, "HS256 secret that signs user tokens", is_secret=True, has_file=True
     )
+    secret_previous: str | None = setting(
+        None,
+        values.secret,
+        "secret that signed tokens before: both are valid while it is set",
+        is_secret=True,
+        has_file=True,
+    )
     jwks_url: str | None = setting(None, values.web_url, "URL of the public keys of user tokens", has_file=True)
-    issuer: str | None = setting(None, values.text, "required `iss` of user tokens; unset = any")
+    jwks_ca_file: Path | None = setting(None, values.path, "PEM file of the private CA of the host of the keys")
+    jwks_proxy: str | None = setting(None, values.web_url, "HTTP proxy through which the keys are read", has_file=True)
+    issuer: str | None = setting(
+        None, values.text, "required `iss` of user tokens; a URL without secret and jwks_url: its OpenID keys"
+    )
     audience: str | None = setting(None, values.text, "required `aud` of user tokens; unset = any")
+    user_claim: str = setting("sub", values.text, "claim of user tokens that is the user id")
     role_claim: str = setting("role", values.text, "claim of user tokens that names a role; limits use it")
+
+    @property
+    def discovers(self) -> bool:
+        """Whether the keys are found by the issuer's OpenID configuration."""
+        has_key = self.secret is not None or self.jwks_url is not None
+        return not has_key and (self.issuer or "").startswith(("https://", "http://"))
+
+    @property
+    def has_public_keys(self) -> bool:
+        return self.jwks_url is not None or self.discovers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidings.bounds import WORKERS_MAX, Limit
-from tidings.model import is_id
+from tidings.model import is_id, is_user_id
 from tidings.stores.tables import schemes
 
 MASK = "********"
@@ -154,6 +154,14 @@ def duration_s(value: str) -> int:
     if found is None or int(found[1]) == 0:
         raise SettingsError(f"{value!r} is not a duration such as 90s, 15m, 1h or 30d")
     return int(found[1]) * _UNIT_S[found[2]]
+
+
+def safe_user_id(value: str) -> str:
+    if not is_user_id(value):
+        raise SettingsError(
+            f"{value[:40]!r} is not 1-128 characters of A-Z a-z 0-9 _ . @ | + : = ~ - (and not . or ..)"
+        )
+    return value
 
 
 def safe_id(value: str) -> str:

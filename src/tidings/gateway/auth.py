@@ -1,8 +1,8 @@
 """Authenticator: names the caller, a user by the token of the team's own backend, or that backend by an API key.
 
-Every failure is the same `unauthorized`, without a hint why; the log has the reason. A token whose signature was
-verified once is remembered. Its expiry and the user's `tokens_valid_after` are checked each time, the latter with an
-account that is at most ACCOUNT_S old.
+Every failure is the same `unauthorized`. The log has the reason; a server key learns it too, and anybody with --dev. A
+token whose signature was verified once is remembered. Its expiry and the user's `tokens_valid_after` are checked each
+time, the latter with an account that is at most ACCOUNT_S old.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tidings.clock import Clock
-from tidings.errors import BadRequest, Forbidden, Unauthorized
+from tidings.errors import BadRequest, Forbidden, Reason, Unauthorized
 from tidings.gateway.fairness import Bucket
 from tidings.gateway.tokens import BadToken, Identity, Tokens
-from tidings.model import User, is_id
+from tidings.model import User, is_user_id
 from tidings.stores.tables.ports import Accounts
 from tidings.stores.tables.values import ApiKey
 from tidings.tasks import Recent, SingleFlight
@@ -70,7 +70,8 @@ class Remembered(Generic[V]):
 
 
 class Authenticator:
-    def __init__(self, tokens: Tokens, accounts: Accounts, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, accounts: Accounts, clock: Clock, *, tells_reason: bool = False) -> None:
+        self._tells_reason = tells_reason
         self._tokens = tokens
         self._accounts = accounts
         self._clock = clock
@@ -93,11 +94,11 @@ class Authenticator:
         known = self._verified.get(token)
         identity = known[0] if known is not None else await self._verify(token)
         if identity.expires_ms <= self._clock.now_ms():
-            raise self._refused("expired")
+            raise self._refused("expired", "expired")
         user = await self._user(identity.user_id)
         valid_after = user.tokens_valid_after if user is not None else 0
         if valid_after and (identity.issued_ms is None or identity.issued_ms < valid_after):
-            raise self._refused("revoked")
+            raise self._refused("revoked", "revoked")
         return identity
 
     def forget_user(self, user_id: str) -> None:
@@ -125,14 +126,14 @@ class Authenticator:
         try:
             identity = await self._tokens.verify(token)
         except BadToken as error:
-            raise self._refused(str(error)) from None
+            raise self._refused(str(error), error.reason) from None
         return self._verified.put(token, identity)
 
-    def _refused(self, reason: str) -> Unauthorized:
-        if self._reasons.get(reason) is None:
-            self._reasons.put(reason, None)
-            log.info("sign-in refused", extra={"reason": reason})
-        return Unauthorized()
+    def _refused(self, cause: str, reason: Reason, *, is_server: bool = False) -> Unauthorized:
+        if self._reasons.get(cause) is None:
+            self._reasons.put(cause, None)
+            log.info("sign-in refused", extra={"reason": reason, "cause": cause})
+        return Unauthorized(reason=reason if is_server or self._tells_reason else None)
 
     # --- REST callers ---
 
@@ -141,7 +142,7 @@ class Authenticator:
         if api_key is not None:
             return await self._server(method, api_key, user_id)
         if bearer is None:
-            raise self._refused("neither a token nor an API key")
+            raise self._refused("neither a token nor an API key", "malformed")
         identity = await self.identify(bearer)
         return Caller(identity.user_id, None, identity.user_id, identity.role)
 
@@ -150,8 +151,8 @@ class Authenticator:
         known = self._api_keys.get(key_hash)
         key = known[0] if known is not None else await self._api_key(key_hash)
         if key is None:
-            raise self._refused("unknown API key")
-        if user_id is not None and not is_id(user_id):
+            raise self._refused("unknown API key", "unknown_key", is_server=True)
+        if user_id is not None and not is_user_id(user_id):
             raise BadRequest("`X-User-Id` must be a user id")
         if key.role not in ("admin", "moderator") and method not in ("GET", "HEAD"):
             raise Forbidden("this API key may only read; use an admin key")

@@ -39,6 +39,7 @@ from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
+from tidings.messaging.search.search import Search
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
@@ -88,6 +89,7 @@ class UseCases:
     blocks: Blocks
     consent: Consent
     people: FindPeople
+    search: Search
     unread: Unread
     inbox: Inbox
     flags: Flags

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tidings import pushes
-from tidings.errors import Problem
+from tidings.errors import Problem, Reason, Unauthorized
 from tidings.messaging.limits.limiter import Budget
 from tidings.model import (
     NO_RULES,
@@ -76,8 +76,15 @@ def encode_error(frame_id: int | None, problem: Problem) -> bytes:
             temporary=problem.is_temporary,
             retry_after_ms=problem.retry_after_ms,
             message=str(problem),
+            reason=reason_of(problem),
         )
     )
+
+
+def reason_of(problem: Problem) -> Reason | UnsetType:
+    """Why a token or key is refused, where the caller may know."""
+    reason = problem.reason if isinstance(problem, Unauthorized) else None
+    return UNSET if reason is None else reason
 
 
 def message_of(entry: Entry, *, is_hidden: bool = False, beside: Beside | None = None) -> MessageBody:

@@ -1,17 +1,18 @@
 """Tokens: verifies the tokens of users, which the team's own backend signs, and mints them for trying things out.
 
-The settings choose the algorithms and the keys, never the token. Each check has its own reason. The reason is for the
-log alone: a client learns only that its token is not valid.
+The settings choose the algorithms and the keys, never the token. Each check has its own text, for the log, and one of
+the reasons of errors.py, which a server key may know.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from joserfc import jwt
-from joserfc.errors import JoseError
+from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import OctKey
 from joserfc.jws import extract_compact
 
@@ -19,19 +20,24 @@ from tidings.bounds import TOKEN_CHARS_MAX
 from tidings.clock import Clock
 from tidings.config.settings import Auth
 from tidings.config.values import SECRET_BYTES_MIN
-from tidings.gateway.jwks import ALGORITHMS, KeySource
-from tidings.model import is_id
+from tidings.errors import Reason
+from tidings.gateway.jwks import ALGORITHMS, KeySource, open_key_source
+from tidings.model import is_id, is_user_id
 
 LEEWAY_S = 60  # clocks of two machines differ; for nbf and iat only, an expired token is expired
 
-_KID = re.compile(r"[A-Za-z0-9_.=-]{1,128}\Z")
+_KID = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_.=+/-]{1,128}\Z")  # some issuers use base64
 _REFUSED_HEADERS = frozenset(("crit", "jku", "jwk", "x5u", "x5c"))  # nothing in a token says how to check it
 _TYPES = frozenset((None, "jwt", "at+jwt"))
 _MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 
 
 class BadToken(Exception):
-    """A token is refused. The text is the reason."""
+    """A token is refused. The text says why, for the log."""
+
+    def __init__(self, text: str, reason: Reason) -> None:
+        super().__init__(text)
+        self.reason: Reason = reason
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
@@ -47,16 +53,15 @@ class Tokens:
     """Raises ValueError, with one line for the operator, when the settings name no key or a weak one."""
 
     def __init__(self, auth: Auth, clock: Clock, key_source: KeySource | None = None) -> None:
-        if auth.secret is None and auth.jwks_url is None:
-            raise ValueError("auth: set TIDINGS_AUTH_SECRET or TIDINGS_AUTH_JWKS_URL")
-        if auth.secret is not None and len(auth.secret.encode()) < SECRET_BYTES_MIN:
-            raise ValueError(f"auth: TIDINGS_AUTH_SECRET has fewer than {SECRET_BYTES_MIN} bytes")
+        if auth.secret is None and not auth.has_public_keys:
+            raise ValueError("auth: set TIDINGS_AUTH_SECRET, TIDINGS_AUTH_JWKS_URL or TIDINGS_AUTH_ISSUER")
+        secrets = [secret for secret in (auth.secret, auth.secret_previous) if secret is not None]
+        if any(len(secret.encode()) < SECRET_BYTES_MIN for secret in secrets):
+            raise ValueError(f"auth: a secret has fewer than {SECRET_BYTES_MIN} bytes")
         self._auth = auth
         self._clock = clock
-        self._secret = OctKey.import_key(auth.secret) if auth.secret is not None else None
-        if key_source is None and auth.jwks_url is not None:
-            key_source = KeySource(auth.jwks_url, clock)
-        self._key_source = key_source
+        self._secrets = [OctKey.import_key(secret) for secret in secrets]  # the newest first
+        self._key_source = key_source or (open_key_source(auth, clock) if auth.has_public_keys else None)
 
     async def close(self) -> None:
         if self._key_source is not None:
@@ -65,51 +70,57 @@ class Tokens:
     async def verify(self, token: str) -> Identity:
         """Check the signature and the claims, except the expiry. Raises BadToken."""
         if len(token) > TOKEN_CHARS_MAX:
-            raise BadToken(f"longer than {TOKEN_CHARS_MAX} characters")
+            raise BadToken(f"longer than {TOKEN_CHARS_MAX} characters", "malformed")
         try:
             return self._identity(await self._claims(token))
         except JoseError as error:
-            raise BadToken(type(error).__name__) from None  # its text may quote the token
+            reason: Reason = "signature" if isinstance(error, BadSignatureError) else "malformed"
+            raise BadToken(type(error).__name__, reason) from None  # its text may quote the token
         except _MALFORMED as error:
-            raise BadToken(f"malformed ({type(error).__name__})") from None
+            raise BadToken(f"malformed ({type(error).__name__})", "malformed") from None
 
     async def _claims(self, token: str) -> dict[str, Any]:
         header = extract_compact(token.encode()).protected
         _check_header(header)
         algorithm = header.get("alg")
         if not isinstance(algorithm, str):
-            raise BadToken("no algorithm")
-        key = await self._key(header.get("kid"), algorithm)
-        if key is None:
-            raise BadToken("no key for its algorithm and kid")
-        return jwt.decode(token, key, algorithms=[algorithm]).claims
+            raise BadToken("no algorithm", "malformed")
+        keys = await self._keys(header.get("kid"), algorithm)
+        if not keys:
+            raise BadToken("no key for its algorithm and kid", "unknown_key")
+        for newer in keys[:-1]:
+            with suppress(BadSignatureError):
+                return jwt.decode(token, newer, algorithms=[algorithm]).claims
+        return jwt.decode(token, keys[-1], algorithms=[algorithm]).claims
 
-    async def _key(self, kid: str | None, algorithm: str) -> Any:
+    async def _keys(self, kid: str | None, algorithm: str) -> list[Any]:
+        """The keys that may have signed: one public key, or the secrets."""
         if algorithm == "HS256":
-            return self._secret
+            return [*self._secrets]
         if self._key_source is not None and algorithm in ALGORITHMS:
-            return await self._key_source.key_for(kid, algorithm)
-        return None
+            key = await self._key_source.key_for(kid, algorithm)
+            return [] if key is None else [key]
+        return []
 
     def _identity(self, claims: dict[str, Any]) -> Identity:
         latest_s = self._clock.now_ms() / 1000 + LEEWAY_S
         issued_s = _seconds(claims, "iat")
         begins_s = _seconds(claims, "nbf")
         expires_s = _seconds(claims, "exp")
-        user_id = claims.get("sub")
+        user_id = claims.get(self._auth.user_claim)
         role = claims.get(self._auth.role_claim)
         if issued_s is not None and issued_s > latest_s:
-            raise BadToken("iat is in the future")
+            raise BadToken("iat is in the future", "claims")
         if begins_s is not None and begins_s > latest_s:
-            raise BadToken("nbf is in the future")
+            raise BadToken("nbf is in the future", "claims")
         if expires_s is None:
-            raise BadToken("no exp")
+            raise BadToken("no exp", "claims")
         if self._auth.issuer is not None and claims.get("iss") != self._auth.issuer:
-            raise BadToken("iss is not auth.issuer")
+            raise BadToken("iss is not auth.issuer", "claims")
         if self._auth.audience is not None and self._auth.audience not in _audiences(claims.get("aud")):
-            raise BadToken("aud does not name auth.audience")
-        if not isinstance(user_id, str) or not is_id(user_id):
-            raise BadToken("sub is not a user id")
+            raise BadToken("aud does not name auth.audience", "claims")
+        if not isinstance(user_id, str) or not is_user_id(user_id):
+            raise BadToken(f"{self._auth.user_claim} is not a user id", "claims")
         return Identity(
             user_id=user_id,
             expires_ms=int(expires_s * 1000),
@@ -124,7 +135,12 @@ def mint_token(auth: Auth, user_id: str, *, ttl_s: int, now_ms: int) -> str:
     `iat` has milliseconds, so a token made right after a revocation is valid.
     """
     assert auth.secret is not None
-    claims: dict[str, object] = {"sub": user_id, "iat": now_ms / 1000, "exp": now_ms // 1000 + ttl_s}
+    claims: dict[str, object] = {
+        "sub": user_id,
+        auth.user_claim: user_id,
+        "iat": now_ms / 1000,
+        "exp": now_ms // 1000 + ttl_s,
+    }
     wanted = {"iss": auth.issuer, "aud": auth.audience}
     claims |= {name: value for name, value in wanted.items() if value is not None}
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(auth.secret))
@@ -133,11 +149,11 @@ def mint_token(auth: Auth, user_id: str, *, ttl_s: int, now_ms: int) -> str:
 def _check_header(header: dict[str, Any]) -> None:
     kid, kind = header.get("kid"), header.get("typ")
     if not _REFUSED_HEADERS.isdisjoint(header):
-        raise BadToken("the header says how to check it")
+        raise BadToken("the header says how to check it", "malformed")
     if kid is not None and not _KID.match(kid):
-        raise BadToken("kid has characters that no key id has")
+        raise BadToken("kid has characters that no key id has", "malformed")
     if (str(kind).lower() if kind is not None else None) not in _TYPES:
-        raise BadToken("typ is not JWT")
+        raise BadToken("typ is not JWT", "malformed")
 
 
 def _seconds(claims: dict[str, Any], name: str) -> float | None:
@@ -146,7 +162,7 @@ def _seconds(claims: dict[str, Any], name: str) -> float | None:
         return None
     value = claims[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
-        raise BadToken(f"{name} is not a time")
+        raise BadToken(f"{name} is not a time", "claims")
     return value
 
 

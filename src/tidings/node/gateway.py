@@ -38,6 +38,7 @@ from tidings.gateway.http.people import PeopleRoutes
 from tidings.gateway.http.pictures import ANY_HOST, Pictures
 from tidings.gateway.http.presence import PresenceRoutes
 from tidings.gateway.http.routes import Route
+from tidings.gateway.http.search import SearchRoutes
 from tidings.gateway.http.users import AccountRoutes
 from tidings.gateway.http.web import WebRoutes
 from tidings.gateway.server import GatewayServer, open_tls
@@ -88,7 +89,7 @@ def build_connections(
     settings: Settings, cases: UseCases, accounts: Accounts, clock: Clock, count: Callable[[int], None]
 ) -> tuple[Authenticator, Connections]:
     """Raises ValueError, with one line for the operator, when the settings cannot be served."""
-    auth = Authenticator(Tokens(settings.auth, clock), accounts, clock)
+    auth = Authenticator(Tokens(settings.auth, clock), accounts, clock, tells_reason=settings.dev)
     return auth, Connections(auth, cases, accounts, clock, count)
 
 
@@ -119,12 +120,13 @@ def build_server(
         *account_routes.routes(),
         *InboxRoutes(cases.inbox, cases.flags, cases.unread, cases.limiter).routes(),
         *LimitRoutes(cases.overrides, cases.audit).routes(),
-        *ConversationRoutes(cases.directory, cases.rules, pictures, cases.limiter).routes(),
+        *ConversationRoutes(cases.directory, cases.rules, pictures, cases.limiter, cases.search).routes(),
         *MessageRoutes(
             cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
         ).routes(),
         *ReactionRoutes(cases.reactions, cases.reactors, cases.limiter).routes(),
         *PeopleRoutes(cases.blocks, cases.consent, cases.people, cases.unread, cases.limiter).routes(),
+        *SearchRoutes(cases.search, cases.limiter).routes(),
         *PresenceRoutes(cases.live_status).routes(),
         *more_routes,
     ]
@@ -167,6 +169,7 @@ def _use_cases(core: Core) -> UseCases:
         blocks=core.blocks,
         consent=core.consent,
         people=core.people,
+        search=core.searching.search,
         unread=core.unread,
         inbox=core.inbox,
         flags=core.flags,

@@ -255,6 +255,7 @@ def _build_sends(
         open_work=open_work,
         clock=clock,
         online=routing.registry.is_online,
+        stored=reading.searching.indexer.note,
     )
     return pipeline, Sends(
         pipeline=pipeline,

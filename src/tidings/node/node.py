@@ -76,7 +76,7 @@ def _loops(core: Core, samples: Samples) -> list[Loop]:
     integration = core.integration
     figures = (limiting.activity, limiting.lags, integration.lag, samples)
     workers = (core.pushing.due, core.cold.archiving, core.scrubber, integration.deliveries, core.timed)
-    return [part.loop for part in (limiting.audit, limiting.fold, *workers, *figures)]
+    return [part.loop for part in (limiting.audit, limiting.fold, core.searching.indexer, *workers, *figures)]
 
 
 async def _bury(core: Core, dead: Sequence[str]) -> None:

@@ -28,6 +28,8 @@ from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
+from tidings.messaging.search.indexer import Indexer
+from tidings.messaging.search.search import Search
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.index import Index
@@ -78,6 +80,14 @@ class MemberState:
     scrubber: Scrubber
 
 
+@dataclass(frozen=True)
+class Searching:
+    """The search for messages, and what keeps its index up to the log."""
+
+    search: Search
+    indexer: Indexer
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """Everything that a member can read."""
@@ -88,6 +98,7 @@ class Reading:
     receipts: Receipts
     history: History
     resume: Resume
+    searching: Searching
 
 
 @dataclass(frozen=True, kw_only=True)

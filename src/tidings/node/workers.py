@@ -48,6 +48,8 @@ from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.reading.receipt_marks import ReceiptMarks
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
+from tidings.messaging.search.indexer import Indexer
+from tidings.messaging.search.search import Search
 from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.count import Count
 from tidings.messaging.unread.rebuild import Rebuilds
@@ -56,7 +58,7 @@ from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
-from tidings.node.rooms import MemberState, Reading, Routing
+from tidings.node.rooms import MemberState, Reading, Routing, Searching
 from tidings.node.stores import Stores
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
@@ -358,7 +360,24 @@ def build_reading(stores: Stores, events: Events, routing: Routing, members: Mem
         receipts=receipts,
         history=History(access, members.blocks, tables.conversations, log, unread, receipts, members.summaries),
         resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts, members.summaries),
+        searching=_build_searching(stores, access, members.blocks, log),
     )
+
+
+def _build_searching(stores: Stores, access: Access, blocks: Blocks, entries: Log) -> Searching:
+    tables = stores.tables
+    indexer = Indexer(tables.search, entries, tables.conversations)
+    search = Search(
+        index=tables.search,
+        indexer=indexer,
+        access=access,
+        blocks=blocks,
+        entries=entries,
+        inboxes=tables.inboxes,
+        clock=stores.clock,
+        observe=stores.metrics.search_seconds.observe,
+    )
+    return Searching(search, indexer)
 
 
 def _build_people(

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PEOPLE_FOUND_MAX, PROFILES_MAX, URL_CHARS_MAX
+from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
+from tidings.errors import Reason
 from tidings.model import (
     ConversationKind,
     EntryKind,
@@ -31,7 +32,6 @@ from tidings.protocol.client_frames import (
     Cursor,
     Data,
     FileIds,
-    Id,
     InboxFilter,
     Limit,
     Mention,
@@ -42,6 +42,7 @@ from tidings.protocol.client_frames import (
     Seqs,
     Timestamp,
     TtlS,
+    UserId,
 )
 from tidings.protocol.names import is_name
 from tidings.protocol.rules import RetentionS, RulesBody, SlowS
@@ -56,7 +57,7 @@ Name = Annotated[
     ),
 ]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
-UserIds = Annotated[list[Id], Meta(max_length=MEMBERS_MAX)]
+UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_MAX)]
 ProfileIds = Annotated[
     str,
     Meta(
@@ -83,13 +84,6 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 
 class ProfilesQuery(msgspec.Struct, frozen=True):
     user_ids: ProfileIds | None = None
-
-
-class PeopleQuery(msgspec.Struct, frozen=True):
-    """Without a query: the first people there are."""
-
-    query: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
-    limit: Annotated[int, Meta(ge=1, le=PEOPLE_FOUND_MAX)] = 20
 
 
 class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,7 +128,7 @@ class ConversationPatch(_Named, frozen=True):
 
 
 class NewMembers(RequestBody, frozen=True):
-    user_ids: Annotated[list[Id], Meta(min_length=1, max_length=MEMBERS_MAX)]
+    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_MAX)]
 
 
 class RolePatch(RequestBody, frozen=True):
@@ -186,7 +180,7 @@ class ProfilePut(_Named, frozen=True):
 
 
 class TokenRequest(RequestBody, frozen=True):
-    user_id: Id
+    user_id: UserId
     welcome: bool = False  # the page asks for it: the bot of --dev greets the user, once
 
 
@@ -345,16 +339,6 @@ class ProfileBody(msgspec.Struct, frozen=True):
     avatar_url: str | None
 
 
-class PersonFound(ProfileBody, frozen=True):
-    online: bool
-
-
-class PeopleBody(msgspec.Struct, frozen=True):
-    """By name."""
-
-    users: list[PersonFound]
-
-
 class ProfilesBody(msgspec.Struct, frozen=True):
     """In the order asked. A user who is not a member is left out."""
 
@@ -394,6 +378,7 @@ class ErrorFacts(msgspec.Struct, frozen=True):
     message: str
     temporary: bool
     retry_after_ms: int | None
+    reason: Reason | msgspec.UnsetType = msgspec.UNSET  # of `unauthorized`, to a server key and with --dev
 
 
 class ErrorBody(msgspec.Struct, frozen=True):

@@ -28,13 +28,14 @@ from tidings.bounds import (
     TTL_S_MIN,
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
-from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN, ConversationKind
+from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN, ConversationKind
 from tidings.protocol.names import is_name
 
 INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time
 DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
 
-Id = Annotated[str, Meta(pattern=ID_PATTERN, description="A user or conversation id.")]
+Id = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a conversation or device.")]
+UserId = Annotated[str, Meta(pattern=USER_ID_PATTERN, description="A user id.")]
 MessageId = Annotated[
     str, Meta(pattern=MESSAGE_ID_PATTERN, description="Made by the client; the key of a safe resend.")
 ]
@@ -162,6 +163,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _REASON_CHARS_MAX = 200  # a reason names the field and need not repeat a long value
 _WORDS = {  # a pattern in words, for the reader of a refusal
     f"`str` matching regex {ID_PATTERN!r}": "an id, 1-128 of A-Z a-z 0-9 _ . @ - and not . or ..",
+    f"`str` matching regex {USER_ID_PATTERN!r}": "a user id, 1-128 of A-Z a-z 0-9 _ . @ | + : = ~ - and not . or ..",
     f"`str` matching regex {MESSAGE_ID_PATTERN!r}": "a message_id, 1-64 of A-Z a-z 0-9 _ -",
 }
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tidings import pushes
+from tidings.errors import Reason
 from tidings.protocol.bodies import InboxRowBody, MessageBody
 
 
@@ -41,6 +42,7 @@ class Error(ServerFrame, frozen=True, tag="error"):
     retry_after_ms: int | None
     message: str
     id: int | UnsetType = UNSET
+    reason: Reason | UnsetType = UNSET  # of `unauthorized`, only with --dev
 
 
 class Draining(ServerFrame, frozen=True, tag="draining"):

@@ -20,6 +20,7 @@ from tidings.bounds import CLASSES
 
 STAGES = ("admit", "number", "store", "index", "acknowledge", "route")
 TABLES = (
+    "search",
     "messages",
     "sent",
     "conversation_heads",
@@ -151,6 +152,7 @@ class Metrics:
         self.deliveries = self._counter("deliveries", "Entries written to sockets of recipients.")
         self.keyspace_commands = self._counter("keyspace_commands", "Commands sent to the keyspace.")
         self.mentions = self._counter("mentions", "Members whom messages mentioned.")
+        self.search_seconds = self._tally("search_seconds", "Time of a search for messages.", SECONDS)
         self.rows_read = self._labelled("table_rows_read", "Rows read, by table.", "table", TABLES)
         self.writes = self._labelled("table_writes", "Rows written, by table.", "table", TABLES)
         self.table_units = self._labelled(

@@ -98,4 +98,8 @@ async def test_people_have_profiles_presence_and_budgets(server: TestServer) -> 
     assert [(one.user_id, one.name) for one in await alice.profiles(name)] == [("alice", "Alice"), ("bob", None)]
     assert [one.user_id for one in await alice.profiles(name, ["bob", "eve"])] == ["bob"]
     assert [one.user_id for one in await alice.find_people("bo", limit=5)] == ["bob"]
+    async with asyncio.timeout(60):
+        while not (page := await alice.search("hello", conversation_id=name)).hits:
+            await asyncio.sleep(0.05)
+    assert page.hits[0].conversation_id == name and page.hits[0].snippet[0][1]
     assert (await alice.rate_limits()).rate_limits["send"].limit > 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -129,3 +130,27 @@ async def test_a_dev_token_is_for_this_machine(peer: str | None, host: bytes, ma
     else:
         with pytest.raises(Forbidden):
             await routes.dev_token(request)
+
+
+IDS = ("auth0|5f7c", "google-oauth2|1", "a+b@example.com", "urn:user:7")
+
+
+@pytest.mark.parametrize("user_id", IDS)
+async def test_ids_as_identity_providers_make_them_are_users(gateway: Gateway, user_id: str) -> None:
+    path = "/v1/users/" + quote(user_id, safe="")
+    assert (await gateway.rest("PUT", path, {"name": "N"}, user_id=user_id))[0] == 200
+    assert (await gateway.rest("GET", "/v1/users/" + user_id, user_id=user_id))[2]["user_id"] == user_id
+    assert (await gateway.rest("PUT", "/v1/blocks/" + quote(user_id, safe="")))[0] == 204
+    assert (await gateway.wire(user_id)) is not None
+    headers = {"X-Api-Key": await gateway.api_key(), "X-User-Id": user_id}
+    assert (await http(gateway.port, "GET", "/v1/inbox", None, headers))[0] == 200
+
+
+async def test_why_a_token_is_refused_is_told_with_dev_only(gateway: Gateway) -> None:
+    bad = {"Authorization": "Bearer nonsense"}
+    assert "reason" not in (await http(gateway.port, "GET", "/v1/inbox", None, bad))[2]["error"]
+    unknown = {"X-Api-Key": "wrong", "X-User-Id": "alice"}
+    assert (await http(gateway.port, "GET", "/v1/inbox", None, unknown))[2]["error"]["reason"] == "unknown_key"
+    async with opened(DEV) as dev:
+        assert (await http(dev.port, "GET", "/v1/inbox", None, bad))[2]["error"]["reason"] == "malformed"
+        assert (await (await Wire.open(dev.port)).connect("nonsense"))["reason"] == "malformed"

@@ -25,6 +25,7 @@ from tests.support.gateway.standins import (
     Registry,
     Resume,
     Router,
+    Search,
 )
 from tidings.clock import Clock
 from tidings.config.settings import Auth, Settings
@@ -72,6 +73,7 @@ class Gateway:
         self.reactions = Reactions()
         self.consent = Consent()
         self.people = People()
+        self.search = Search()
         self.resume = Resume()
         self.router = Router(self.hub)
         self.live_status = LiveStatus()
@@ -114,6 +116,7 @@ class Gateway:
             blocks=behind.blocks,
             consent=behind.consent,
             people=behind.people,
+            search=behind.search,
             unread=behind.marks,
             inbox=behind.inbox,
             flags=behind.inbox,

@@ -15,6 +15,7 @@ from tidings.errors import Close, NotFound, Problem, RateLimited
 from tidings.messaging.limits.in_flight import InFlight
 from tidings.messaging.people.find import Person
 from tidings.messaging.reading.flags import FlagChange
+from tidings.messaging.search.search import Found, Hit, Question
 from tidings.messaging.send.draft import Draft
 from tidings.model import (
     NO_RULES,
@@ -408,6 +409,19 @@ class People:
     async def find(self, user_id: str, query: str, limit: int) -> list[Person]:
         self.asked.append((user_id, query, limit))
         return [Person("bob", "Bob", None, True)]
+
+
+class Search:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Question]] = []
+
+    def deleted(self, conversation_id: str) -> None:
+        self.asked.clear()
+
+    async def find(self, user_id: str, question: Question) -> Found:
+        self.asked.append((user_id, question))
+        entry = Entry("c1", 7, "message", 5, sender_id="bob", content=Content("see you"))
+        return Found([Hit(entry, [("see ", False), ("you", True)])], "next", False)
 
 
 class Directory:

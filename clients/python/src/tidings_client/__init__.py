@@ -14,6 +14,7 @@ from tidings_client.connection.tokens import TokenSource, sign_token
 from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
 from tidings_client.files import FilesPage, SentFile
 from tidings_client.people import Block, Person, PersonFound, Preferences, Profile, Revoked
+from tidings_client.reading.found import Hit, SearchPage
 from tidings_client.reading.streams import Stream
 from tidings_client.requests.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
@@ -77,6 +78,7 @@ __all__ = [
     "FilesPage",
     "Hello",
     "HistoryPage",
+    "Hit",
     "InboxPage",
     "InboxRow",
     "Interrupted",
@@ -103,6 +105,7 @@ __all__ = [
     "Revoked",
     "ScheduledFailed",
     "ScheduledMessage",
+    "SearchPage",
     "Sent",
     "SentFile",
     "Server",

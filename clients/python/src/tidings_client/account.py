@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -59,6 +59,7 @@ from tidings_client.people import (
     Profile,
     Profiles,
 )
+from tidings_client.reading.found import SearchPage
 from tidings_client.requests.joining import Ways
 from tidings_client.requests.scheduled import Scheduled
 from tidings_client.rest import Rest
@@ -295,6 +296,25 @@ class Account(BesideMessages):
     async def find_people(self, query: str = "", *, limit: int = 20) -> list[PersonFound]:
         """Find people by the beginning of a name or user id. Case and accents do not matter."""
         return (await self._rest.get(path_of("users"), People, query=query, limit=limit)).users
+
+    async def search(
+        self,
+        q: str,
+        *,
+        conversation_id: str | None = None,
+        sender_id: str | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        has: Literal["file", "link"] | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> SearchPage:
+        """Find messages of the user's own conversations by words, the newest first. Times are in ms."""
+        ids = {"conversation_id": conversation_id, "sender_id": sender_id}
+        query = {name: None if id_ is None else checked_id(id_) for name, id_ in ids.items()}
+        times = {"after": after, "before": before}
+        page = {"limit": limit, "cursor": cursor}
+        return await self._rest.get(path_of("search"), SearchPage, q=q, has=has, **query, **times, **page)
 
     async def profile(self, user_id: str) -> Profile:
         return await self._rest.get(path_of("users", user_id), Profile)

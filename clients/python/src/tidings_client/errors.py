@@ -18,6 +18,7 @@ class Problem(Exception):
     code = "internal"
     status = 500
     is_temporary = True
+    reason: str | None = None  # why a token is refused, where the server tells it
 
     def __init__(self, message: str = "", *, retry_after_ms: int | None = None) -> None:
         super().__init__(message or self.code)
@@ -94,6 +95,7 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str = ""
     temporary: bool = False
     retry_after_ms: int | None = None
+    reason: str | None = None  # of `unauthorized`, where the server tells it
 
 
 PROBLEMS: dict[str, type[Problem]] = {
@@ -118,7 +120,9 @@ PROBLEMS: dict[str, type[Problem]] = {
 def problem_of(refusal: Refusal) -> Problem:
     """Make the exception of a refusal."""
     kind = PROBLEMS.get(refusal.code)
-    return Unknown(refusal) if kind is None else kind(refusal.message, retry_after_ms=refusal.retry_after_ms)
+    problem = Unknown(refusal) if kind is None else kind(refusal.message, retry_after_ms=refusal.retry_after_ms)
+    problem.reason = refusal.reason
+    return problem
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -35,6 +36,7 @@ DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can s
 # `(?![\s\S])` is the end of the text in every dialect; `$` would allow a trailing newline in Python.
 _END = r"(?![\s\S])"
 _ID_PATTERN = rf"^(?!\.{{1,2}}{_END})[A-Za-z0-9_.@-]{{1,128}}{_END}"  # a path could not name `.` or `..`
+_USER_ID_PATTERN = _ID_PATTERN.replace("_.@-", "_.@|+:=~-")
 _MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
 
 ConversationKind = Literal["direct", "group", "channel"]
@@ -42,6 +44,7 @@ HistoryRule = Literal["joined", "all"]
 Role = Literal["owner", "admin", "member"]
 Anchor = Literal["first_unread", "first_mention"]
 Id = Annotated[str, Meta(pattern=_ID_PATTERN)]
+UserId = Annotated[str, Meta(pattern=_USER_ID_PATTERN)]
 MessageId = Annotated[str, Meta(pattern=_MESSAGE_ID_PATTERN)]
 Integer = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
@@ -169,7 +172,7 @@ class FlagsBody(msgspec.Struct, frozen=True):
 
 class NewConversation(msgspec.Struct, frozen=True):
     kind: ConversationKind
-    members: Annotated[list[Id], Meta(max_length=MEMBERS_MAX)] = []
+    members: Annotated[list[UserId], Meta(max_length=MEMBERS_MAX)] = []
     name: Name | None = None
     avatar_url: Url | None = None
     history: HistoryRule | None = None
@@ -181,7 +184,7 @@ class ConversationPatch(msgspec.Struct, frozen=True):
 
 
 class NewMembers(msgspec.Struct, frozen=True):
-    user_ids: Annotated[list[Id], Meta(min_length=1, max_length=MEMBERS_MAX)]
+    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_MAX)]
 
 
 class RolePatch(msgspec.Struct, frozen=True):
@@ -265,7 +268,9 @@ def query_of(asked: msgspec.Struct) -> dict[str, Any]:
 
 def path_of(*parts: str | int) -> str:
     """Build `/v1/` and the parts: words, ids, and seqs as numbers."""
-    return "/v1/" + "/".join(_checked_seq(part) if isinstance(part, int) else checked_id(part) for part in parts)
+    return "/v1/" + "/".join(
+        _checked_seq(part) if isinstance(part, int) else quote(checked_id(part), safe="@:") for part in parts
+    )
 
 
 def _encode(asked: msgspec.Struct) -> bytes:
@@ -296,6 +301,7 @@ _CURSOR_FIELDS = ("`$.before_seq`", "`$.after_seq`", "`$.around_seq`", "`$.curso
 _REASON_CHARS_MAX = 200  # a reason names the field; it need not repeat a long value
 _WORDS = {  # the meaning of each pattern, for the reader of a refusal
     f"`str` matching regex {_ID_PATTERN!r}": "an id, 1-128 of A-Z a-z 0-9 _ . @ - and not . or ..",
+    f"`str` matching regex {_USER_ID_PATTERN!r}": "a user id, 1-128 of A-Z a-z 0-9 _ . @ | + : = ~ - and not . or ..",
     f"`str` matching regex {_MESSAGE_ID_PATTERN!r}": "a message_id, 1-64 of A-Z a-z 0-9 _ -",
 }
 
@@ -304,7 +310,7 @@ def checked_id(text: str) -> str:
     """Return a user or conversation id, or refuse the text."""
     try:
         if isinstance(text, str):
-            return msgspec.convert(text, Id)
+            return msgspec.convert(text, UserId)
     except msgspec.ValidationError:
         pass
     raise BadRequest(f"not an id: {str(text)[:40]!r}")
@@ -349,9 +355,5 @@ def _refusal_of(problem: Exception) -> Problem:
     reason = str(problem)
     for pattern, words in _WORDS.items():
         reason = reason.replace(pattern, words)
-    kind: type[Problem] = BadRequest
-    if reason.endswith(_CURSOR_FIELDS):
-        kind = BadCursor
-    elif " of length <= " in reason:
-        kind = TooLarge
-    return kind(reason[:_REASON_CHARS_MAX])
+    kind: type[Problem] = TooLarge if " of length <= " in reason else BadRequest
+    return (BadCursor if reason.endswith(_CURSOR_FIELDS) else kind)(reason[:_REASON_CHARS_MAX])

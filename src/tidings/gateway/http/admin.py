@@ -258,10 +258,10 @@ class AdminRoutes:
 
     async def user(self, request: Request) -> Reply:
         asked: CursorQuery = request.query
-        return Reply(200, await self.lookup.user(request.id(), asked.cursor))
+        return Reply(200, await self.lookup.user(request.user(), asked.cursor))
 
     async def verify(self, request: Request) -> Reply:
-        return Reply(200, await self.lookup.verify(request.id()))
+        return Reply(200, await self.lookup.verify(request.user()))
 
     async def conversation(self, request: Request) -> Reply:
         return Reply(200, await self.lookup.conversation(request.id()))
@@ -295,7 +295,7 @@ class AdminRoutes:
         return Reply(202, DrainBody(node_id))
 
     async def kick(self, request: Request) -> Reply:
-        user_id = request.id()
+        user_id = request.user()
         live = len(await self.lookup.connections(user_id))
         self.router.close(user_id, Close.KICKED)
         self._record(request, "user.kick", user_id, f"{live} connections")
@@ -303,7 +303,7 @@ class AdminRoutes:
 
     async def token(self, request: Request) -> Reply:
         assert self.dev_auth is not None
-        user_id = request.id()
+        user_id = request.user()
         token = mint_token(self.dev_auth, user_id, ttl_s=TOKEN_TTL_S, now_ms=self.clock.now_ms())
         self._record(request, "user.token", user_id)
         return Reply(200, TokenBody(token))

@@ -18,6 +18,7 @@ from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, NotFound, Problem, RateLimited, TooLarge, Unauthorized
 from tidings.gateway.auth import Authenticator, Caller
 from tidings.gateway.dispatch import problem_of
+from tidings.gateway.encode import reason_of
 from tidings.gateway.fairness import Owner, PagesAtOnce, Refusals
 from tidings.gateway.http.routes import Chunks, Reply, Request, Route, Router
 from tidings.gateway.upgrade import is_origin_listed
@@ -269,7 +270,7 @@ async def chunks_of(receive: Receive) -> AsyncIterator[bytes]:
 
 
 def reply_of(problem: Problem) -> Reply:
-    facts = ErrorFacts(problem.code, str(problem), problem.is_temporary, problem.retry_after_ms)
+    facts = ErrorFacts(problem.code, str(problem), problem.is_temporary, problem.retry_after_ms, reason_of(problem))
     return Reply(problem.status, ErrorBody(facts))
 
 

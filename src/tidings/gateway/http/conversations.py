@@ -17,6 +17,7 @@ from tidings.gateway.http.routes import Reply, Request, Route, ids_of, pay_creat
 from tidings.messaging.conversations.directory import Directory, View
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.rules import RuleChanges
+from tidings.messaging.search.search import Search
 from tidings.model import Rules
 from tidings.protocol.bodies import (
     ConversationBody,
@@ -37,7 +38,10 @@ _RULES = Rules.__struct_fields__
 
 
 class ConversationRoutes:
-    def __init__(self, directory: Directory, rules: RuleChanges, pictures: Pictures, limiter: Limiter) -> None:
+    def __init__(
+        self, directory: Directory, rules: RuleChanges, pictures: Pictures, limiter: Limiter, search: Search
+    ) -> None:
+        self._search = search
         self._directory = directory
         self._rules = rules
         self._limiter = limiter
@@ -145,6 +149,7 @@ class ConversationRoutes:
 
     async def delete(self, request: Request) -> Reply:
         await self._directory.delete(request.user_id, request.id())
+        self._search.deleted(request.id())
         return Reply(204)
 
     async def add(self, request: Request) -> Reply:
@@ -160,13 +165,13 @@ class ConversationRoutes:
     async def set_role(self, request: Request) -> Reply:
         asked: RolePatch = request.body
         await pay_create(self._limiter, request)
-        view = await self._directory.set_role(request.user_id, request.id(), request.id(1), asked.role)
+        view = await self._directory.set_role(request.user_id, request.id(), request.user(1), asked.role)
         return _reply(request, view)
 
     async def remove(self, request: Request) -> Reply:
-        if request.id(1) != request.user_id:  # everybody may leave at any time
+        if request.user(1) != request.user_id:  # everybody may leave at any time
             await pay_create(self._limiter, request)
-        await self._directory.remove(request.user_id, request.id(), request.id(1))
+        await self._directory.remove(request.user_id, request.id(), request.user(1))
         return Reply(204)
 
     async def profiles(self, request: Request) -> Reply:

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tidings.bounds import NAME_CHARS_MAX, PEOPLE_FOUND_MAX
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.unread.unread import Unread
-from tidings.protocol.bodies import BlockBody, BlocksBody, PeopleBody, PeopleQuery, PersonFound, PreferencesBody
+from tidings.protocol.bodies import BlockBody, BlocksBody, PreferencesBody, ProfileBody
 from tidings.stores.tables.values import Preferences
 
 _BLOCK = "/v1/blocks/{user_id}"
+
+
+class PeopleQuery(msgspec.Struct, frozen=True):
+    """Without a query: the first people there are."""
+
+    query: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    limit: Annotated[int, Meta(ge=1, le=PEOPLE_FOUND_MAX)] = 20
+
+
+class PersonFound(ProfileBody, frozen=True):
+    online: bool
+
+
+class PeopleBody(msgspec.Struct, frozen=True):
+    """By name."""
+
+    users: list[PersonFound]
 
 
 class PeopleRoutes:
@@ -65,11 +88,11 @@ class PeopleRoutes:
         return Reply(200, BlocksBody([BlockBody(one.blocked_id, one.since_ms) for one in found]))
 
     async def block(self, request: Request) -> Reply:
-        await self._blocks.block(request.user_id, request.id())
+        await self._blocks.block(request.user_id, request.user())
         return Reply(204)
 
     async def unblock(self, request: Request) -> Reply:
-        await self._blocks.unblock(request.user_id, request.id())
+        await self._blocks.unblock(request.user_id, request.user())
         return Reply(204)
 
     async def preferences(self, request: Request) -> Reply:

@@ -16,7 +16,7 @@ import msgspec
 from tidings.errors import BadRequest, Unauthorized
 from tidings.gateway.auth import Caller
 from tidings.messaging.limits.limiter import Limiter
-from tidings.model import is_id
+from tidings.model import is_id, is_user_id
 from tidings.protocol.client_frames import INTEGER_MAX
 
 Access = Literal["user", "profile", "operator", "moderator", "server", "open"]
@@ -40,8 +40,15 @@ class Request:
             raise Unauthorized("`X-User-Id` must name the user that the server acts for")
         return self.caller.user_id
 
+    def user(self, position: int = 0) -> str:
+        """A path segment as a user id."""
+        text = self.params[position]
+        if not is_user_id(text):
+            raise BadRequest(f"`{text[:40]}` in the path is not a user id")
+        return text
+
     def id(self, position: int = 0) -> str:
-        """A path segment as a user or conversation id."""
+        """A path segment as the id of a conversation or node."""
         text = self.params[position]
         if not is_id(text):
             raise BadRequest(f"`{text[:40]}` in the path is not an id")
@@ -73,7 +80,7 @@ class Reply(msgspec.Struct, frozen=True):
 def ids_of(text: str | None) -> list[str]:
     """The ids of `user_ids` in a query."""
     ids = text.split(",") if text else []
-    if not all(is_id(id_) for id_ in ids):
+    if not all(is_user_id(id_) for id_ in ids):
         raise BadRequest("`user_ids` must be ids with commas between them")
     return ids
 

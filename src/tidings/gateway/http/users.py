@@ -114,7 +114,7 @@ class AccountRoutes:
         return Reply(200, ProfileBody(user_id, asked.name, asked.avatar_url))
 
     async def revoke(self, request: Request) -> Reply:
-        user_id = request.id()
+        user_id = request.user()
         user = await self._accounts.user(user_id) or User(user_id=user_id)
         now_ms = self._clock.now_ms()
         await self._accounts.put_user(
@@ -140,7 +140,7 @@ class AccountRoutes:
 
     def _whose(self, request: Request) -> str:
         """The user whose profile is meant. A user reaches only the own profile: others do not exist."""
-        user_id = request.id()
+        user_id = request.user()
         if request.caller.role is None and request.caller.user_id != user_id:
             raise NotFound()
         return user_id

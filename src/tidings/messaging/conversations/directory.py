@@ -50,7 +50,7 @@ from tidings.model import (
     Row,
     Rules,
     User,
-    is_id,
+    is_user_id,
 )
 from tidings.pushes import ConversationRemoved, ConversationUpdated
 from tidings.routing.router import Router
@@ -309,7 +309,7 @@ class Directory:
     def _check_members(self, kind: ConversationKind, others: Sequence[str]) -> None:
         if kind == "direct" and len(others) != 1:
             raise BadRequest("a direct conversation has one other member")
-        if bad := [id_ for id_ in others if not is_id(id_)]:
+        if bad := [id_ for id_ in others if not is_user_id(id_)]:
             raise BadRequest(f"not a user id: {bad[0][:40]!r}")
         if len(others) + 1 > self._members_max:
             raise TooLarge(f"a conversation has at most {self._members_max} members")

@@ -12,7 +12,7 @@ from tidings.bounds import CLASSES, OVERRIDES_MAX, OVERRIDES_READ_S
 from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound, TooLarge
 from tidings.messaging.limits.policy import KEY_CLASS, Limits
-from tidings.model import Scope, is_id
+from tidings.model import Scope, is_user_id
 from tidings.stores.tables import ports
 from tidings.stores.tables.values import Override
 from tidings.tasks import Loop
@@ -79,7 +79,7 @@ def checked(scope: str, name: str, class_name: str) -> Scope:
     known = _SCOPES.get(scope)
     if known is None:
         raise BadRequest("`scope` must be user, role or key")
-    if not is_id(name):
+    if not is_user_id(name):
         raise BadRequest(f"`name` is not a valid name of a {scope}")
     if class_name not in CLASSES:
         raise BadRequest(f"`class` must be one of {', '.join(CLASSES)}")

@@ -12,7 +12,7 @@ from tidings.bounds import NAME_WORDS_MAX
 from tidings.model import User
 
 _PARTS = re.compile(r"\w+")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
+CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 # Letters with a stroke or two letters in one: Unicode does not take them apart.
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "þ": "th"}
@@ -30,7 +30,7 @@ def words_of(user: User) -> list[str]:
     """The words by which the directory finds a user: the user id, and each word of the name with its parts."""
     found = {fold(user.user_id): None}
     for word in fold(user.name or "").split():
-        found |= dict.fromkeys([word, *_PARTS.findall(word), *(word[at.start() :] for at in _CJK.finditer(word))])
+        found |= dict.fromkeys([word, *_PARTS.findall(word), *(word[at.start() :] for at in CJK.finditer(word))])
     return list(found)[:NAME_WORDS_MAX]
 
 

@@ -51,7 +51,9 @@ class Pipeline:
         open_work: OpenWork,
         clock: Clock,
         online: Online,
+        stored: Callable[[str], object],
     ) -> None:
+        self._stored = stored
         self._members = members
         self._admit = admit
         self._number = number
@@ -121,6 +123,7 @@ class Pipeline:
         since_ms = self._clock.now_ms() - int((STREAM_IDLE_S + SEAM_S) * 1000)
         done = batch.done
         for group in done:
+            self._stored(group.conversation_id)
             news = group.news(since_ms)
             if not news or group.member_list is None:
                 continue

@@ -147,7 +147,7 @@ class AuditReader:
         for at, flat in answers.items():
             for field, count in zip(flat[::2], flat[1::2], strict=True):
                 if field != FOLDS.encode():
-                    kind, class_name, user_id = field.decode().split(":")
+                    kind, class_name, user_id = field.decode().split(":", 2)
                     found[asked[at][0]][kind, class_name, user_id] += int(count)
         return found
 

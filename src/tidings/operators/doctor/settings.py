@@ -42,9 +42,11 @@ def _check_sign_in(settings: Settings) -> Finding:
         if is_loopback(settings.host):
             return advice("settings.sign_in", "--dev: sign-in is open to this machine", "leave --dev out in production")
         return wrong("settings.sign_in", "--dev opens sign-in, and the host is not loopback", "leave --dev out")
-    if settings.auth.secret is None and settings.auth.jwks_url is None:
+    if settings.auth.secret is None and not settings.auth.has_public_keys:
         return wrong("settings.sign_in", "nothing verifies user tokens: a node starts only with --dev", _NEW_SECRET)
-    return ok("settings.sign_in", "a key set verifies tokens" if settings.auth.jwks_url else "a secret verifies tokens")
+    return ok(
+        "settings.sign_in", "a key set verifies tokens" if settings.auth.has_public_keys else "a secret verifies tokens"
+    )
 
 
 def secret_bits(secret: str) -> float:

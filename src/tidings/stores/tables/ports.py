@@ -13,6 +13,7 @@ from typing import Protocol
 from tidings.model import Entry, Head, Member, Row, Status, User
 from tidings.stores.tables.cold import Archive
 from tidings.stores.tables.records import Records
+from tidings.stores.tables.search import SearchIndex
 from tidings.stores.tables.values import (
     Answer,
     ApiKey,
@@ -337,5 +338,6 @@ class Tables:
     records: Records
     archive: Archive
     whole: Whole
+    search: SearchIndex | None = None  # None: messages are found by reading them
     ping: Callable[[], Awaitable[None]]  # raises Unavailable when the tables cannot answer now
     close: Callable[[], Awaitable[None]]

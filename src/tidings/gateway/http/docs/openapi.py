@@ -15,7 +15,7 @@ from tidings import __version__
 from tidings.errors import TABLE
 from tidings.gateway.http.routes import Route
 from tidings.protocol.bodies import ErrorBody
-from tidings.protocol.client_frames import Id, ReactionKey, Seq
+from tidings.protocol.client_frames import Id, ReactionKey, Seq, UserId
 
 Document = dict[str, Any]
 
@@ -101,7 +101,7 @@ def _operation_id(route: Route) -> str:
 
 
 def _path_parameters(route: Route) -> list[Document]:
-    kinds: dict[str, Any] = {"seq": Seq, "name": str, "key": ReactionKey}
+    kinds: dict[str, Any] = {"seq": Seq, "name": str, "key": ReactionKey, "user_id": UserId}
     return [
         {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(kinds.get(name, Id))}
         for name in route.param_names

@@ -27,6 +27,7 @@ from tidings.stores.tables.postgres.overrides import PostgresOverrides
 from tidings.stores.tables.postgres.pending import PostgresPending
 from tidings.stores.tables.postgres.people import PostgresPeople
 from tidings.stores.tables.postgres.records import PostgresRecords
+from tidings.stores.tables.postgres.search import PostgresSearch
 from tidings.stores.tables.postgres.server import schema
 from tidings.stores.tables.postgres.server.database import COMMAND_S, Database, Link
 from tidings.stores.tables.postgres.server.examination import check_database
@@ -94,6 +95,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
         records=PostgresRecords(database),
         archive=PostgresArchive(identity.archive_id, database),
         whole=PostgresWhole(database),
+        search=PostgresSearch(database),
         ping=ping,
         close=database.close,
     )

@@ -33,6 +33,7 @@ from tidings.stores.tables.sqlite.overrides import SqliteOverrides
 from tidings.stores.tables.sqlite.pending import SqlitePending
 from tidings.stores.tables.sqlite.people import SqlitePeople
 from tidings.stores.tables.sqlite.records import SqliteRecords
+from tidings.stores.tables.sqlite.search.index import SqliteSearch, open_index
 from tidings.stores.tables.sqlite.statuses import SqliteStatuses
 from tidings.stores.tables.sqlite.whole import SqliteWhole
 
@@ -67,7 +68,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
     upkeep = _upkeep(Checkpoints(path, gate, clock), turns)
     writes = Threads("tables-writer", [writer], write_together, counts, upkeep, turns.begin)
     reads = Threads("tables-reader", readers, read, counts)
-    return tables_on(identity, reads, writes, clock)
+    return tables_on(identity, reads, writes, clock, await open_index(path, identity.store_epoch))
 
 
 def _open(path: Path, clock: Clock) -> tuple[Identity, apsw.Connection, list[apsw.Connection]]:
@@ -94,7 +95,9 @@ def _upkeep(checkpoints: Checkpoints, turns: Turns) -> Upkeep:
     return upkeep
 
 
-def tables_on(identity: Identity, reads: Threads, writes: Threads, clock: Clock) -> Tables:
+def tables_on(
+    identity: Identity, reads: Threads, writes: Threads, clock: Clock, search: SqliteSearch | None = None
+) -> Tables:
     async def ping() -> None:
         """Try both ways: a snapshot can be read, and the write lock can be had."""
         await asyncio.gather(reads.run(_read_epoch), writes.run(_read_epoch))
@@ -103,6 +106,8 @@ def tables_on(identity: Identity, reads: Threads, writes: Threads, clock: Clock)
         """Commit what waits, then end the threads."""
         await writes.close()
         await reads.close()
+        if search is not None:
+            await search.close()
 
     return Tables(
         log=SqliteLog(reads, writes),
@@ -117,6 +122,7 @@ def tables_on(identity: Identity, reads: Threads, writes: Threads, clock: Clock)
         records=SqliteRecords(reads, writes),
         archive=SqliteArchive(identity.archive_id, reads, writes),
         whole=SqliteWhole(reads, writes),
+        search=search,
         ping=ping,
         close=close,
     )

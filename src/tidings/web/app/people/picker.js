@@ -8,7 +8,7 @@ import { folded } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { t } from '../parts/words.js';
 
-const ID = /^[A-Za-z0-9_.@-]{1,128}$/u;
+const ID = /^[A-Za-z0-9_.@|+:=~-]{1,128}$/u;
 const WAIT_MS = 120; // after the last key
 const SHOWN_MAX = 8;
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -142,9 +143,12 @@ def _caller() -> str:
     return ""
 
 
+_NAME = re.compile("@(?=[a-z])")  # the operator @@ stays
+
+
 @lru_cache(maxsize=1024)
 def _qualified(sql: str, schema: str) -> str:
-    return sql.replace("@", f'"{schema}".')
+    return _NAME.sub(f'"{schema}".', sql)
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:

@@ -32,6 +32,17 @@ _STEPS = {
         UPDATE @conversations SET archived_seq = last_seq WHERE archived;
         UPDATE @conversations SET pinned_ms = 1 WHERE pinned;
     """,
+    # The words of messages, for search.
+    4: """
+        CREATE TABLE @search_cursors (conversation_id text COLLATE "C" NOT NULL PRIMARY KEY, up_to bigint NOT NULL);
+        CREATE TABLE @search (
+          conversation_id text COLLATE "C" NOT NULL, seq_no bigint NOT NULL, mark bigint NOT NULL,
+          sender_id text NOT NULL, has_file boolean NOT NULL, has_link boolean NOT NULL, words tsvector NOT NULL,
+          PRIMARY KEY (conversation_id, seq_no)
+        );
+        CREATE INDEX search_words ON @search USING gin (words);
+        CREATE INDEX search_marks ON @search (conversation_id, mark);
+    """,
 }
 SCHEMA_VERSION = max(_STEPS, default=1)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"

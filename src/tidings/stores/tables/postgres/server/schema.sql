@@ -191,3 +191,23 @@ CREATE TABLE @records (
 );
 
 CREATE INDEX record_due ON @records (collection, due_ms) WHERE due_ms IS NOT NULL;
+
+-- The words of messages, for search: they may be lost, and are made anew from the log.
+CREATE TABLE @search_cursors (
+  conversation_id text COLLATE "C" NOT NULL PRIMARY KEY,
+  up_to           bigint NOT NULL
+);
+
+CREATE TABLE @search (
+  conversation_id text COLLATE "C" NOT NULL,
+  seq_no          bigint   NOT NULL,
+  mark            bigint   NOT NULL,
+  sender_id       text     NOT NULL,
+  has_file        boolean  NOT NULL,
+  has_link        boolean  NOT NULL,
+  words           tsvector NOT NULL,
+  PRIMARY KEY (conversation_id, seq_no)
+);
+
+CREATE INDEX search_words ON @search USING gin (words);
+CREATE INDEX search_marks ON @search (conversation_id, mark);

@@ -1,0 +1,42 @@
+"""`tidings search rebuild`: make the search index anew from the log, while nodes run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tidings.cli.verb import Verb, on_stores, print_json
+
+if TYPE_CHECKING:
+    from tidings.node.graph import Core
+
+
+def _rebuild(arguments: argparse.Namespace) -> int:
+    conversations, entries = on_stores(arguments, _index_all)
+    if arguments.json:
+        print_json({"conversations": conversations, "entries": entries})
+    else:
+        print(f"{conversations} conversations with {entries} entries are indexed")
+    return 0
+
+
+async def _index_all(core: Core) -> tuple[int, int]:
+    """Index the conversations of every user. The tables know conversations by the inboxes that they are in."""
+    if core.tables.search is None:
+        return 0, 0
+    await core.tables.search.clear()
+    seen: set[str] = set()
+    entries, after_id = 0, ""
+    while users := await core.tables.inboxes.users(after_id=after_id, limit=100):
+        for user_id in users:
+            row_id = ""
+            while rows := await core.tables.inboxes.scan(user_id, after_id=row_id, limit=100):
+                for conversation_id in {row.conversation_id for row in rows} - seen:
+                    seen.add(conversation_id)
+                    entries += await core.searching.indexer.catch_up(conversation_id)
+                row_id = rows[-1].conversation_id
+        after_id = users[-1]
+    return len(seen), entries
+
+
+VERBS: dict[str, Verb] = {"search rebuild": Verb("make the search index anew from the log", _rebuild)}

@@ -1,0 +1,70 @@
+"""The route of search: messages of the caller's own conversations, by words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tidings.gateway.encode import message_of
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.limits.limiter import Limiter
+from tidings.messaging.search.search import Question, Search
+from tidings.protocol.bodies import MessageBody
+from tidings.protocol.client_frames import Cursor, Id, Millis, UserId
+
+SEARCH_CHARS_MAX = 200  # of a query
+
+
+class SearchQuery(msgspec.Struct, frozen=True):
+    q: Annotated[str, Meta(max_length=SEARCH_CHARS_MAX)] = ""
+    conversation_id: Id | None = None
+    sender_id: UserId | None = None
+    after: Millis | None = None
+    before: Millis | None = None
+    has: Literal["file", "link"] | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    cursor: Cursor | None = None
+
+
+class HitBody(msgspec.Struct, frozen=True):
+    """`snippet`: parts of the text around the hit, and of each part whether it is the hit."""
+
+    conversation_id: str
+    message: MessageBody
+    snippet: list[tuple[str, bool]]
+
+
+class SearchBody(msgspec.Struct, frozen=True):
+    """The newest first. `complete` false: something was not looked at yet."""
+
+    hits: list[HitBody]
+    next_cursor: str | None
+    complete: bool
+
+
+class SearchRoutes:
+    def __init__(self, search: Search, limiter: Limiter) -> None:
+        self._search = search
+        self._limiter = limiter
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                "GET",
+                "/v1/search",
+                self.search,
+                "Find messages of one's own conversations by words",
+                query=SearchQuery,
+                answer=SearchBody,
+                errors=("bad_cursor", "not_found"),
+            )
+        ]
+
+    async def search(self, request: Request) -> Reply:
+        await self._limiter.admit("search", request.user_id)
+        asked = {name: getattr(request.query, name) for name in SearchQuery.__struct_fields__}
+        found = await self._search.find(request.user_id, Question(**asked))
+        hits = [HitBody(hit.entry.conversation_id, message_of(hit.entry), hit.snippet) for hit in found.hits]
+        return Reply(200, SearchBody(hits, found.next_cursor, found.is_complete))

@@ -1,0 +1,1 @@
+"""Search: messages by their words. The index follows the log in the background."""

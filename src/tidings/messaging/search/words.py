@@ -1,0 +1,129 @@
+"""Words: how a text is taken apart for search, and where its hits are.
+
+A word is a run of letters and digits. A Chinese, Japanese or Korean character is a word of its own, and so is an emoji.
+A run of them is a phrase. Case and accents do not matter. A word is found by its beginning. Texts and questions are
+taken apart in the same way, so each text is found by what it says.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tidings.messaging.people.names import CJK, fold
+from tidings.stores.tables.search import Term
+
+TERMS_MAX = 16  # words of a query that count
+WORDS_MAX = 4_000  # words of one message that can be found: a text of 16 KiB has about 3,000
+WORD_CHARS_MAX = 64  # a longer word is cut, in the index as in a query
+SNIPPET_CHARS = 160  # of a text in a hit
+_LINK = re.compile(r"\bhttps?://[^\s<>\"']+", re.IGNORECASE)
+_JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # inside an emoji
+_BEFORE = SNIPPET_CHARS // 3  # characters of a snippet before its first hit
+
+Piece = tuple[str, bool]  # a part of a snippet, and whether it is a hit
+
+
+class Span(NamedTuple):
+    word: str
+    start: int
+    end: int
+    is_single: bool  # a character that is a word of its own
+
+
+def spans(text: str) -> Iterator[Span]:
+    """The words of a text with their places, WORDS_MAX at most."""
+    count, begin = 0, None
+    for at, char in enumerate(text + " "):
+        kind = _kind(char)
+        if begin is not None and kind != "word":
+            if word := _word(text[begin:at]):
+                yield Span(word, begin, at, False)
+                count += 1
+            begin = None
+        if kind == "word" and begin is None:
+            begin = at
+        elif kind == "single":
+            yield Span(unicodedata.normalize("NFC", char), at, at + 1, True)
+            count += 1
+        if count >= WORDS_MAX:
+            return
+
+
+def _kind(char: str) -> str:
+    if char.isascii():
+        return "word" if char.isalnum() else ""
+    category = unicodedata.category(char)
+    if CJK.match(char) or category == "So":
+        return "single"
+    return "word" if category[0] in "LNM" and char not in _JOINERS else ""
+
+
+def _word(text: str) -> str:
+    """The word as it is compared: only letters, digits and signs outside ASCII."""
+    return "".join(char for char in fold(text) if char.isalnum() or not char.isascii())[:WORD_CHARS_MAX]
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    return tuple(span.word for span in spans(text))
+
+
+def has_link(text: str) -> bool:
+    return _LINK.search(text) is not None
+
+
+def terms_of(query: str) -> tuple[Term, ...]:
+    """The terms of a query: each word by its beginning, each run of single characters as a phrase."""
+    terms: list[Term] = []
+    run: list[str] = []
+    end = -1
+    for span in spans(query):
+        if run and not (span.is_single and _JOINERS.issuperset(query[end : span.start])):
+            terms.append(Term(tuple(run)))
+            run = []
+        if span.is_single:
+            run.append(span.word)
+        else:
+            terms.append(Term((span.word,), is_prefix=len(span.word) > 1))
+        end = span.end
+    if run:
+        terms.append(Term(tuple(run)))
+    return tuple(dict.fromkeys(terms))[:TERMS_MAX]
+
+
+def hits_in(terms: Sequence[Term], text: str) -> list[tuple[int, int]]:
+    """Where the terms are in the text, in their order; empty where one of them is missing."""
+    found: list[tuple[int, int]] = []
+    there = list(spans(text))
+    for term in terms:
+        places = list(_places(term, there))
+        if not places:
+            return []
+        found += places
+    return sorted(set(found))
+
+
+def _places(term: Term, there: Sequence[Span]) -> Iterator[tuple[int, int]]:
+    size = len(term.words)
+    for at in range(len(there) - size + 1):
+        run = there[at : at + size]
+        words = [span.word for span in run]
+        is_hit = words[0].startswith(term.words[0]) if term.is_prefix else words == [*term.words]
+        if is_hit:
+            yield run[0].start, run[-1].end
+
+
+def snippet_of(text: str, hits: Sequence[tuple[int, int]]) -> list[Piece]:
+    """The part of the text around its first hit, with the hits marked."""
+    begin = max(0, hits[0][0] - _BEFORE)
+    end = min(len(text), begin + SNIPPET_CHARS)
+    pieces: list[Piece] = []
+    at = begin
+    for start, stop in hits:
+        if start < at or stop > end:
+            continue
+        pieces += [(text[at:start], False), (text[start:stop], True)]
+        at = stop
+    return [(part, is_hit) for part, is_hit in [*pieces, (text[at:end], False)] if part]

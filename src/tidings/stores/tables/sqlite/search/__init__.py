@@ -1,0 +1,1 @@
+"""Search on SQLite: the index, in a file of its own."""

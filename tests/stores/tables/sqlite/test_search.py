@@ -1,0 +1,8 @@
+"""The contract of the search index on SQLite."""
+
+from __future__ import annotations
+
+from tests.contracts.search import SearchContract
+
+
+class TestSearch(SearchContract): ...
