@@ -13,6 +13,7 @@ import { Outbox } from './outbox.js';
 import { Presence } from './presence.js';
 import { Rest } from './rest.js';
 import { Rules } from './rules.js';
+import { Saved } from './saved.js';
 import { Scheduled } from './scheduled.js';
 import { Emitter, camel, deferred, jitter, sleep, within } from './runtime.js';
 import { memoryStorage } from './storage.js';
@@ -48,6 +49,7 @@ export class TidingsClient extends Emitter {
     this._tokens = new Tokens(this, token, getToken);
     const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
     this._rest = new Rest(this._url, this._tokens, fetch, this._requestMs);
+    this.saved = new Saved(this._rest);
     this.scheduled = new Scheduled(this._rest);
     this.rules = new Rules(this._rest);
     this._acks = new Acks(this);

@@ -445,6 +445,8 @@ export class TidingsClient {
 
   /** Find people by the beginning of a name or user id. Case and accents do not matter. */
   findPeople(query?: string, options?: { limit?: number }): Promise<readonly PersonFound[]>;
+  /** Messages that the user saved for oneself. */
+  readonly saved: Saved;
   /** Messages that the server sends at their time. */
   readonly scheduled: Scheduled;
   /** Rules of conversations, and the ways into them and out of them. */
@@ -486,6 +488,20 @@ export class Rules {
   ban(conversationId: string, userId: string, options?: { until?: number }): Promise<void>;
   unban(conversationId: string, userId: string): Promise<void>;
   report(conversationId: string, seq: number, reason?: string): Promise<void>;
+}
+
+export interface SavedMessage {
+  readonly conversationId: string;
+  readonly savedAt: number;
+  readonly message: Entry;
+}
+
+/** Messages that the user saved. Nobody else learns of them. */
+export class Saved {
+  put(conversationId: string, seq: number): Promise<void>;
+  remove(conversationId: string, seq: number): Promise<void>;
+  /** A page, the latest saved first. It may be short: go on until nextCursor is null. */
+  page(cursor?: string | null): Promise<{ readonly saved: readonly SavedMessage[]; readonly nextCursor: string | null }>;
 }
 
 export interface ScheduledMessage {

@@ -69,6 +69,17 @@ describe('the client', { concurrency: 6 }, () => {
     await until('gone', () => !mine.messages[0].reactions['👍']);
   });
 
+  it('a message is saved for oneself, is listed, and goes again', async () => {
+    const { one, other, mine } = await pair();
+    const { seq } = await mine.send('hello');
+    await other.saved.put(mine.id, seq);
+    const { saved, nextCursor } = await other.saved.page();
+    assert.deepEqual([saved[0].conversationId, saved[0].message.text, nextCursor], [mine.id, 'hello', null]);
+    assert.deepEqual((await one.saved.page()).saved, []);
+    await other.saved.remove(mine.id, seq);
+    assert.deepEqual((await other.saved.page()).saved, []);
+  });
+
   it('read on one device clears the other, and unread comes back on both', async () => {
     const { other, mine, theirs } = await pair();
     const phone = await server.connected(other.userId);

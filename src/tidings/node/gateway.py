@@ -19,6 +19,7 @@ from tidings.gateway.connections import Connections
 from tidings.gateway.dispatch import UseCases
 from tidings.gateway.http.app import HttpApp
 from tidings.gateway.http.beside.reactions import ReactionRoutes
+from tidings.gateway.http.beside.saved import SavedRoutes
 from tidings.gateway.http.conversations import ConversationRoutes
 from tidings.gateway.http.devices import DeviceRoutes
 from tidings.gateway.http.docs.asyncapi import asyncapi_of
@@ -79,6 +80,7 @@ def build_gateway(
             *_webhook_routes(core),
             *_file_routes(core),
             *_lifecycle_routes(core),
+            *SavedRoutes(core.saved).routes(),
             *admin_routes(core, samples, sources),
         ],
     )

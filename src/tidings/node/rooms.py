@@ -28,6 +28,7 @@ from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
+from tidings.messaging.reading.saved import Saved
 from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.search.search import Search
 from tidings.messaging.send.counters import Counters
@@ -131,10 +132,11 @@ class Sending:
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """Things that members put beside messages."""
+    """Things that members put beside messages, or keep for themselves."""
 
     reactions: ReactionSends
     reactors: Reactors
+    saved: Saved
 
 
 @dataclass(frozen=True, kw_only=True)

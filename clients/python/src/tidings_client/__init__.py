@@ -16,6 +16,7 @@ from tidings_client.files import FilesPage, SentFile
 from tidings_client.people import Block, Person, PersonFound, Preferences, Profile, Revoked
 from tidings_client.reading.found import Hit, SearchPage
 from tidings_client.reading.streams import Stream
+from tidings_client.requests.saved import SavedMessage, SavedPage
 from tidings_client.requests.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
 from tidings_client.server import Server
@@ -103,6 +104,8 @@ __all__ = [
     "Receipts",
     "Resumed",
     "Revoked",
+    "SavedMessage",
+    "SavedPage",
     "ScheduledFailed",
     "ScheduledMessage",
     "SearchPage",

@@ -61,6 +61,7 @@ from tidings_client.people import (
 )
 from tidings_client.reading.found import SearchPage
 from tidings_client.requests.joining import Ways
+from tidings_client.requests.saved import Saved
 from tidings_client.requests.scheduled import Scheduled
 from tidings_client.rest import Rest
 from tidings_client.values import (
@@ -82,6 +83,7 @@ class Account(BesideMessages):
     def __init__(self, rest: Rest, clock: Clock) -> None:
         super().__init__(rest)
         self._clock = clock
+        self.saved = Saved(rest)
         self.scheduled = Scheduled(rest, clock)
         self.rules = Ways(rest)
 
