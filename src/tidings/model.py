@@ -356,6 +356,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
 class InboxItem(msgspec.Struct, frozen=True):
     row: Row
     state: ReadState
+    draft: tuple[str, int] | None = None  # text and version; only in a page of the inbox
 
 
 class InboxPage(msgspec.Struct, frozen=True):

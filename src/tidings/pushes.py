@@ -91,6 +91,14 @@ class ScheduledFailed(msgspec.Struct, frozen=True, gc=False, tag=True):
     code: str
 
 
+class DraftChanged(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """A device of the user has changed the draft of a conversation. An empty text: there is none any more."""
+
+    conversation_id: str
+    text: str
+    version: int
+
+
 class ConversationAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
     item: InboxItem
 
@@ -119,6 +127,7 @@ Event = (
     | Presence
     | Blocked
     | ScheduledFailed
+    | DraftChanged
     | RowEvent
     | DeviceRemoved
 )

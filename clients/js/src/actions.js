@@ -33,6 +33,27 @@ export class Actions {
     }
   }
 
+  /** Keep a text that is not sent yet, on all devices; '' removes it. Where another device was first, the error has the
+   *  newer draft, and so has the conversation. */
+  async putDraft(text) {
+    const body = { text, version: this.draft?.version ?? 0 };
+    try {
+      this._takeDraft(await this._client._rest.send('PUT', `/v1/drafts/${encodeURIComponent(this.id)}`, body, true));
+    } catch (error) {
+      if (error.draft) this._takeDraft(error.draft);
+      throw error;
+    }
+    return this.draft;
+  }
+
+  /** Take a draft, unless a newer one is known. */
+  _takeDraft({ text, version }) {
+    if (version <= this._draftVersion) return false;
+    this._draftVersion = version;
+    this.draft = text ? { text, version } : null;
+    return true;
+  }
+
   /** The files of the conversation, newest first. */
   files({ kind, limit, cursor } = {}) {
     const given = Object.entries({ kind, limit, cursor }).filter(([, value]) => value !== undefined && value !== null);

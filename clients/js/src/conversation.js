@@ -25,6 +25,7 @@ export class Conversation extends Actions {
     Object.assign(this, { mentionCount: 0, firstMentionSeq: null, mutedUntil: null, notify: 'all' });
     Object.assign(this, { muted: false, pinned: false, archived: false, removed: false });
     this.deliveredAllSeq = this.readAllSeq = 0;
+    Object.assign(this, { draft: null, _draftVersion: 0 });
     this._log = new Log(this, client);
     this._window = new Window(this, client);
     this._unsent = new Unsent(this, client);

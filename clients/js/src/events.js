@@ -24,6 +24,10 @@ const TAKE = {
   typing: (client, frame) => client.conversation(frame.conversationId)._typing.take(frame.userId, frame.typing),
   presence: (client, frame) => client._presence.take(frame),
   'scheduled.failed': (client, frame) => client._emit('scheduled.failed', frame),
+  draft(client, frame) {
+    const conversation = client.conversation(frame.conversationId);
+    if (conversation._takeDraft(frame)) client._emit('draft', { conversation, draft: conversation.draft });
+  },
   'conversation.added'(client, frame) {
     const conversation = client.conversation(frame.conversationId);
     conversation._takeRow(frame);

@@ -52,6 +52,7 @@ export class Inbox {
     const archived = rows.map((row) => this._client.conversation(row.conversationId));
     archived.forEach((conversation, at) => {
       conversation._takeRow(rows[at]);
+      if (rows[at].draft) conversation._takeDraft(rows[at].draft);
       this._listed.add(conversation);
       conversation._follow();
     });
@@ -65,6 +66,8 @@ export class Inbox {
     let score = 0;
     for (const [conversation, row] of [...rows].reverse()) {
       conversation._takeRow(row);
+      if (row.draft) conversation._takeDraft(row.draft);
+      else conversation.draft = null;
       if (row.pinned) score = 0; // pinned ones come first, whenever their last message was
       conversation._score = score = Math.max(conversation.lastMessageTs, score);
       this._listed.add(conversation);

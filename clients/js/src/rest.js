@@ -70,8 +70,10 @@ export class Rest {
 
 function errorOf(status, text) {
   try {
-    const { code, message, temporary, retry_after_ms: retryAfterMs, reason } = JSON.parse(text).error;
-    return new TidingsError(code, message, { temporary, retryAfterMs, status, reason });
+    const { error, draft } = JSON.parse(text);
+    const { code, message, temporary, retry_after_ms: retryAfterMs, reason } = error;
+    const made = new TidingsError(code, message, { temporary, retryAfterMs, status, reason });
+    return draft ? Object.assign(made, { draft }) : made;
   } catch {
     const temporary = status >= 500 || status === 429; // a proxy between the client and the server answered
     return new TidingsError(temporary ? 'unavailable' : 'bad_request', `status ${status}`, { temporary, status });

@@ -233,6 +233,8 @@ export class TidingsError extends Error {
   readonly closeCode: number | null;
   /** Why a token was refused, where the server says it: 'expired', 'signature', 'revoked' and others. */
   readonly reason: string | null;
+  /** Of a draft that is refused: the newer one. */
+  readonly draft?: Draft;
 }
 
 // --- the outbox's storage ------------------------------------------------------------------------------
@@ -296,6 +298,8 @@ export interface ClientEvents {
   typing: { conversation: Conversation; userIds: readonly string[] };
   /** The presence of a person in a watched conversation changed. */
   presence: Presence;
+  /** Another device changed the draft of a conversation; null: it has none any more. */
+  draft: { conversation: Conversation; draft: Draft | null };
   /** A scheduled message of the user was refused for good. */
   'scheduled.failed': { messageId: string; code: string };
   conversation: { change: 'added' | 'updated' | 'removed'; conversation: Conversation };
@@ -490,6 +494,12 @@ export class Rules {
   report(conversationId: string, seq: number, reason?: string): Promise<void>;
 }
 
+/** A text that the user has typed and not sent. */
+export interface Draft {
+  readonly text: string;
+  readonly version: number;
+}
+
 export interface SavedMessage {
   readonly conversationId: string;
   readonly savedAt: number;
@@ -577,6 +587,8 @@ export class Conversation {
   readonly mutedUntil: number | null;
   /** The messages that the user is notified of. */
   readonly notify: 'all' | 'mentions' | 'none';
+  /** The text that the user has typed and not sent, on any device. */
+  readonly draft: Draft | null;
   readonly muted: boolean;
   readonly pinned: boolean;
   readonly archived: boolean;
@@ -627,6 +639,9 @@ export class Conversation {
   /** React to a message; the same reaction twice is once. Resolves with the reactions of the message then. */
   react(seq: number, key: string, on?: boolean): Promise<Reactions>;
   unreact(seq: number, key: string): Promise<Reactions>;
+  /** Keep a text that is not sent yet, on all devices; '' removes it. Where another device was first, the request fails
+   *  with code 'conflict', and `draft` of the error and of the conversation is the newer one. */
+  putDraft(text: string): Promise<Draft | null>;
   /** List who reacted to a message: key -> user ids. */
   reactions(seq: number): Promise<Readonly<Record<string, readonly string[]>>>;
   /** The files of the conversation, newest first. */

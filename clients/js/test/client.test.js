@@ -80,6 +80,25 @@ describe('the client', { concurrency: 6 }, () => {
     assert.deepEqual((await other.saved.page()).saved, []);
   });
 
+  it('a draft is on the other device, and an older one is refused with the newer', async () => {
+    const { one, mine } = await pair();
+    const phone = await server.connected(one.userId);
+    const onPhone = phone.conversation(mine.id);
+    assert.deepEqual(await mine.putDraft('hi'), { text: 'hi', version: 1 });
+    await until('pushed', () => onPhone.draft?.text === 'hi');
+    await onPhone.putDraft('hello');
+    await until('pushed back', () => mine.draft?.text === 'hello');
+    const other = (await server.connected(one.userId)).conversation(mine.id);
+    await assert.rejects(other.putDraft('mine'), (error) => error.code === 'conflict' && error.draft.text === 'hello');
+    assert.deepEqual(other.draft, { text: 'hello', version: 2 });
+    const tablet = await server.connected(one.userId);
+    await tablet.inbox.load();
+    assert.equal(tablet.conversation(mine.id).draft.text, 'hello');
+    assert.equal(await other.putDraft(''), null);
+    await until('gone', () => mine.draft === null && tablet.conversation(mine.id).draft === null);
+    assert.equal((await mine.putDraft('anew')).text, 'anew');
+  });
+
   it('read on one device clears the other, and unread comes back on both', async () => {
     const { other, mine, theirs } = await pair();
     const phone = await server.connected(other.userId);

@@ -30,7 +30,7 @@ from tidings.model import (
     Sent,
 )
 from tidings.protocol import server_frames as frames
-from tidings.protocol.beside import BesideBody, ReactedBody
+from tidings.protocol.beside import BesideBody, OwnDraftBody, ReactedBody
 from tidings.protocol.bodies import (
     BudgetBody,
     ConversationBody,
@@ -175,6 +175,7 @@ def inbox_row_of(item: InboxItem, kind: type[InboxRowBody] = InboxRowBody) -> In
         archived=row.archived,
         requested=True if row.is_requested else UNSET,
         invited=True if row.is_invited else UNSET,
+        draft=OwnDraftBody(*item.draft) if item.draft is not None else UNSET,
     )
 
 
@@ -320,6 +321,7 @@ _FRAME_OF: dict[type, Callable[[Any], msgspec.Struct]] = {
     pushes.Presence: _as(frames.PresenceFrame),
     pushes.Blocked: _as(frames.BlockFrame),
     pushes.ScheduledFailed: _as(frames.ScheduledFailedFrame),
+    pushes.DraftChanged: _as(frames.DraftFrame),
     pushes.ConversationAdded: lambda event: inbox_row_of(event.item, frames.ConversationAddedFrame),
     pushes.ConversationUpdated: lambda event: inbox_row_of(event.item, frames.ConversationUpdatedFrame),
     pushes.ConversationRemoved: _as(frames.ConversationRemovedFrame),

@@ -30,6 +30,7 @@ from tidings.messaging.moderation.rules import RuleChanges
 from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
+from tidings.messaging.reading.drafts import Drafts
 from tidings.messaging.reading.saved import Saved
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.admit import Admit
@@ -138,7 +139,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     events.epoch_changed.add(members.blocks.epoch_changed)
     events.epoch_changed.add(members.unknown_outcomes.epoch_changed)
     _connect(events, reading, pushing, delivery, work)
-    beside = _build_beside(stores, members, reading, sending.sends)
+    beside = _build_beside(stores, routing, members, reading, sending.sends)
     rooms = (stores, routing, members, reading, delivery, work, sending, lifecycle, beside)
     return Core(
         **{name: part for room in rooms for name, part in vars(room).items()},
@@ -311,12 +312,13 @@ def _build_sending(
     return Sending(pipeline=pipeline, sends=sends, rewrites=rewrites, directory=directory)
 
 
-def _build_beside(stores: Stores, members: MemberState, reading: Reading, sends: Sends) -> Beside:
-    summaries, count = members.summaries, stores.metrics.reactions.inc
+def _build_beside(stores: Stores, routing: Routing, members: MemberState, reading: Reading, sends: Sends) -> Beside:
+    summaries, count, records = members.summaries, stores.metrics.reactions.inc, stores.tables.records
     return Beside(
         reactions=ReactionSends(members.access, members.blocks, summaries, sends, stores.clock, count),
         reactors=Reactors(summaries),
-        saved=Saved(reading.history, summaries, members.blocks, stores.tables.records, stores.clock),
+        saved=Saved(reading.history, summaries, members.blocks, records, stores.clock),
+        drafts=Drafts(members.access, records, routing.router),
     )
 
 

@@ -22,6 +22,7 @@ from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
+from tidings.messaging.reading.drafts import Drafts
 from tidings.messaging.reading.flags import Flags
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
@@ -137,6 +138,7 @@ class Beside:
     reactions: ReactionSends
     reactors: Reactors
     saved: Saved
+    drafts: Drafts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,13 @@ class BesideBody(msgspec.Struct, frozen=True, gc=False):
     pinned: bool | UnsetType = UNSET
 
 
+class OwnDraftBody(msgspec.Struct, frozen=True, gc=False):
+    """A text that the user has typed and not sent."""
+
+    text: str
+    version: int
+
+
 class ReactedBody(BesideBody, frozen=True, kw_only=True):
     """The state after a reaction was set or taken away."""
 

@@ -27,6 +27,7 @@ from tidings.model import (
     Totals,
     Visibility,
 )
+from tidings.protocol.beside import OwnDraftBody
 from tidings.protocol.client_frames import (
     Anchor,
     Cursor,
@@ -265,6 +266,7 @@ class InboxRowBody(msgspec.Struct, frozen=True):
     notify: Notify | UnsetType = UNSET
     requested: Literal[True] | UnsetType = UNSET  # a stranger began it; PUT .../accept, or answer
     invited: Literal[True] | UnsetType = UNSET  # no membership yet; PUT .../accept, or DELETE .../members/{me}
+    draft: OwnDraftBody | UnsetType = UNSET  # in a page of the inbox
 
 
 class InboxBody(msgspec.Struct, frozen=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.protocol.bodies import MessageBody
+from tidings.protocol.bodies import ErrorFacts, MessageBody, RequestBody
+from tidings.protocol.client_frames import Seq
 
 
 class SavedBody(msgspec.Struct, frozen=True):
@@ -18,3 +19,23 @@ class SavedListBody(msgspec.Struct, frozen=True):
 
     saved: list[SavedBody]
     next_cursor: str | None
+
+
+class DraftPut(RequestBody, frozen=True):
+    """`version`: the one that the device has seen; 0 where it has seen no draft."""
+
+    text: str
+    version: Seq
+
+
+class DraftBody(msgspec.Struct, frozen=True):
+    conversation_id: str
+    text: str
+    version: int
+
+
+class NewerDraftBody(msgspec.Struct, frozen=True):
+    """A refusal, with the draft that another device has written."""
+
+    error: ErrorFacts
+    draft: DraftBody

@@ -101,6 +101,10 @@ class ScheduledFailedFrame(pushes.ScheduledFailed, frozen=True, tag="scheduled.f
     pass
 
 
+class DraftFrame(pushes.DraftChanged, frozen=True, tag="draft"):
+    pass
+
+
 class ConversationAddedFrame(InboxRowBody, frozen=True, tag_field="type", tag="conversation.added"):
     pass
 
@@ -138,6 +142,7 @@ SERVER_FRAMES: tuple[type[msgspec.Struct], ...] = (
     PresenceFrame,
     BlockFrame,
     ScheduledFailedFrame,
+    DraftFrame,
     ConversationAddedFrame,
     ConversationUpdatedFrame,
     ConversationRemovedFrame,

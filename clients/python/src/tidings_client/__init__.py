@@ -16,6 +16,7 @@ from tidings_client.files import FilesPage, SentFile
 from tidings_client.people import Block, Person, PersonFound, Preferences, Profile, Revoked
 from tidings_client.reading.found import Hit, SearchPage
 from tidings_client.reading.streams import Stream
+from tidings_client.requests.drafts import NewerDraft, SavedDraft
 from tidings_client.requests.saved import SavedMessage, SavedPage
 from tidings_client.requests.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
@@ -29,6 +30,7 @@ from tidings_client.values import (
     ConversationRemoved,
     ConversationUpdated,
     DeviceRemoved,
+    DraftChanged,
     Draining,
     Event,
     File,
@@ -41,6 +43,7 @@ from tidings_client.values import (
     MemberChange,
     Message,
     MessageNew,
+    OwnDraft,
     Presence,
     RateLimits,
     ReadState,
@@ -71,6 +74,7 @@ __all__ = [
     "DeviceRemoved",
     "Disconnected",
     "Draft",
+    "DraftChanged",
     "Drafts",
     "Draining",
     "Event",
@@ -88,6 +92,8 @@ __all__ = [
     "MemberChange",
     "Message",
     "MessageNew",
+    "NewerDraft",
+    "OwnDraft",
     "Person",
     "PersonFound",
     "Preferences",
@@ -104,6 +110,7 @@ __all__ = [
     "Receipts",
     "Resumed",
     "Revoked",
+    "SavedDraft",
     "SavedMessage",
     "SavedPage",
     "ScheduledFailed",

@@ -60,6 +60,7 @@ from tidings_client.people import (
     Profiles,
 )
 from tidings_client.reading.found import SearchPage
+from tidings_client.requests.drafts import OwnDrafts
 from tidings_client.requests.joining import Ways
 from tidings_client.requests.saved import Saved
 from tidings_client.requests.scheduled import Scheduled
@@ -84,6 +85,7 @@ class Account(BesideMessages):
         super().__init__(rest)
         self._clock = clock
         self.saved = Saved(rest)
+        self.drafts = OwnDrafts(rest)
         self.scheduled = Scheduled(rest, clock)
         self.rules = Ways(rest)
 

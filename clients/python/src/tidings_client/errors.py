@@ -18,6 +18,7 @@ class Problem(Exception):
     code = "internal"
     status = 500
     is_temporary = True
+    answer = b""  # the whole answer, over REST
     reason: str | None = None  # why a token is refused, where the server tells it
 
     def __init__(self, message: str = "", *, retry_after_ms: int | None = None) -> None:

@@ -132,9 +132,11 @@ class Rest:
 
 def _refusal(answer: httpx2.Response) -> Problem:
     try:
-        return problem_of(msgspec.json.decode(answer.content, type=_ErrorBody).error)
+        problem = problem_of(msgspec.json.decode(answer.content, type=_ErrorBody).error)
     except msgspec.DecodeError:
         return _foreign(answer)
+    problem.answer = answer.content
+    return problem
 
 
 def _foreign(answer: httpx2.Response) -> Problem:

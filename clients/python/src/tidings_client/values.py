@@ -87,6 +87,13 @@ class HistoryPage(msgspec.Struct, frozen=True):
     read_all_seq: int
 
 
+class OwnDraft(msgspec.Struct, frozen=True, gc=False):
+    """A text that the user has typed in a conversation and not sent."""
+
+    text: str
+    version: int
+
+
 class InboxRow(msgspec.Struct, frozen=True):
     """One conversation as the inbox of a user shows it."""
 
@@ -110,6 +117,7 @@ class InboxRow(msgspec.Struct, frozen=True):
     notify: str = "all"  # all, mentions, none
     requested: bool = False  # a stranger began it: accept, or answer
     invited: bool = False  # the user is no member yet: accept, or remove oneself
+    draft: OwnDraft | None = None  # only a page of the inbox has it
 
 
 class InboxPage(msgspec.Struct, frozen=True):
@@ -287,6 +295,14 @@ class ScheduledFailed(_Event, frozen=True, tag="scheduled.failed"):
     code: str  # of the refusal
 
 
+class DraftChanged(_Event, frozen=True, tag="draft"):
+    """A device of the user has changed a draft. An empty text: there is none any more."""
+
+    conversation_id: str
+    text: str
+    version: int
+
+
 class ConversationAdded(InboxRow, frozen=True, tag_field="type", tag="conversation.added"):
     pass
 
@@ -326,7 +342,7 @@ class Interrupted(msgspec.Struct, frozen=True):
 
 
 _LogEvent = MessageNew | ReadSynced | Resumed | Receipt | ReceiptSummary
-_PersonEvent = Typing | Presence | Blocked | ScheduledFailed
+_PersonEvent = Typing | Presence | Blocked | ScheduledFailed | DraftChanged
 ServerEvent = (
     _LogEvent | _PersonEvent | ConversationAdded | ConversationUpdated | ConversationRemoved | DeviceRemoved | Draining
 )

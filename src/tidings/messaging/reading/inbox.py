@@ -18,6 +18,7 @@ from tidings.bounds import PAGE_MAX
 from tidings.clock import Clock
 from tidings.errors import BadCursor, NotFound, Unavailable
 from tidings.messaging.access import Access
+from tidings.messaging.reading.drafts import OwnDraft, read_drafts
 from tidings.messaging.reading.inbox_rows import write_rows
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
@@ -116,12 +117,12 @@ class Inbox:
         repaired = await self._repair(rows, [conversation_id])
         return self._item(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id))
 
-    def _item(self, row: Row, state: ReadState) -> InboxItem:
+    def _item(self, row: Row, state: ReadState, draft: OwnDraft | None = None) -> InboxItem:
         """A line of the inbox with the flags as they are now: a mute may be over, and an archived one may be back."""
         if row.muted or row.archived:
             now_ms = self._clock.now_ms()
             row = msgspec.structs.replace(row, muted=row.is_muted(now_ms), archived=row.is_archived(now_ms))
-        return InboxItem(row, state)
+        return InboxItem(row, state, draft)
 
     async def changed(self, user_id: str, since_ms: int, limit: int = -1) -> list[str]:
         """Return conversations with a message or a join since then, newest first; limit -1 means all of them. The inbox
@@ -143,13 +144,16 @@ class Inbox:
             if page.cold > 0:
                 await self._rebuilds.cold_conversations(user_id)
                 continue
-            rows = await self._tables.inboxes.rows(user_id, [one.conversation_id for one in page.listed])
+            ids = [one.conversation_id for one in page.listed]
+            rows, drafts = await asyncio.gather(
+                self._tables.inboxes.rows(user_id, ids), read_drafts(self._tables.records, user_id, ids)
+            )
             if len(rows) == len(page.listed):
-                return await self._complete(user_id, page, rows)
+                return await self._complete(user_id, page, rows, drafts)
             await self._drop_left(user_id, page, rows)
         raise Unavailable("the inbox is being rebuilt")
 
-    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row]) -> InboxPage:
+    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row], drafts: dict[str, OwnDraft]) -> InboxPage:
         behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
         if behind:
             rows = await self._repair(rows, behind)
@@ -158,7 +162,7 @@ class Inbox:
         for one in page.listed:
             assert one.mark is not None  # page.cold is 0
             state = await describe(user_id, one.conversation_id, one.mark, *totals)
-            items.append(self._item(rows[one.conversation_id], state))
+            items.append(self._item(rows[one.conversation_id], state, drafts.get(one.conversation_id)))
         return InboxPage(
             items,
             encode_cursor(user_id, page.next) if page.next else None,
@@ -209,6 +213,7 @@ class Inbox:
     async def _items_from_tables(self, user_id: str, rows: list[Row]) -> list[InboxItem]:
         ids = [row.conversation_id for row in rows]
         repaired = await self._repair({row.conversation_id: row for row in rows}, ids)
+        drafts = await read_drafts(self._tables.records, user_id, ids)
         states = await asyncio.gather(*(self._unread.from_tables(user_id, id_) for id_ in ids), return_exceptions=True)
         items = []
         for id_, state in zip(ids, states, strict=True):
@@ -216,7 +221,7 @@ class Inbox:
                 if not isinstance(state, NotFound):  # left since the rows were read
                     raise state
             else:
-                items.append(self._item(repaired[id_], state))
+                items.append(self._item(repaired[id_], state, drafts.get(id_)))
         return items
 
 

@@ -48,7 +48,7 @@ class Saved:
         time = f"{self._clock.now_ms():015d} {place}"
         try:
             await self._records.put(
-                [Put(owner, PLACES, place, time.encode(), expected=0), Put(owner, TIMES, time, b"null")]
+                [Put(owner, PLACES, place, msgspec.json.encode(time), expected=0), Put(owner, TIMES, time, b"null")]
             )
         except Conflict:
             return  # it is saved already
@@ -59,7 +59,7 @@ class Saved:
         while (record := (await self._records.get(owner, PLACES, [place])).get(place)) is not None:
             removals = [
                 Put(*record.key, None, expected=record.version),
-                Put(owner, TIMES, record.value.decode(), None),
+                Put(owner, TIMES, msgspec.json.decode(record.value, type=str), None),
             ]
             try:
                 return await self._records.put(removals)

@@ -10,7 +10,7 @@ CLIENT = {
 }  # fmt: skip
 SERVER = {
     "hello", "ok", "error", "pong", "draining", "message.new", "read.synced", "resumed", "receipt", "receipts",
-    "typing", "presence", "block", "scheduled.failed",
+    "typing", "presence", "block", "scheduled.failed", "draft",
     "conversation.added", "conversation.updated", "conversation.removed",
     "device.removed",
 }  # fmt: skip
