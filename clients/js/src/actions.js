@@ -33,6 +33,16 @@ export class Actions {
     }
   }
 
+  /** Pin a message for everybody, or take the pin away. */
+  async pinMessage(seq, on = true) {
+    await this._client._rest.send(on ? 'PUT' : 'DELETE', `${this._path}/messages/${seq}/pin`, undefined, true);
+  }
+
+  /** The pinned messages, the latest pinned first. */
+  async pins() {
+    return (await this._client._rest.send('GET', `${this._path}/pins`, undefined, true)).pins;
+  }
+
   /** Keep a text that is not sent yet, on all devices; '' removes it. Where another device was first, the error has the
    *  newer draft, and so has the conversation. */
   async putDraft(text) {

@@ -500,6 +500,12 @@ export interface Draft {
   readonly version: number;
 }
 
+export interface PinnedMessage {
+  readonly pinnedBy: string;
+  readonly pinnedAt: number;
+  readonly message: Entry;
+}
+
 export interface SavedMessage {
   readonly conversationId: string;
   readonly savedAt: number;
@@ -639,6 +645,10 @@ export class Conversation {
   /** React to a message; the same reaction twice is once. Resolves with the reactions of the message then. */
   react(seq: number, key: string, on?: boolean): Promise<Reactions>;
   unreact(seq: number, key: string): Promise<Reactions>;
+  /** Pin a message for everybody, or take the pin away. */
+  pinMessage(seq: number, on?: boolean): Promise<void>;
+  /** The pinned messages, the latest pinned first. */
+  pins(): Promise<readonly PinnedMessage[]>;
   /** Keep a text that is not sent yet, on all devices; '' removes it. Where another device was first, the request fails
    *  with code 'conflict', and `draft` of the error and of the conversation is the newer one. */
   putDraft(text: string): Promise<Draft | null>;

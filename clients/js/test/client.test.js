@@ -69,6 +69,19 @@ describe('the client', { concurrency: 6 }, () => {
     await until('gone', () => !mine.messages[0].reactions['👍']);
   });
 
+  it('a pinned message is shown to everybody, is listed, and is unpinned', async () => {
+    const { one, mine, theirs } = await pair();
+    await Promise.all([mine.open(), theirs.open()]);
+    const { seq } = await mine.send('hello');
+    await mine.pinMessage(seq);
+    await until('shown', () => theirs.messages[0]?.pinned === true);
+    const [{ pinnedBy, message }] = await theirs.pins();
+    assert.deepEqual([pinnedBy, message.text], [one.userId, 'hello']);
+    await theirs.pinMessage(seq, false);
+    await until('gone', () => mine.messages[0].pinned === false);
+    assert.deepEqual(await mine.pins(), []);
+  });
+
   it('a message is saved for oneself, is listed, and goes again', async () => {
     const { one, other, mine } = await pair();
     const { seq } = await mine.send('hello');

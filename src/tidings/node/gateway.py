@@ -19,6 +19,7 @@ from tidings.gateway.connections import Connections
 from tidings.gateway.dispatch import UseCases
 from tidings.gateway.http.app import HttpApp
 from tidings.gateway.http.beside.drafts import DraftRoutes
+from tidings.gateway.http.beside.pins import PinRoutes
 from tidings.gateway.http.beside.reactions import ReactionRoutes
 from tidings.gateway.http.beside.saved import SavedRoutes
 from tidings.gateway.http.conversations import ConversationRoutes
@@ -81,6 +82,7 @@ def build_gateway(
             *_webhook_routes(core),
             *_file_routes(core),
             *_lifecycle_routes(core),
+            *PinRoutes(core.pins, core.limiting.limiter).routes(),
             *SavedRoutes(core.saved).routes(),
             *DraftRoutes(core.drafts).routes(),
             *admin_routes(core, samples, sources),

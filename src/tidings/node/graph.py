@@ -28,6 +28,7 @@ from tidings.messaging.moderation.joining import Joining
 from tidings.messaging.moderation.reports import Reports
 from tidings.messaging.moderation.rules import RuleChanges
 from tidings.messaging.presence.live_status import LiveStatus
+from tidings.messaging.reactions.pins import Pins
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
 from tidings.messaging.reading.drafts import Drafts
@@ -317,6 +318,7 @@ def _build_beside(stores: Stores, routing: Routing, members: MemberState, readin
     return Beside(
         reactions=ReactionSends(members.access, members.blocks, summaries, sends, stores.clock, count),
         reactors=Reactors(summaries),
+        pins=Pins(members.access, members.blocks, summaries, records, members.log, sends, stores.clock),
         saved=Saved(reading.history, summaries, members.blocks, records, stores.clock),
         drafts=Drafts(members.access, records, routing.router),
     )

@@ -20,6 +20,7 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
+from tidings.messaging.reactions.pins import Pins
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
 from tidings.messaging.reading.drafts import Drafts
@@ -137,6 +138,7 @@ class Beside:
 
     reactions: ReactionSends
     reactors: Reactors
+    pins: Pins
     saved: Saved
     drafts: Drafts
 

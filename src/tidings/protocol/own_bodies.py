@@ -1,4 +1,4 @@
-"""REST bodies of what a user keeps for oneself."""
+"""REST bodies of what users keep: saved messages and drafts for oneself, pins for everybody."""
 
 from __future__ import annotations
 
@@ -39,3 +39,15 @@ class NewerDraftBody(msgspec.Struct, frozen=True):
 
     error: ErrorFacts
     draft: DraftBody
+
+
+class PinBody(msgspec.Struct, frozen=True):
+    pinned_by: str
+    pinned_at: int
+    message: MessageBody
+
+
+class PinsBody(msgspec.Struct, frozen=True):
+    """The latest pinned first."""
+
+    pins: list[PinBody]

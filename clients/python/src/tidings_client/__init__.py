@@ -17,6 +17,7 @@ from tidings_client.people import Block, Person, PersonFound, Preferences, Profi
 from tidings_client.reading.found import Hit, SearchPage
 from tidings_client.reading.streams import Stream
 from tidings_client.requests.drafts import NewerDraft, SavedDraft
+from tidings_client.requests.pins import PinnedMessage
 from tidings_client.requests.saved import SavedMessage, SavedPage
 from tidings_client.requests.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
@@ -96,6 +97,7 @@ __all__ = [
     "OwnDraft",
     "Person",
     "PersonFound",
+    "PinnedMessage",
     "Preferences",
     "Presence",
     "Problem",

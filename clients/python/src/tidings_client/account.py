@@ -62,6 +62,7 @@ from tidings_client.people import (
 from tidings_client.reading.found import SearchPage
 from tidings_client.requests.drafts import OwnDrafts
 from tidings_client.requests.joining import Ways
+from tidings_client.requests.pins import Pins
 from tidings_client.requests.saved import Saved
 from tidings_client.requests.scheduled import Scheduled
 from tidings_client.rest import Rest
@@ -84,6 +85,7 @@ class Account(BesideMessages):
     def __init__(self, rest: Rest, clock: Clock) -> None:
         super().__init__(rest)
         self._clock = clock
+        self.pins = Pins(rest)
         self.saved = Saved(rest)
         self.drafts = OwnDrafts(rest)
         self.scheduled = Scheduled(rest, clock)
