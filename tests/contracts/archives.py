@@ -83,6 +83,15 @@ class ArchivesContract:
         name = await tables.archive.id()
         assert name.isalnum() and await tables.archive.id() == name
 
+    async def test_a_cut_removes_the_beginning_and_raises_the_floor(self, tables: Tables) -> None:
+        id_ = await texts(tables, "one", "two", "three")
+        for up_to_seq in (2, 1):  # the floor never goes back
+            while not await tables.archive.cut(id_, up_to_seq=up_to_seq):
+                continue
+            assert [entry.text for entry in await log(tables, id_)] == ["three"]
+            head = (await tables.conversations.heads([id_]))[id_]
+            assert (head.floor_seq, head.preview) == (2, "three")
+
     async def test_every_fence_is_later_than_the_ones_before(self, tables: Tables) -> None:
         fences = [
             await tables.archive.take_fence(),

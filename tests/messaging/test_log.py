@@ -37,7 +37,7 @@ class Written:
     def __init__(self, node: FaultyNode, conversation_id: str) -> None:
         self.node, self.id = node, conversation_id
         self.voided = 0
-        self.log = Log(node.tables.log, node.clock, self._count)
+        self.log = Log(node.tables.log, node.tables.conversations, node.clock, self._count)
         self.began_ms = node.clock.now_ms()
 
     def _count(self, what: str, n: int) -> None:
@@ -183,7 +183,7 @@ async def test_only_the_voids_that_were_written_are_counted(a: FaultyNode, direc
         def __getattr__(self, name: str) -> object:
             return getattr(a.tables.log, name)
 
-    reader = Log(Late(), a.clock, log._count)  # type: ignore[arg-type]
+    reader = Log(Late(), a.tables.conversations, a.clock, log._count)  # type: ignore[arg-type]
     await reader.close(direct, 1, 4)
     assert log.voided == 1
 
@@ -200,7 +200,7 @@ async def test_holes_of_a_conversation_that_is_gone_are_left_alone(a: FaultyNode
         def __getattr__(self, name: str) -> object:
             return getattr(a.tables.log, name)
 
-    reader = Log(Gone(), a.clock, log._count)  # type: ignore[arg-type]
+    reader = Log(Gone(), a.tables.conversations, a.clock, log._count)  # type: ignore[arg-type]
     assert [one.seq_no for one in await reader.after(direct, 0, 10)] == [1]
     assert log.voided == 0
 

@@ -15,7 +15,22 @@ from importlib.metadata import entry_points
 from typing import NoReturn
 
 from tidings import __version__
-from tidings.cli import archive, audit, config, doctor, key, limits, search, serve, tables, token, top, unread, webhook
+from tidings.cli import (
+    archive,
+    audit,
+    config,
+    doctor,
+    key,
+    limits,
+    search,
+    serve,
+    tables,
+    token,
+    top,
+    unread,
+    user,
+    webhook,
+)
 from tidings.cli.verb import Verb, print_json
 from tidings.config import settings
 from tidings.config.values import SettingsError, nearest
@@ -177,7 +192,7 @@ def _version(arguments: argparse.Namespace) -> int:
 
 
 VERBS: dict[str, Verb] = {}
-for noun in (serve, config, token, key, unread, tables, limits, audit, archive, search, webhook, doctor, top):
+for noun in (serve, config, token, key, unread, tables, limits, audit, archive, search, webhook, user, doctor, top):
     VERBS |= noun.VERBS
 VERBS["version"] = Verb("print the version", _version)
 for point in entry_points(group="tidings.verbs"):  # other distributions add verbs, such as tidings-proof

@@ -17,7 +17,7 @@ from tidings.bounds import GAP_CLOSE_S, PAGE_MAX
 from tidings.clock import Clock
 from tidings.errors import StoreError
 from tidings.model import Entry, void_at
-from tidings.stores.tables.ports import Messages
+from tidings.stores.tables.ports import Conversations, Messages
 from tidings.stores.tables.values import Group, Refused
 from tidings.tasks import Recent
 
@@ -44,8 +44,15 @@ async def entry_at(messages: Messages, conversation_id: str, seq_no: int) -> Ent
 class Log:
     """Reads runs of the log without ever stepping over a gap."""
 
-    def __init__(self, messages: Messages, clock: Clock, count_repair: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        messages: Messages,
+        conversations: Conversations,
+        clock: Clock,
+        count_repair: Callable[[str, int], None],
+    ) -> None:
         self._messages = messages
+        self._conversations = conversations
         self._clock = clock
         self._count_repair = count_repair
         self._met = Recent[tuple[str, int], float](_MET_MAX)  # gaps -> when we first met them
@@ -61,6 +68,9 @@ class Log:
             gap = first_open(entries, after)
             if gap is None:
                 return entries
+            if gap <= (floor_seq := await self._floor(conversation_id)):
+                after = floor_seq  # no gap: these entries were removed
+                continue
             if not await self._close_old(conversation_id, entries, after, due=self._due(conversation_id, gap)):
                 return [entry for entry in entries if entry.seq_no < gap]
 
@@ -84,6 +94,10 @@ class Log:
                 is_newest = not above
                 run += above
             gap = first_open(run, lowest)
+            if gap is not None and gap <= (floor_seq := await self._floor(conversation_id)):
+                entries = [entry for entry in entries if entry.seq_no > floor_seq]
+                run = [entry for entry in run if entry.seq_no > floor_seq]
+                gap = first_open(run, max(lowest, floor_seq))
             if gap is None:
                 return entries
             due = self._due(conversation_id, gap)
@@ -129,6 +143,11 @@ class Log:
             if seq_no not in at_ms:
                 voids.append(void_at(conversation_id, seq_no, before_ms))
         await self._write(conversation_id, voids)
+
+    async def _floor(self, conversation_id: str) -> int:
+        """Entries at or below this number were removed, and leave no gap."""
+        heads = await self._conversations.heads([conversation_id])
+        return heads[conversation_id].floor_seq if conversation_id in heads else 0
 
     async def _rising(self, conversation_id: str, after: int, limit: int) -> list[Entry]:
         return await self._messages.page(conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False)

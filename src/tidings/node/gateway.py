@@ -32,6 +32,7 @@ from tidings.gateway.http.files.routes import FileRoutes
 from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
 from tidings.gateway.http.inbox import InboxRoutes
 from tidings.gateway.http.integration.webhooks import WebhookRoutes
+from tidings.gateway.http.lifecycle.jobs import JobRoutes
 from tidings.gateway.http.lifecycle.scheduled import ScheduledRoutes
 from tidings.gateway.http.limits import LimitRoutes
 from tidings.gateway.http.messages import MessageRoutes
@@ -195,6 +196,7 @@ def _lifecycle_routes(core: Core) -> list[Route]:
     limiter, audit = core.limiting.limiter, core.limiting.audit
     return [
         *ScheduledRoutes(core.schedule).routes(),
+        *JobRoutes(core.erasing, core.limiting.audit).routes(),
         *JoiningRoutes(core.joining, core.bans, limiter).routes(),
         *ReportRoutes(core.reports, audit, limiter).routes(),
     ]

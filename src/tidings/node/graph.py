@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tidings.clock import Clock
 from tidings.config.settings import Settings
+from tidings.messaging.access import RULES
 from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.conversations.invitations import Invitations
@@ -20,7 +21,9 @@ from tidings.messaging.conversations.rows import Rows
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.lifecycle.erasing import JOBS, Erasing
 from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
+from tidings.messaging.lifecycle.retention import Retention
 from tidings.messaging.lifecycle.scheduled import SCHEDULED, Schedule
 from tidings.messaging.lifecycle.timed import TimedWork
 from tidings.messaging.moderation.bans import Bans
@@ -330,7 +333,10 @@ def _build_lifecycle(
     tables, node_id = stores.tables, stores.settings.node.id
     expiry = Expiry(tables.log, tables.records, sending.rewrites, stores.metrics.expired.inc)
     schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
-    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send}
+    count, scripts = stores.metrics.expired.inc, members.scripts
+    retention = Retention(members.access, tables, sending.rewrites, stores.keyspace, scripts, stores.clock, count)
+    erasing = Erasing(tables, sending.rewrites, sending.directory, stores.clock)
+    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send, JOBS: erasing.step, RULES: retention.keep}
     timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
     records, clock, access, sends = tables.records, stores.clock, members.access, sending.sends
     bans = Bans(access, records, sends, clock)
@@ -341,5 +347,7 @@ def _build_lifecycle(
         joining=Joining(access, tables.conversations, records, bans, sends, clock),
         reports=Reports(access, members.log, records, sending.rewrites, bans, clock),
         schedule=schedule,
+        erasing=erasing,
+        retention=retention,
         timed=timed,
     )

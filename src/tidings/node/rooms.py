@@ -8,6 +8,8 @@ from tidings.messaging.access import Access
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.lifecycle.erasing import Erasing
+from tidings.messaging.lifecycle.retention import Retention
 from tidings.messaging.lifecycle.scheduled import Schedule
 from tidings.messaging.lifecycle.timed import TimedWork
 from tidings.messaging.log import Log
@@ -152,4 +154,6 @@ class Lifecycle:
     joining: Joining
     reports: Reports
     schedule: Schedule
+    erasing: Erasing
+    retention: Retention
     timed: TimedWork

@@ -98,7 +98,7 @@ def build_cold_tier(stores: Stores) -> ColdTier:
 
     segments = Segments(blobs, archive.id, count)
     writer = Writer(archive, blobs, segments, clock, count)
-    bare = Log(tables.log, clock, metrics.count_repair)  # the rows as they are
+    bare = Log(tables.log, tables.conversations, clock, metrics.count_repair)  # the rows as they are
     file_sweep = FileSweep(
         records=tables.records,
         messages=tables.log,
@@ -325,7 +325,7 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         people=_build_people(stores, routing, access, blocks, sight, names),
         sight=sight,
         consent=Consent(tables.people, tables.inboxes, blocks),
-        log=Log(cold.messages, clock, metrics.count_repair),
+        log=Log(cold.messages, tables.conversations, clock, metrics.count_repair),
         summaries=Summaries(access, tables.log, tables.records, keyspace, stores.keys),
         rebuilds=rebuilds,
         unknown_outcomes=unknown_outcomes,

@@ -44,6 +44,13 @@ class Archive(Protocol):
         """
         ...
 
+    async def cut(self, conversation_id: str, *, up_to_seq: int) -> bool:
+        """Delete entries from the beginning of the log, and raise the floor with them. True: all up to the number went.
+
+        A preview of a message that went goes too. The highest entry of the log must stay.
+        """
+        ...
+
     async def finish_deletion(self, conversation_id: str) -> bool:
         """Remove what an interrupted deletion has left; a conversation that exists stays as it is.
 

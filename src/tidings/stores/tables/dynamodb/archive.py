@@ -25,7 +25,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     values,
 )
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, check, delete, put, remove, update
-from tidings.stores.tables.dynamodb.conversations import finish_deletion
+from tidings.stores.tables.dynamodb.conversations import delete_some, finish_deletion
 from tidings.stores.tables.values import Candidate, Move, Recheck
 
 _FENCE = attributes(key="archive_fence")
@@ -90,6 +90,21 @@ class DynamoArchive:
                     raise Conflict("another archiver has taken over") from None
                 moves = [move for move, is_failed in zip(moves, reasons, strict=True) if not is_failed]
         raise Throttled("the messages to archive change all the time")
+
+    async def cut(self, conversation_id: str, *, up_to_seq: int) -> bool:
+        """The floor rises first: a reader never sees a gap. The rows that are left below it go with the next try."""
+        key, held = head_key(conversation_id), values(up_to=up_to_seq)
+        is_lower = f"{EXISTS} AND #floor_seq < :up_to"
+        changes = (
+            update("conversation_heads", key, "SET #floor_seq = :up_to", held, is_lower),
+            update("conversation_heads", key, "REMOVE #preview", held, f"{EXISTS} AND #last_seq <= :up_to"),
+        )
+        for change in changes:
+            try:
+                await self._store.write(change)
+            except ConditionFailed:
+                continue  # higher already, or the last message is above it
+        return not await delete_some(self._store, conversation_id, up_to_seq)
 
     async def finish_deletion(self, conversation_id: str) -> bool:
         return await finish_deletion(self._store, conversation_id)

@@ -194,7 +194,7 @@ async def _delete_marked(store: Store, conversation_id: str) -> None:
     await store.delete_many("conversations", [row_key(user_id, conversation_id) for user_id in people])
     read_by = await store.all(store.query("message_status", _OF, of_it, only="#user_id"))
     await store.delete_many("message_status", [member_key(conversation_id, plain(item["user_id"])) for item in read_by])
-    while await _delete_some(store, conversation_id):  # an append that began before may still add to it
+    while await delete_some(store, conversation_id):  # an append that began before may still add to it
         try:
             await store.write(_mark_deleted(store, conversation_id, "attribute_exists(#deleting_ms)"))
         except ConditionFailed:
@@ -219,11 +219,16 @@ def _mark_deleted(store: Store, conversation_id: str, condition: str = "", **hel
     return update("conversation_heads", head_key(conversation_id), change, values(**held), condition)
 
 
-async def _delete_some(store: Store, conversation_id: str) -> bool:
-    """Delete some of the log, dedupe rows first: they are found through their messages only."""
+async def delete_some(store: Store, conversation_id: str, up_to_seq: int | None = None) -> bool:
+    """Delete some of the log from its beginning, dedupe rows first: they are found through their messages only.
+
+    False: nothing is left, at least not up to this number.
+    """
     of_it = values(conversation_id=conversation_id)
     pages = store.query("messages", _OF, of_it, limit=_LOG_CHUNK, only="#seq_no, #sender_id, #message_id")
     found = await store.first(pages, _LOG_CHUNK)
+    if up_to_seq is not None:
+        found = [item for item in found if plain(item["seq_no"]) <= up_to_seq]
     sent = [item for item in found if "sender_id" in item and "message_id" in item]
     keys = [sent_key(conversation_id, plain(item["sender_id"]), plain(item["message_id"])) for item in sent]
     await store.delete_many("sent", keys)

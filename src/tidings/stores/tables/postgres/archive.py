@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tidings import bounds
 from tidings.errors import Conflict
+from tidings.stores.tables.postgres.conversations import DELETE_CHUNK
 from tidings.stores.tables.postgres.server.database import Database, names
 from tidings.stores.tables.stored_content import to_json
 from tidings.stores.tables.values import Candidate, Move, Recheck
@@ -36,6 +37,15 @@ _MOVE = """
     UPDATE @messages SET content = $1, s3_ref = $2, rev = rev + $3
     WHERE conversation_id = $4 AND seq_no = $5 AND rev = $6 AND s3_ref IS NOT DISTINCT FROM $7::text
       AND ($7::text IS NOT NULL OR content IS NOT NULL)
+"""
+_CHUNK_END = """
+    SELECT seq_no FROM @messages WHERE conversation_id = $1 AND seq_no <= $2 ORDER BY seq_no LIMIT 1 OFFSET $3
+"""
+_CUT_LOG = "DELETE FROM @messages WHERE conversation_id = $1 AND seq_no <= $2"
+_CUT_HEAD = """
+    UPDATE @conversation_heads
+    SET floor_seq = greatest(floor_seq, $1), preview = CASE WHEN last_seq > $1 THEN preview END
+    WHERE conversation_id = $2
 """
 _PUT_NEW = f"INSERT INTO @rechecks ({names(_RECHECK)}) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"
 _PUT = _PUT_NEW.replace(
@@ -86,6 +96,14 @@ class PostgresArchive:
                 for move in sorted(moves, key=lambda move: move.seq_no)
                 if await tx.write("messages", _MOVE, *_bindings(conversation_id, move))
             }
+
+    async def cut(self, conversation_id: str, *, up_to_seq: int) -> bool:
+        async with self._database.transaction() as tx:
+            end = await tx.rows("messages", _CHUNK_END, conversation_id, up_to_seq, DELETE_CHUNK)
+            last = end[0][0] if end else up_to_seq
+            await tx.write("conversation_heads", _CUT_HEAD, last, conversation_id)
+            await tx.write("messages", _CUT_LOG, conversation_id, last)
+            return not end
 
     async def finish_deletion(self, conversation_id: str) -> bool:
         """The last commit of a deletion removes all that is left together with the head: nothing can remain."""

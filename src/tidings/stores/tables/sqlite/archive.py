@@ -13,6 +13,7 @@ from functools import partial
 from tidings import bounds
 from tidings.errors import Conflict
 from tidings.stores.tables.sqlite.engine import Port, Threads, Transaction
+from tidings.stores.tables.sqlite.file.bounds import DELETE_CHUNK
 from tidings.stores.tables.sqlite.sql import values_of
 from tidings.stores.tables.stored_content import to_json
 from tidings.stores.tables.values import Candidate, Move, Recheck
@@ -37,6 +38,12 @@ _ADVANCE = """
 _MOVE = """
     UPDATE messages SET content = ?1, s3_ref = ?2, rev = rev + ?3
     WHERE conversation_id = ?4 AND seq_no = ?5 AND rev = ?6 AND s3_ref IS ?7 AND (?7 IS NOT NULL OR content IS NOT NULL)
+"""
+_CHUNK_END = "SELECT seq_no FROM messages WHERE conversation_id = ? AND seq_no <= ? ORDER BY seq_no LIMIT 1 OFFSET ?"
+_CUT_LOG = "DELETE FROM messages WHERE conversation_id = ? AND seq_no <= ?"
+_CUT_HEAD = """
+    UPDATE conversation_heads SET floor_seq = max(floor_seq, ?1), preview = CASE WHEN last_seq > ?1 THEN preview END
+    WHERE conversation_id = ?2
 """
 _PUT = f"INSERT OR REPLACE INTO rechecks ({_RECHECK}) VALUES (?, ?, ?, ?, ?)"
 _PUT_NEW = _PUT.replace("REPLACE", "IGNORE")
@@ -72,6 +79,9 @@ class SqliteArchive(Port):
             moved |= await self._write(partial(_move, fence, conversation_id, some))
         return moved
 
+    async def cut(self, conversation_id: str, *, up_to_seq: int) -> bool:
+        return await self._write(partial(_cut, conversation_id, up_to_seq))
+
     async def finish_deletion(self, conversation_id: str) -> bool:
         """The last commit of a deletion removes all that is left together with the head: nothing can remain."""
         return True
@@ -106,6 +116,15 @@ def _bindings(conversation_id: str, move: Move) -> tuple[object, ...]:
     is_back = move.to_ref is None
     change = (to_json(move.content) if is_back else None, move.to_ref, int(is_back))
     return (*change, conversation_id, move.seq_no, move.rev, move.from_ref)
+
+
+def _cut(conversation_id: str, up_to_seq: int, tx: Transaction) -> bool:
+    tx.has_erased = True
+    end = tx.rows("messages", _CHUNK_END, (conversation_id, up_to_seq, DELETE_CHUNK))
+    last = end[0][0] if end else up_to_seq
+    tx.write("conversation_heads", _CUT_HEAD, (last, conversation_id))
+    tx.write("messages", _CUT_LOG, (conversation_id, last))
+    return not end
 
 
 def _put_recheck(recheck: Recheck, only_new: bool, tx: Transaction) -> None:

@@ -1,0 +1,143 @@
+"""Retention: messages older than `retention_s` of their conversation are removed, with their rows and segments.
+
+The rules of a conversation are a record, and its time says when the oldest message ends. A cut raises the floor of the
+log and deletes the rows below it, from the beginning, so a reader sees a shorter log and no gap. The archiver's next
+pass deletes what segments still hold. The highest entry of a log stays, because numbers go on from it. Where it has a
+text, a delete takes the text and becomes the highest entry itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from tidings.bounds import ARCHIVE_PAGE
+from tidings.clock import Clock
+from tidings.errors import Conflict, NotFound
+from tidings.messaging.access import Access, MemberList
+from tidings.messaging.archive.read_through import new_recheck
+from tidings.messaging.log import entry_at
+from tidings.messaging.send.edit import Rewrites
+from tidings.model import KINDS, Rules
+from tidings.stores.keyspace.call import Keyspace
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.records import Put, Record, conversation_of
+from tidings.stores.tables.values import Touch
+
+_LOOK_S = 10  # the least pause between two cuts of a conversation: each makes its counts cold
+_TOGETHER = 100  # members whose counts become cold side by side
+
+
+class Retention:
+    def __init__(
+        self,
+        access: Access,
+        tables: Tables,
+        rewrites: Rewrites,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        clock: Clock,
+        count: Callable[[float], object],
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._rewrites = rewrites
+        self._keyspace = keyspace
+        self._scripts = scripts
+        self._clock = clock
+        self._count = count
+
+    async def keep(self, record: Record) -> None:
+        """Cut the log of the conversation whose rules these are, and set the time of the next cut."""
+        rules, conversation_id = msgspec.json.decode(record.value, type=Rules), conversation_of(record.owner)
+        due_ms = None
+        if rules.retention_s is not None:
+            await self.cut(conversation_id, self._clock.now_ms() - rules.retention_s * 1000)
+            due_ms = await self._next_ms(conversation_id, rules.retention_s * 1000)
+        try:
+            await self._tables.records.put([Put(*record.key, record.value, expected=record.version, due_ms=due_ms)])
+        except Conflict:
+            return  # the rules changed, and their new record has a time of its own
+
+    async def cut(self, conversation_id: str, before_ms: int) -> None:
+        """Remove the entries up to this time. Raises StoreError: the next try goes on."""
+        up_to = await self._tables.log.seq_at(conversation_id, before_ms)
+        heads = await self._tables.conversations.heads([conversation_id])
+        if conversation_id not in heads or up_to <= heads[conversation_id].floor_seq:
+            return
+        top = (await self._tables.log.top(conversation_id)).seq_no
+        if up_to >= top and await self._take_text_of(conversation_id, top):
+            top += 1
+        up_to = min(up_to, top - 1)
+        if up_to <= heads[conversation_id].floor_seq:
+            return
+        removed = await self._recheck_segments(conversation_id, heads[conversation_id].floor_seq, up_to)
+        while not await self._tables.archive.cut(conversation_id, up_to_seq=up_to):
+            continue  # a long log goes in several commits
+        self._count(removed)
+        member_list = await self._access.load(conversation_id)
+        if member_list is not None:
+            await self._follow(member_list, up_to)
+
+    async def _take_text_of(self, conversation_id: str, seq_no: int) -> bool:
+        """Delete the message that is the highest entry. Returns whether there is a higher entry now."""
+        entry = await entry_at(self._tables.log, conversation_id, seq_no)
+        if entry is None or entry.is_deleted or not KINDS[entry.kind].is_target:
+            return False
+        try:
+            await self._rewrites.remove(entry)
+        except NotFound:
+            return False
+        self._count(1)
+        return True
+
+    async def _recheck_segments(self, conversation_id: str, after: int, up_to: int) -> int:
+        """Ask the archiver to look at each segment that loses rows. Returns how many messages go."""
+        messages = 0
+        while page := await self._tables.log.page(
+            conversation_id, after=after, before=up_to + 1, limit=ARCHIVE_PAGE, newest_first=False
+        ):
+            messages += sum(KINDS[entry.kind].counts and not entry.is_deleted for entry in page)
+            for s3_ref in sorted({entry.s3_ref for entry in page if entry.s3_ref is not None}):
+                recheck = new_recheck(self._clock, conversation_id, s3_ref, "rewritten")
+                await self._tables.archive.put_recheck(recheck)
+            after = page[-1].seq_no
+        return messages
+
+    async def _follow(self, member_list: MemberList, floor_seq: int) -> None:
+        """Take the texts out of inbox rows, and make the counts of members cold: the next read counts anew."""
+        head = member_list.head
+        if head.last_seq and head.last_seq <= floor_seq:
+            touches = [
+                Touch(
+                    user_id=user_id,
+                    conversation_id=head.conversation_id,
+                    last_seq=head.last_seq,
+                    last_ms=head.last_ms,
+                    preview=None,
+                )
+                for user_id in member_list.members
+            ]
+            await self._tables.inboxes.touch(touches)
+        members = list(member_list.members)
+        for start in range(0, len(members), _TOGETHER):
+            await asyncio.gather(
+                *(self._chill(user_id, head.conversation_id) for user_id in members[start : start + _TOGETHER])
+            )
+
+    async def _chill(self, user_id: str, conversation_id: str) -> None:
+        token = self._clock.random_id(8)
+        await self._keyspace.one(self._scripts.unread_put(user_id, token, hold_ms=-1, conversation_id=conversation_id))
+
+    async def _next_ms(self, conversation_id: str, retention_ms: int) -> int:
+        heads = await self._tables.conversations.heads([conversation_id])
+        floor_seq = heads[conversation_id].floor_seq if conversation_id in heads else 0
+        page = await self._tables.log.page(
+            conversation_id, after=floor_seq, before=1 << 53, limit=2, newest_first=False
+        )
+        soon_ms = self._clock.now_ms() + _LOOK_S * 1000
+        oldest = page[0] if len(page) > 1 or (page and page[0].content is not None) else None
+        return max(soon_ms, (oldest.sent_ms if oldest is not None else self._clock.now_ms()) + retention_ms)

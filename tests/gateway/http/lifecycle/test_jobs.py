@@ -1,0 +1,30 @@
+"""An erasure over REST: begun by an admin key, done in the background, certified at the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2
+
+from tidings import testing
+
+
+async def test_a_person_is_erased_and_the_job_is_the_certificate() -> None:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+        bob = {"Authorization": f"Bearer {server.token('bob')}"}
+        made = await http.post("/v1/conversations", headers=bob, json={"kind": "direct", "members": ["alice"]})
+        one = f"/v1/conversations/{made.json()['conversation_id']}"
+        await http.post(one + "/messages", headers=bob, json={"text": "words of bob"})
+        admin = {"X-Api-Key": server.api_key}
+        assert (await http.delete("/v1/users/bob", headers=bob)).status_code == 403
+        begun = await http.delete("/v1/users/bob?texts=remove", headers=admin)
+        assert begun.status_code == 202
+        path = f"/v1/jobs/{begun.json()['job_id']}"
+        async with asyncio.timeout(60):
+            while (state := (await http.get(path, headers=admin)).json())["state"] == "running":
+                await asyncio.sleep(0.05)
+        assert (state["messages"], state["user_id"]) == (1, "bob") and state["remains"]
+        alice = {"Authorization": f"Bearer {server.token('alice')}"}
+        page = (await http.get(one + "/messages", headers=alice)).json()["messages"]
+        assert [message["text"] for message in page] == [None, None]
+        assert (await http.get("/v1/jobs/nothing", headers=admin)).status_code == 404

@@ -1,0 +1,59 @@
+"""Retention: old messages go from rows, counts and previews, and numbers go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.messaging.faulty_stores import FaultyNode
+from tidings.config.settings import Settings
+
+
+async def test_old_messages_go_and_new_ones_stay(a: FaultyNode, group: str) -> None:
+    for at in range(5):
+        await a.send("alice", group, f"old{at}", f"old words {at}")
+    await a.core.rules.change("alice", group, {"retention_s": 3600})
+    await a.core.timed.step()
+    assert len(await a.log(group)) == 6 and await a.unread("bob") == 5
+    await a.core.retention.cut(group, a.clock.now_ms() + 60_000)
+    left = await a.log(group)
+    assert all(entry.text is None for entry in left)
+    assert (await a.tables.conversations.heads([group]))[group].floor_seq >= 5
+    assert await a.unread("bob") == 0 and await a.wrong() == []
+    assert await a.code("alice", group, "new") == "stored"
+    assert (await a.log(group))[-1].seq_no == left[-1].seq_no + 1
+    page = await a.core.history.page("bob", group, limit=100)
+    assert [entry.text for entry in page.entries if entry.text] == ["hi"]
+
+
+async def test_the_last_message_goes_too_and_its_number_is_not_given_again(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1", "the only words")
+    await a.core.retention.cut(direct, a.clock.now_ms() + 60_000)
+    (top,) = await a.log(direct)
+    assert (top.seq_no, top.kind, top.text) == (2, "delete", None)
+    await a.core.retention.cut(direct, a.clock.now_ms() + 60_000)
+    assert [entry.seq_no for entry in await a.log(direct)] == [2]
+    (row,) = (await a.core.inbox.page("bob", limit=10, cursor=None)).items
+    assert row.row.last_message_preview is None and row.state.unread_count == 0
+    await a.command("DEL", a.core.keys.conv(direct))  # the counter is lost
+    await a.send("alice", direct, "m2")
+    assert [entry.seq_no for entry in await a.log(direct)] == [2, 3]
+    assert [entry.seq_no for entry in (await a.core.history.page("bob", direct, limit=10)).entries] == [3, 2]
+
+
+async def test_the_rule_is_kept_when_its_time_has_come(a: FaultyNode, group: str) -> None:
+    await a.core.rules.change("alice", group, {"retention_s": 60})
+    await a.send("bob", group, "m1", "for a minute")
+    await a.core.timed.step()
+    assert (await a.log(group))[-1].text == "for a minute"
+    a.clock.ahead_ms = 120_000
+    await a.core.timed.step()
+    assert all(entry.text is None for entry in await a.log(group))
+    assert a.core.metrics.expired.value == 1
+
+
+async def test_no_byte_of_an_old_message_stays_in_the_file(
+    a: FaultyNode, group: str, tmp_path: Path, settings: Settings
+) -> None:
+    await a.send("bob", group, "m1", "a text that must go away")
+    await a.core.retention.cut(group, a.clock.now_ms() + 60_000)
+    assert b"must go away" not in (tmp_path / "tidings.db").read_bytes()
