@@ -115,6 +115,7 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     mention: Mention | None = None  # and everybody, or everybody who is there
     reactions: Reactions | None = None  # of a reaction
     pinned: bool | None = None  # of a pin
+    imported: bool = False  # it comes from another product, and counts for nobody
     conversation: dict[str, Any] | None = None  # of a change of the conversation: the fields that changed
 
     @property

@@ -118,6 +118,7 @@ def message_of(entry: Entry, *, is_hidden: bool = False, beside: Beside | None =
         reactions=content.reactions or beside.reactions or UNSET,
         reactions_seq=beside.reactions_seq or UNSET,
         pinned=content.pinned if content.pinned is not None else beside.is_pinned or UNSET,
+        imported=True if content.imported else UNSET,
         conversation=content.conversation or UNSET,
     )
 

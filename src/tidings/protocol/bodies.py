@@ -1,7 +1,6 @@
 """REST bodies and answers: one struct each. The same answers travel over the WebSocket inside `ok`.
 
-MESSAGE always has all its keys; unused ones are null. /openapi.json is made from these structs, so the documented form
-is the one that is decoded and encoded.
+MESSAGE always has all its keys; unused ones are null. /openapi.json is made from these structs: they are the form.
 """
 
 from __future__ import annotations
@@ -222,6 +221,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     reply_to: int | UnsetType = UNSET
     files: list[FileBody] | UnsetType = UNSET
     expires_at: int | UnsetType = UNSET  # the server deletes it then
+    imported: Literal[True] | UnsetType = UNSET
     mentions: tuple[str, ...] | UnsetType = UNSET
     mention: Literal["all", "here"] | UnsetType = UNSET
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now

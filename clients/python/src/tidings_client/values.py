@@ -65,6 +65,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     reply_to: int | None = None  # the seq of the message that it quotes
     files: list[File] = []
     expires_at: int | None = None  # the server deletes it then
+    imported: bool = False
     mentions: tuple[str, ...] = ()  # the users whom its author named
     mention: str | None = None  # all, or here: those who were online
     unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now

@@ -135,6 +135,6 @@ class Erasing:
             is_more = bool(place)
             for record in found:
                 if record.owner == of_user(user_id):
-                    await self._tables.records.put([Put(*record.key, None)])
+                    await self._tables.records.put([Put(record.owner, record.collection, record.name, None)])
                     removed += 1
         return removed
