@@ -30,4 +30,4 @@ def test_a_person_is_erased_beside_a_running_node(node: NodeProcess, capsys: pyt
 
 
 def test_a_bad_user_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--user" in complaint(capsys, "user", "erase", "--user", "a:b")
+    assert "--user" in complaint(capsys, "user", "erase", "--user", "a b")

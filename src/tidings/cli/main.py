@@ -20,14 +20,13 @@ from tidings.cli import (
     audit,
     config,
     doctor,
+    indexes,
     key,
     limits,
-    search,
     serve,
     tables,
     token,
     top,
-    unread,
     user,
     webhook,
 )
@@ -192,7 +191,7 @@ def _version(arguments: argparse.Namespace) -> int:
 
 
 VERBS: dict[str, Verb] = {}
-for noun in (serve, config, token, key, unread, tables, limits, audit, archive, search, webhook, user, doctor, top):
+for noun in (serve, config, token, key, indexes, tables, limits, audit, archive, webhook, user, doctor, top):
     VERBS |= noun.VERBS
 VERBS["version"] = Verb("print the version", _version)
 for point in entry_points(group="tidings.verbs"):  # other distributions add verbs, such as tidings-proof

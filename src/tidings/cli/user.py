@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tidings.cli.verb import BY, Verb, checked, on_stores, print_report
-from tidings.config.values import safe_id
+from tidings.config.values import safe_user_id
 
 if TYPE_CHECKING:
     from tidings.messaging.lifecycle.erasing import Job
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _erase(arguments: argparse.Namespace) -> int:
-    user_id = str(checked("--user", safe_id, arguments.user))
+    user_id = str(checked("--user", safe_user_id, arguments.user))
 
     async def work(core: Core) -> Job:
         job = await core.erasing.begin(user_id, arguments.texts)

@@ -116,7 +116,7 @@ async def test_a_deletion_that_was_taken_for_dead_leaves_the_new_conversation_al
     """The slow one wakes up after another has finished its work and created the conversation anew."""
     c = await conversation(dynamo, "alice")
     await dynamo.log.append([group(message(c, 1))])
-    delete_some = dynamodb_conversations._delete_some
+    delete_some = dynamodb_conversations.delete_some
 
     async def slow(store: Store, conversation_id: str) -> bool:
         monkeypatch.undo()
@@ -125,7 +125,7 @@ async def test_a_deletion_that_was_taken_for_dead_leaves_the_new_conversation_al
         assert await dynamo.conversations.create(Head(conversation_id=c, kind="group", created_ms=9), [], [])
         return found
 
-    monkeypatch.setattr(dynamodb_conversations, "_delete_some", slow)
+    monkeypatch.setattr(dynamodb_conversations, "delete_some", slow)
     await dynamo.conversations.delete(c)
     assert [head.created_ms for head in (await dynamo.conversations.heads([c])).values()] == [9]
     assert await dynamo.log.append([group(message(c, 1))]) == [None]

@@ -1,14 +1,27 @@
-"""`tidings search rebuild`: make the search index anew from the log, while nodes run."""
+"""`tidings unread` and `tidings search`: what is made from the tables is compared, repaired and made anew."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tidings.cli.verb import Verb, on_stores, print_json
+from tidings.cli.verb import Verb, checked, on_stores, print_json, print_report
+from tidings.config.values import safe_user_id
 
 if TYPE_CHECKING:
     from tidings.node.graph import Core
+
+
+def _unread(repair: bool, arguments: argparse.Namespace) -> int:
+    user_id = None if arguments.user is None else checked("--user", safe_user_id, arguments.user)
+    report = on_stores(arguments, lambda core: core.verify.run(user_id, repair=repair))
+    print_report(report, arguments.json)
+    return 0 if repair or not report.wrong else 1
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--user", help="this user only (default: every user)")
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
@@ -39,4 +52,8 @@ async def _index_all(core: Core) -> tuple[int, int]:
     return len(seen), entries
 
 
-VERBS: dict[str, Verb] = {"search rebuild": Verb("make the search index anew from the log", _rebuild)}
+VERBS: dict[str, Verb] = {
+    "unread verify": Verb("compare unread counts with the tables", partial(_unread, False), _arguments),
+    "unread repair": Verb("compare unread counts with the tables and repair them", partial(_unread, True), _arguments),
+    "search rebuild": Verb("make the search index anew from the log", _rebuild),
+}

@@ -1,14 +1,21 @@
-"""`tidings unread`: counts are compared with the tables, and repaired."""
+"""`tidings unread` and `tidings search`: counts are compared and repaired, and the index is made from the log."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Verbs, complaint
 from tests.support.nodes.node_process import NodeProcess
+from tidings.cli.indexes import _index_all
+from tidings.config.settings import Settings
+from tidings.messaging.search.search import Question
+from tidings.model import Content
+from tidings.node import graph
 
 
 @pytest.fixture(scope="module")
@@ -34,4 +41,17 @@ def test_counts_that_differ_are_found_with_exit_code_1_and_repaired(
 
 
 def test_a_bad_user_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--user" in complaint(capsys, "unread", "verify", "--user", "a:b")
+    assert "--user" in complaint(capsys, "unread", "verify", "--user", "a b")
+
+
+async def test_the_index_is_made_anew(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with graph.open_core(settings) as core:
+        view, _ = await core.directory.create("alice", kind="group", members=["bob"], name="g")
+        await core.sends.send("alice", view.head.conversation_id, "m1", Content("hello"), None)
+        assert await _index_all(core) == (1, 1)
+        found = await core.searching.search.find("bob", Question(q="hello"))
+        assert len(found.hits) == 1 and found.is_complete
+        without = dataclasses.replace(core, tables=dataclasses.replace(core.tables, search=None))
+        assert await _index_all(without) == (0, 0)
