@@ -9,7 +9,6 @@ Names follow the tables; on the wire seq_no, timestamp and sent_ms are called se
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -30,32 +29,6 @@ Notify = Literal["all", "mentions", "none"]  # the messages that a user is notif
 Mention = Literal["all", "here"]
 Provider = Literal["apns", "fcm", "webpush"]
 Ranges = tuple[tuple[int, int], ...]
-
-# `(?![\s\S])` is the end of the text in every dialect; `$` would let a trailing newline through in Python.
-_END = r"(?![\s\S])"
-ID_PATTERN = rf"^(?!\.{{1,2}}{_END})[A-Za-z0-9_.@-]{{1,128}}{_END}"  # `.` and `..` could not be named in a path
-USER_ID_PATTERN = ID_PATTERN.replace("_.@-", "_.@|+:=~-")  # identity providers make ids such as `auth0|5f7c`
-MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
-_ID = re.compile(ID_PATTERN)
-_USER_ID = re.compile(USER_ID_PATTERN)
-_MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN)
-
-
-def is_id(text: str) -> bool:
-    """Say whether the text is the id of a conversation, device or node: nothing in it has a meaning in a key."""
-    return _ID.match(text) is not None
-
-
-def is_user_id(text: str) -> bool:
-    """Say whether the text is a user id. It has no braces, spaces, commas, `#` or `/`: keys, lists and paths use those.
-
-    A user id may have colons. So a composite of it has the user id last, or another part last that has no colon."""
-    return _USER_ID.match(text) is not None
-
-
-def is_message_id(text: str) -> bool:
-    return _MESSAGE_ID.match(text) is not None
-
 
 # --- kinds and content ---
 

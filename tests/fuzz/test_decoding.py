@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidings.errors import BadCursor, Problem
+from tidings.ids import is_id, is_message_id
 from tidings.messaging.archive import segment as segments
 from tidings.messaging.reading.inbox import PARTS, decode_cursor, encode_cursor
-from tidings.model import Content, is_id, is_message_id
+from tidings.model import Content
 from tidings.protocol import client_frames as protocol
 from tidings.stores.keyspace.scripts.answers import Place
 

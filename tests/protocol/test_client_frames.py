@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidings.bounds import READ_SEQS_MAX, RESUME_CONVERSATIONS_MAX, TEXT_BYTES_MAX
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
-from tidings.model import is_id, is_message_id
+from tidings.ids import is_id, is_message_id
 from tidings.protocol import client_frames as protocol
 from tidings.protocol.client_frames import decode_frame, id_of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidings.bounds import WORKERS_MAX, Limit
-from tidings.model import is_id, is_user_id
+from tidings.ids import is_id, is_user_id
 from tidings.stores.tables import schemes
 
 MASK = "********"

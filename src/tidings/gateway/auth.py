@@ -17,7 +17,8 @@ from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, Reason, Unauthorized
 from tidings.gateway.fairness import Bucket
 from tidings.gateway.tokens import BadToken, Identity, Tokens
-from tidings.model import User, is_user_id
+from tidings.ids import is_user_id
+from tidings.model import User
 from tidings.stores.tables.ports import Accounts
 from tidings.stores.tables.values import ApiKey
 from tidings.tasks import Recent, SingleFlight

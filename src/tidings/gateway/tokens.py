@@ -22,7 +22,7 @@ from tidings.config.settings import Auth
 from tidings.config.values import SECRET_BYTES_MIN
 from tidings.errors import Reason
 from tidings.gateway.jwks import ALGORITHMS, KeySource, open_key_source
-from tidings.model import is_id, is_user_id
+from tidings.ids import is_id, is_user_id
 
 LEEWAY_S = 60  # clocks of two machines differ; for nbf and iat only, an expired token is expired
 

@@ -28,7 +28,8 @@ from tidings.bounds import (
     TTL_S_MIN,
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
-from tidings.model import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN, ConversationKind
+from tidings.ids import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN
+from tidings.model import ConversationKind
 from tidings.protocol.names import is_name
 
 INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time

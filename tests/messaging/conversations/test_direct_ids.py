@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from tidings.ids import is_id
 from tidings.messaging.conversations.direct_ids import direct_id, unkeyed_direct_id
-from tidings.model import is_id
 
 
 def test_a_pair_has_one_id_from_both_sides_and_each_store_another() -> None:

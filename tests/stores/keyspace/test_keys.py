@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.model import is_id
+from tidings.ids import is_id
 from tidings.stores.keyspace.keys import Keys
 
 ids = st.from_regex(r"[A-Za-z0-9_.@-]{1,128}", fullmatch=True).filter(is_id)

@@ -15,8 +15,8 @@ import msgspec
 
 from tidings.errors import BadRequest, Unauthorized
 from tidings.gateway.auth import Caller
+from tidings.ids import is_id, is_user_id
 from tidings.messaging.limits.limiter import Limiter
-from tidings.model import is_id, is_user_id
 from tidings.protocol.client_frames import INTEGER_MAX
 
 Access = Literal["user", "profile", "operator", "moderator", "server", "open"]

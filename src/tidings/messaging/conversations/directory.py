@@ -29,6 +29,7 @@ from tidings.errors import (
     TooLarge,
     Unavailable,
 )
+from tidings.ids import is_user_id
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.conversations.direct_ids import client_made_id, direct_id, unkeyed_direct_id
@@ -39,19 +40,7 @@ from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import (
-    NO_RULES,
-    ConversationKind,
-    Head,
-    HistoryRule,
-    Member,
-    MemberChange,
-    Role,
-    Row,
-    Rules,
-    User,
-    is_user_id,
-)
+from tidings.model import NO_RULES, ConversationKind, Head, HistoryRule, Member, MemberChange, Role, Row, Rules, User
 from tidings.pushes import ConversationRemoved, ConversationUpdated
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Keyspace, plain

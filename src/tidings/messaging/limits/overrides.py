@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from tidings.bounds import CLASSES, OVERRIDES_MAX, OVERRIDES_READ_S
 from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound, TooLarge
+from tidings.ids import is_user_id
 from tidings.messaging.limits.policy import KEY_CLASS, Limits
-from tidings.model import Scope, is_user_id
+from tidings.model import Scope
 from tidings.stores.tables import ports
 from tidings.stores.tables.values import Override
 from tidings.tasks import Loop

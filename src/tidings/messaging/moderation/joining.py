@@ -14,12 +14,13 @@ import msgspec
 
 from tidings.clock import Clock
 from tidings.errors import Forbidden, Gone, NotFound, TooLarge
+from tidings.ids import is_id
 from tidings.messaging.access import Access
 from tidings.messaging.moderation.bans import Bans
 from tidings.messaging.moderation.rules import LISTED
 from tidings.messaging.send.draft import Companion, Draft
 from tidings.messaging.send.lanes import Sends
-from tidings.model import Entry, Head, MemberChange, is_id
+from tidings.model import Entry, Head, MemberChange
 from tidings.stores.tables.ports import Conversations
 from tidings.stores.tables.records import DEPLOYMENT, Put, Record, RecordKey, Records, of_conversation
 

@@ -17,12 +17,13 @@ import msgspec
 from tidings.bounds import PAGE_MAX
 from tidings.clock import Clock
 from tidings.errors import BadCursor, NotFound, Unavailable
+from tidings.ids import is_id
 from tidings.messaging.access import Access
 from tidings.messaging.reading.drafts import OwnDraft, read_drafts
 from tidings.messaging.reading.inbox_rows import write_rows
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
-from tidings.model import ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals, is_id
+from tidings.model import ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Page, Place
 from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import msgspec
 
 from tidings.errors import BadRequest
-from tidings.model import ConversationKind, is_id, is_message_id
+from tidings.ids import is_id, is_message_id
+from tidings.model import ConversationKind
 
 
 class ImportedMessage(msgspec.Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """The name, slot and life of every key. Braces are cluster hash tags: all keys of a user share a slot, all keys of a
 conversation share a slot, and no script spans both. The page keyspace.md repeats this table.
 
-Ids never contain braces (model.is_id), so a key cannot be forged through an id. Only user ids may contain colons, and
+Ids never contain braces (ids.is_id), so a key cannot be forged through an id. Only user ids may contain colons, and
 a user id stands between braces or at the end.
 """
 

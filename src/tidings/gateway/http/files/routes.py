@@ -6,11 +6,11 @@ from tidings.bounds import PAGE_MAX
 from tidings.errors import BadRequest
 from tidings.gateway.encode import file_of
 from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.ids import is_message_id
 from tidings.messaging.files.downloads import Downloads, Link
 from tidings.messaging.files.thumbnails import Thumbnails
 from tidings.messaging.files.uploads import NewFile, Uploads
 from tidings.messaging.limits.limiter import Limiter
-from tidings.model import is_message_id
 from tidings.protocol.bodies import FileBody
 from tidings.protocol.file_bodies import (
     FileQuery,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tidings.errors import BadRequest
 from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.ids import is_message_id
 from tidings.messaging.lifecycle.scheduled import Schedule, Scheduled
-from tidings.model import Content, is_message_id
+from tidings.model import Content
 from tidings.protocol.client_frames import check_content
 from tidings.protocol.time_bodies import NewScheduled, ScheduledBody, ScheduledListBody
 
