@@ -28,7 +28,14 @@ def builders(keys: Keys, first: str) -> list[Callable[..., str]]:
 
 
 def build(method: Callable[..., str], first: Any) -> str:
-    rest: dict[str, Any] = {"conversation_id": "c", "class_name": "send", "generation": 1, "minute": 5, "node_id": "n"}
+    rest: dict[str, Any] = {
+        "conversation_id": "c",
+        "user_id": "u",
+        "class_name": "send",
+        "generation": 1,
+        "minute": 5,
+        "node_id": "n",
+    }
     names = list(inspect.signature(method).parameters)[1:]
     return method(first, *(rest[name] for name in names))
 
