@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode, answer_lost
 from tests.support.messaging.two_nodes import connect
+from tests.support.waiting import eventually
 from tidings.errors import NotFound, TooLarge
 from tidings.messaging.reactions import pins
 from tidings.model import Beside, Entry, ReactionCount
@@ -40,6 +41,7 @@ async def test_a_pin_is_shown_on_the_message_in_the_list_and_to_every_device(a: 
     (first,) = [one.pin for one in await a.core.pins.all("carol", group) if one.entry.seq_no == 1]
     assert first.user_id == "bob"
     assert (await a.core.history.page("carol", group)).beside == {1: Beside({}, 0, True), 3: Beside({}, 0, True)}
+    await eventually(lambda: device.seqs()[-1:] == [5])
     told = [one.entry for one in device.events if isinstance(one, MessageNew) and one.entry.kind == "pin"]
     assert [(one.target_seq, one.content and one.content.pinned) for one in told] == [(1, True), (3, True)]
     assert await a.core.pins.set("carol", group, 1, is_on=False) == Beside({})
