@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2 as httpx
 
 from tests.support.nodes.node_process import SECRET, NodeProcess
+from tests.support.waiting import eventually
 from tidings.config.settings import Auth, Settings
 from tidings.node.dev import GREETER, admin_key
 from tidings_client import Client, Message
@@ -50,7 +51,7 @@ async def test_the_key_of_the_banner_opens_the_admin_page_at_each_start(tmp_path
     with NodeProcess(tmp_path / "data", words=("--dev",)) as node:
         node.start()
         key = admin_key(Settings(dev=True, auth=Auth(secret=SECRET)))
-        assert f"/admin#key={key}" in node.said()
+        await eventually(lambda: f"/admin#key={key}" in node.said())  # it is printed after the node listens
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{node.port}") as http:
             answer = await http.get("/v1/admin/me", headers={"X-Api-Key": key})
             assert (answer.status_code, answer.json()["role"]) == (200, "admin")

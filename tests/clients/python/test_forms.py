@@ -80,6 +80,7 @@ OF_A_SERVER: dict[str, Callable[[Server, Any], Awaitable[object]]] = {
     "put_user": lambda s, bad: s.put_user(bad, name="n"),
     "revoke": lambda s, bad: s.revoke(bad),
     "account": lambda s, bad: s.account(bad).inbox(),
+    "replay_webhook": lambda s, bad: s.replay_webhook("wh_1", bad, 1),
 }
 
 

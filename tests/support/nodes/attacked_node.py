@@ -19,7 +19,7 @@ Answer = tuple[int, Any]
 BAD_IDS = {  # what no user, conversation, message or device may be called
     "braces": "{}",
     "tag": "a{b}c",
-    "colon": "a:b",
+    "hash": "a#b",
     "crlf": "a\r\nX-Evil: 1",
     "newline-at-the-end": "alice\n",
     "nul": "a\0b",
