@@ -14,7 +14,7 @@
  *   conversation.js   what a screen shows of it: window.js, unsent.js, marks.js, presence.js
  *   actions.js        what a user may do with it over REST
  *   inbox.js          the list of conversations
- *   webhooks.js       the check of a request to an endpoint of a webhook
+ *   webhooks.js       the check of a request to an endpoint of a webhook: an entry of its own, for backends
  *
  * A name that begins with an underscore is for these modules alone.
  */
@@ -22,5 +22,7 @@ export { TidingsClient } from './client.js';
 export { Conversation } from './conversation.js';
 export { TidingsError } from './errors.js';
 export { Inbox } from './inbox.js';
-export { verifyWebhook } from './webhooks.js';
+export { Rules } from './rules.js';
+export { Saved } from './saved.js';
+export { Scheduled } from './scheduled.js';
 export { indexedDbOutbox, localStorageOutbox, memoryStorage } from './storage.js';

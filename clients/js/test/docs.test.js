@@ -7,12 +7,14 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import * as sdk from '../src/tidings.js';
+import * as webhooks from '../src/webhooks.js';
 import { Server } from './server.js';
 import { NodeWebSocket } from './websocket.js';
 
 const HERE = fileURLToPath(new URL('..', import.meta.url));
 const PAGE = readFileSync(join(HERE, '../../docs/use/sdk-javascript.md'), 'utf8');
 const TYPES = readFileSync(join(HERE, 'src/tidings.d.ts'), 'utf8');
+const WEBHOOK_TYPES = readFileSync(join(HERE, 'src/webhooks.d.ts'), 'utf8');
 const blocks = (text, language) => [...text.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, block]) => block);
 
 let server;
@@ -76,12 +78,17 @@ test('the package says what it exports, and its version is the server\'s', async
   const { version, exports } = JSON.parse(readFileSync(join(HERE, 'package.json'), 'utf8'));
   const { info } = await (await fetch(`${server.url}/openapi.json`)).json();
   assert.equal(version, info.version);
-  assert.deepEqual(exports['.'], { types: './src/tidings.d.ts', default: './src/tidings.js' });
+  assert.deepEqual(exports, {
+    '.': { types: './src/tidings.d.ts', default: './src/tidings.js' },
+    './webhooks': { types: './src/webhooks.d.ts', default: './src/webhooks.js' },
+  });
 });
 
 test('every class, method and event of the types exists, and nothing public is left out of them', () => {
-  const exported = [...TYPES.matchAll(/^export (?:class|function) (\w+)/gm)].map(([, name]) => name);
-  assert.deepEqual(exported.sort(), Object.keys(sdk).sort());
+  for (const [types, entry] of [[TYPES, sdk], [WEBHOOK_TYPES, webhooks]]) {
+    const exported = [...types.matchAll(/^export (?:class|function) (\w+)/gm)].map(([, name]) => name);
+    assert.deepEqual(exported.sort(), Object.keys(entry).sort());
+  }
   const publicNames = (names) => names.filter((name) => !name.startsWith('_') && name !== 'constructor');
   for (const [, name, body] of TYPES.matchAll(/^export class (\w+)[^{]*\{\n(.*?)^\}/gms)) {
     const typed = [...body.matchAll(/^ {2}(\w+)(?:<[^(]*>)?\(/gm)].map(([, method]) => method);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
-import { verifyWebhook } from '../src/tidings.js';
+import { verifyWebhook } from 'tidings/webhooks';
 
 const BODY = JSON.stringify({ webhook_id: 'wh_1', conversation_id: 'c1', entries: [{ seq: 1, text: 'hï' }], head: 1 });
 const sign = (secret, at, body) => `t=${at},v1=${createHmac('sha256', secret).update(`${at}.${body}`).digest('hex')}`;

@@ -112,7 +112,7 @@ class Wire:
 async def http(
     port: int, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
 ) -> tuple[int, dict[str, str], Any]:
-    """One REST request: status, headers, decoded JSON (or text)."""
+    """One REST request: status, headers, decoded JSON (or text, or the bytes of a picture)."""
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     named = {"Host": f"127.0.0.1:{port}", "Connection": "close", "Content-Length": str(len(raw))} | (headers or {})
     lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
@@ -123,5 +123,7 @@ async def http(
     head, _, rest = answer.partition(b"\r\n\r\n")
     status, *fields = head.decode("latin-1").split("\r\n")
     found = {name.lower(): value for name, _, value in (line.partition(": ") for line in fields)}
-    is_json = rest and found.get("content-type", "").startswith("application/json")
-    return int(status.split(" ")[1]), found, json.loads(rest) if is_json else rest.decode()
+    kind = found.get("content-type", "")
+    is_json = rest and kind.startswith("application/json")
+    told = json.loads(rest) if is_json else rest if kind.startswith("image/") else rest.decode()
+    return int(status.split(" ")[1]), found, told

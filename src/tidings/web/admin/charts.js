@@ -1,7 +1,7 @@
 // Charts as SVG, drawn from plain numbers: lines over time, and bars. Each has a sentence for people who cannot see it.
 // Lines break where nothing was measured. The charts do not know the meaning of the numbers.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { timeOf } from './figures.js';
 import { svg } from './marks.js';
 

@@ -9,6 +9,7 @@ const dayMonth = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'sh
 export const NOTHING = '–';
 
 export const count = (value) => (value === null || value === undefined ? NOTHING : whole.format(value));
+export const plural = (value, one, many) => `${whole.format(value)} ${value === 1 ? one : many}`;
 export const moment = (ms) => (ms ? stamp.format(ms) : NOTHING);
 export const timeOf = (ms) => clock.format(ms);
 export const dayOf = (text) => dayMonth.format(Date.parse(text));

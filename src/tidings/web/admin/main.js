@@ -1,7 +1,7 @@
 // The admin page: signing in with an API key, the list of views, and the view that the address names.
 
-import { el, setText } from '../app/dom.js';
-import { logo } from '../app/icons.js';
+import { el, setText } from '../app/parts/dom.js';
+import { logo } from '../app/parts/icons.js';
 import { Api } from './api.js';
 import { mark } from './marks.js';
 import { pill, sentenceOf } from './parts.js';

@@ -1,7 +1,7 @@
 // The parts of the views: heads, tiles, tables, pills, facts, and fields for a search.
 
-import { ask } from '../app/dialogs.js';
-import { el, setText } from '../app/dom.js';
+import { ask } from '../app/parts/dialogs.js';
+import { el, setText } from '../app/parts/dom.js';
 import { spark } from './charts.js';
 import { mark } from './marks.js';
 

@@ -1,6 +1,6 @@
 // The newest entries of the audit stream: actions of admins, revocations, failed sign-ins, refusals.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { count, moment } from './figures.js';
 import { card, head, payer, pill, table } from './parts.js';
 import { poll } from './poll.js';

@@ -1,6 +1,6 @@
 // The cold tier: stored, waiting and damaged segments, and the last run. Opening this view lists all its objects.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { ago, bytes, count, moment } from './figures.js';
 import { button, card, facts, fill, fixedTiles, head, linkTo, pill, table } from './parts.js';
 

@@ -1,6 +1,6 @@
 // One conversation: members with their receipts, its head, and its part in the cold tier. Never a text.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { ago, bytes, count, moment } from './figures.js';
 import { card, facts, fill, finder, fixedTiles, head, linkTo, pill, table } from './parts.js';
 

@@ -1,6 +1,6 @@
 // All checks of doctor, run on demand: problems first, each with its fix; then the contents of the keyspace.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { bytes, count, moment } from './figures.js';
 import { button, card, fill, fixedTiles, head, pill, table } from './parts.js';
 

@@ -1,6 +1,6 @@
 // The nodes with a live lease, the load of each, and the button that drains one.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { bytes, count, lasting, millis, rate } from './figures.js';
 import { deed, facts, head, pill } from './parts.js';
 import { poll } from './poll.js';

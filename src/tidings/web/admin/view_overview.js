@@ -1,6 +1,6 @@
 // The overview: traffic of all nodes together over the last five minutes, and the people online.
 
-import { el, setText } from '../app/dom.js';
+import { el, setText } from '../app/parts/dom.js';
 import { barChart, lineChart } from './charts.js';
 import { count, dayOf, lasting, millis, rate } from './figures.js';
 import { card, head, pill, tile, tiles } from './parts.js';

@@ -1,6 +1,6 @@
 // Pushes: their outcomes, those that wait, and those that were given up.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { count, moment } from './figures.js';
 import { card, fixedTiles, head, linkTo, pill, table } from './parts.js';
 import { poll } from './poll.js';

@@ -1,6 +1,6 @@
 // Refusals by minute and class, the users behind them, and the lag of the sums behind the stream.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { barChart } from './charts.js';
 import { count, rate, timeOf } from './figures.js';
 import { card, fixedTiles, head, payer, table } from './parts.js';

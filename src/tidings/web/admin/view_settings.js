@@ -1,6 +1,6 @@
 // Every setting of the answering node with the source of its value. The server masks secrets.
 
-import { el } from '../app/dom.js';
+import { el } from '../app/parts/dom.js';
 import { card, fill, head, pill, table } from './parts.js';
 
 export function show(place, context) {

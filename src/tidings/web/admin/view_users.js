@@ -1,9 +1,8 @@
 // One user: profile, devices, unread counts with their proof, and actions of an admin. Never a text.
 
-import { openDialog } from '../app/dialogs.js';
-import { el } from '../app/dom.js';
-import { plural } from '../app/format.js';
-import { ago, count, moment } from './figures.js';
+import { openDialog } from '../app/parts/dialogs.js';
+import { el } from '../app/parts/dom.js';
+import { ago, count, moment, plural } from './figures.js';
 import { card, button, deed, facts, fill, finder, fixedTiles, head, linkTo, pill, sentenceOf, table } from './parts.js';
 
 export function show(place, context, id) {

@@ -25,7 +25,7 @@ export function openMenu(button, label, items) {
   menu.showPopover();
   place(menu, button);
   button.setAttribute('aria-expanded', 'true');
-  menu.querySelector('button')?.focus();
+  menu.querySelector(':scope > button')?.focus(); // the first entry, not a button of an element above it
 }
 
 function closing(menu, element) {

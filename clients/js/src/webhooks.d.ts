@@ -1,0 +1,12 @@
+/** The body of a request to an endpoint. `entries` are as on the wire: their names are snake_case. */
+export interface WebhookRequest {
+  readonly webhookId: string;
+  readonly conversationId: string;
+  readonly entries: readonly Record<string, unknown>[];
+  readonly head: number;
+}
+
+/** Check the header `Tidings-Signature` of a request to an endpoint, and decode its body. Rejects with an Error. */
+export function verifyWebhook(
+  secret: string, signature: string, body: string, options?: { ageMsMax?: number; now?: () => number },
+): Promise<WebhookRequest>;
