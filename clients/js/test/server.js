@@ -14,7 +14,7 @@ import { NodeWebSocket } from './websocket.js';
 const SECRET = 'a-secret-of-the-tests-that-is-long-enough';
 const COMMAND = (process.env.TIDINGS ?? 'tidings').split(' ');
 
-export async function until(what, isTrue, withinMs = 20000) {
+export async function until(what, isTrue, withinMs = 60_000) {
   const deadline = Date.now() + withinMs;
   for (;;) {
     const value = await isTrue();
