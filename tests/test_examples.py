@@ -17,6 +17,7 @@ import pytest
 from tests.support.paths import PYTHONPATH
 from tidings import testing
 from tidings.testing import TestServer
+from tidings_client import MessageAppended, MessageNew
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -66,6 +67,24 @@ async def test_the_echo_bot_answers(server: TestServer) -> None:
         answers = alice.messages(conversation_id)
         await alice.send(conversation_id, "hello")
         assert (await asyncio.wait_for(anext(answers), 60)).text == "you said: hello"
+
+
+async def test_the_streaming_agent_answers_word_by_word(server: TestServer) -> None:
+    async with running("streaming_agent.py", server, TOKEN=server.token("agent")) as agent:
+        assert await said(agent) == "listening as agent"
+        alice = await server.client("alice")
+        conversation_id = await alice.direct("agent")
+        heard = alice.events(MessageAppended, MessageNew)
+        await alice.send(conversation_id, "why?")
+        pieces: list[str] = []
+        async with asyncio.timeout(60):
+            async for event in heard:
+                if isinstance(event, MessageAppended):
+                    pieces.append(event.text)
+                elif isinstance(event, MessageNew) and event.message.state == "done":
+                    assert (event.message.text or "").startswith("You asked: why? I must")
+                    break
+        assert len(pieces) > 1 and (await alice.message(conversation_id, 2)).message_id == "re-1"
 
 
 async def test_the_backend_sends_once_however_often_it_is_run(server: TestServer) -> None:

@@ -24,6 +24,7 @@ HistoryRule = Literal["joined", "all"]
 Post = Literal["all", "admins"]
 Visibility = Literal["private", "listed", "open"]
 Scope = Literal["user", "role", "key"]
+StreamState = Literal["streaming", "done", "interrupted"]
 MemberAction = Literal["added", "removed", "left", "role", "accepted"]
 Notify = Literal["all", "mentions", "none"]  # the messages that a user is notified of
 Mention = Literal["all", "here"]
@@ -90,6 +91,7 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     pinned: bool | None = None  # of a pin
     imported: bool = False  # it comes from another product, and counts for nobody
     conversation: dict[str, Any] | None = None  # of a change of the conversation: the fields that changed
+    state: StreamState | None = None  # of a message that is, or was, written piece by piece
 
     @property
     def said(self) -> Content:

@@ -21,6 +21,16 @@ class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     beside: Beside | None = None  # of a message that is replayed, where there is something
 
 
+class MessageAppended(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The next piece of a message that is being written. `offset` counts characters."""
+
+    conversation_id: str
+    seq: int
+    message_id: str
+    offset: int
+    text: str
+
+
 class ReadSynced(msgspec.Struct, frozen=True, gc=False, tag=True):
     state: ReadState
 
@@ -120,6 +130,7 @@ ReceiptEvent = Receipt | ReceiptSummary
 RowEvent = ConversationAdded | ConversationUpdated | ConversationRemoved
 Event = (
     MessageNew
+    | MessageAppended
     | CountEvent
     | Resumed
     | ReceiptEvent

@@ -35,6 +35,7 @@ def leaving(drain: Any, flush: Any) -> tuple[Any, Any, Any]:
         heartbeat=parts,
         rebuilds=parts,
         scrubber=parts,
+        streams=parts,
     )
     return core, parts, parts
 

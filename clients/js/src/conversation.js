@@ -6,6 +6,7 @@ import { GAP_MS, MARKS_MS } from './limits.js';
 import { ReadMarks } from './marks.js';
 import { Typing } from './presence.js';
 import { previewOf } from './runtime.js';
+import { Streaming } from './streaming.js';
 import { Unsent } from './unsent.js';
 import { AMENDS, SHOWN, Window } from './window.js';
 
@@ -331,6 +332,10 @@ export class Conversation extends Actions {
   }
 
   // --- sending and typing ---
+
+  stream(options = {}) {
+    return Streaming.begin(this._client, this.id, options);
+  }
 
   send(text, options = {}) {
     return this._unsent.send(text, options);

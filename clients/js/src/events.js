@@ -14,6 +14,11 @@ const TAKE = {
     const mentions = { mentionCount, totalMentions, firstMentionSeq: isFirstMention ? entry.seq : undefined };
     conversation._takeCounts({ unreadCount, unreadCapped, totalUnread, firstUnreadSeq, ...mentions });
   },
+  'message.appended'(client, { conversationId, seq, offset, text }) {
+    const conversation = client.conversation(conversationId);
+    conversation._window.grow(seq, offset, text);
+    client._emit('appended', { conversation, seq, offset, text });
+  },
   resumed: (client, frame) => client.conversation(frame.conversationId)._resumed(frame),
   receipt: (client, frame) => client.conversation(frame.conversationId)._receipt(frame),
   receipts: (client, frame) => client.conversation(frame.conversationId)._receipts(frame),

@@ -279,6 +279,9 @@ export interface ClientEvents {
   updated: { conversation: Conversation; message: Message; previous: Message };
   /** `conversation.messages` changed in another way: a page was loaded, the window moved, a message was discarded. */
   window: { conversation: Conversation };
+  /** The next piece of a message that is being written. A message on the screen has it already. `offset` counts code
+   *  points; the end of the message brings the whole text. */
+  appended: { conversation: Conversation; seq: number; offset: number; text: string };
   /** Every numbered entry, own ones included, in the order of the log, each once: for bots and tests. */
   entry: { conversation: Conversation; entry: Entry };
   /** The list changed: order, preview, badge or flags. `conversation` is null when several rows changed. */
@@ -635,6 +638,8 @@ export class Conversation {
    *  state of the message in `messages` shows the same. It survives a lost connection, and a reload with a storage. */
   send(text: string, options?: SendOptions): Promise<Message>;
   send(message: SendOptions & { text?: string }): Promise<Message>;
+  /** Write a message piece by piece. A messageId such as `re-42` makes an answer come once. */
+  stream(options?: StreamOptions): Promise<Streaming>;
   /** Send a failed message again. */
   retry(messageId: string): Promise<Message>;
   /** Take an unsent or failed message back. False when it is on its way or stored already. */
@@ -689,4 +694,24 @@ export class Conversation {
 
   /** Listen to the events of this conversation alone. */
   on<E extends ConversationEvent>(event: E, listener: (event: ClientEvents[E]) => void): () => void;
+}
+
+// --- streamed messages ---------------------------------------------------------------------------------
+
+export interface StreamOptions {
+  text?: string;
+  messageId?: string;
+  data?: Record<string, unknown>;
+  replyTo?: number;
+  silent?: boolean;
+}
+
+/** The writer of a message. Readers see every piece; after a reconnect it goes on from what the server has. */
+export interface Streaming {
+  readonly seq: number;
+  /** The message was begun before, by this program or another: nothing is written again. */
+  readonly isDuplicate: boolean;
+  write(text: string): void;
+  /** Resolves when the whole text is stored. Without an end the message is interrupted after a minute. */
+  end(): Promise<void>;
 }

@@ -14,6 +14,7 @@
  *   conversation.js   what a screen shows of it: window.js, unsent.js, marks.js, presence.js
  *   actions.js        what a user may do with it over REST
  *   inbox.js          the list of conversations
+ *   streaming.js      messages that are written piece by piece
  *   webhooks.js       the check of a request to an endpoint of a webhook: an entry of its own, for backends
  *
  * A name that begins with an underscore is for these modules alone.

@@ -85,6 +85,14 @@ export class Window {
     this._amendShown(entry);
   }
 
+  /** Add a piece to a message that is being written. Where a piece is missing, the end brings the whole text. */
+  grow(seq, offset, piece) {
+    const at = this._indexOf(seq);
+    if (at < 0 || this.shown[at].stream !== 'streaming') return;
+    const text = this.shown[at].text ?? '';
+    if ([...text].length === offset) this._replace(at, { text: text + piece });
+  }
+
   /** Show the new state of own messages after `seq`, when receipts moved. */
   restate(seq) {
     for (let at = this.shown.length - 1; at >= 0 && this.shown[at].seq > seq; at -= 1) {
@@ -101,14 +109,18 @@ export class Window {
 
   /** An edit without a text was followed by another edit, or by a delete. */
   _amendShown(entry) {
-    const { kind, targetSeq, text, data = null, sentAt } = entry;
+    const { kind, targetSeq, text, data = null, sentAt, state = null } = entry;
     const at = this._indexOf(targetSeq);
     if (at < 0 || this.shown[at].deleted) return;
     if (kind === 'reaction') return this._react(at, entry);
     if (kind === 'pin') return this._pin(at, entry);
     const isNewer = text !== null && sentAt > (this.shown[at].editedAt ?? 0);
     if (kind === 'delete') this._replace(at, { ...DELETED });
-    else if (isNewer) this._replace(at, { text, data, editedAt: sentAt, unavailable: false });
+    else if (isNewer) {
+      const isEnd = this.shown[at].stream === 'streaming'; // the end of a streamed message is no edit
+      const editedAt = isEnd ? this.shown[at].editedAt : sentAt;
+      this._replace(at, { text, data, editedAt, stream: state, unavailable: false });
+    }
   }
 
   /** Apply the changes of one entry, once: a page may hold them already. */

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from tidings.bounds import BAD_FRAMES_MAX, BAD_FRAMES_WINDOW_S, CONNECTIONS_PER_USER_MAX, IN_FLIGHT_PER_SOCKET_MAX
@@ -167,6 +168,11 @@ class Connection:
         elif type(frame) is protocol.Send:
             self._begin()
             self._dispatch.send(self, frame, self._finish)
+        elif type(frame) is protocol.Begin:
+            self._begin()
+            self._owner.run(self._finish_with(self._dispatch.begin(self, frame)), "begin")
+        elif type(frame) is protocol.Append:
+            self._send(self._dispatch.append(self, frame))
         elif type(frame) is protocol.Delivered:
             self._take_acks(frame)
         elif isinstance(frame, _MARKS):
@@ -205,6 +211,9 @@ class Connection:
             self.close(Close.TOO_MANY_REQUESTS)
         elif frame.id is not None:
             self._send(encode_frame(Pong(id=frame.id)))
+
+    async def _finish_with(self, answer: Awaitable[bytes | None]) -> None:
+        self._finish(await answer)
 
     async def _answer(self, frame: protocol.ClientFrame) -> None:
         if type(frame) is protocol.Refresh:

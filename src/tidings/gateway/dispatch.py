@@ -19,7 +19,7 @@ import msgspec
 from tidings.bounds import ACKS_PER_SLOT, PAGE_MAX, PAGES_PER_USER_MAX, UNREAD_ROWS_PER_SLOT
 from tidings.clock import Clock
 from tidings.errors import Close, Internal, Problem, StoreError, StoreUnavailable, cause_of
-from tidings.gateway.encode import encode_error, encode_ok, history_of, inbox_of, reacted_of, sent_of
+from tidings.gateway.encode import begun_of, encode_error, encode_ok, history_of, inbox_of, reacted_of, sent_of
 from tidings.gateway.fairness import PagesAtOnce, Refusals
 from tidings.gateway.folded_acks import Batch
 from tidings.messaging.conversations.directory import Directory
@@ -43,6 +43,7 @@ from tidings.messaging.search.search import Search
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
+from tidings.messaging.streaming.streams import Began, Streams
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Content, File, Sent
 from tidings.operators.active_users import ActiveUsers
@@ -94,6 +95,7 @@ class UseCases:
     inbox: Inbox
     flags: Flags
     history: History
+    streams: Streams
     receipts: Receipts
     resume: Resume
     live_status: LiveStatus
@@ -118,6 +120,7 @@ class Dispatch:
             protocol.Inbox: ("read", self._inbox),
             protocol.History: ("read", self._history),
             protocol.Reaction: ("reaction", self._reaction),
+            protocol.End: ("read", self._end),
             protocol.Typing: ("typing", self._typing),
             protocol.Watch: ("typing", self._watch),
         }
@@ -128,19 +131,37 @@ class Dispatch:
             connection.close(Close.TOO_MANY_REQUESTS)
             answer(None)
             return
-        content = content_of(frame)
-        self._cases.sends.submit(
-            Draft(
-                sender_id=connection.user_id,
-                conversation_id=frame.conversation_id,
-                message_id=frame.message_id,
-                content=content,
-                companion=expiring(content, frame.conversation_id, connection.user_id, frame.message_id),
-                timestamp=frame.ts,
-                origin=connection.connection_id,
-                reply=partial(self._answer_send, answer, connection.user_id, frame.id),
-            )
-        )
+        draft = _draft_of(connection, frame)
+        draft.reply = partial(self._answer_send, answer, connection.user_id, frame.id)
+        self._cases.sends.submit(draft)
+
+    def begin(self, connection: Connection, frame: protocol.Begin) -> Coroutine[Any, Any, bytes | None]:
+        """Put the begin of a streamed message into its lane at once. Returns the wait for its answer."""
+        return self._answer_begin(connection, frame.id, self._cases.streams.begin(_draft_of(connection, frame)))
+
+    def append(self, connection: Connection, frame: protocol.Append) -> bytes | None:
+        """Add a piece to a streamed message. It waits for nothing, so pieces keep their order."""
+        key = (frame.conversation_id, connection.user_id, frame.message_id)
+        try:
+            self._cases.streams.append(key, frame.offset, frame.text)
+        except Problem as problem:
+            self.refusals.note(connection.user_id, problem)
+            return _error(frame.id, problem)
+        return _ok(frame.id, None)
+
+    async def _answer_begin(
+        self, connection: Connection, frame_id: int | None, began: Awaitable[Began]
+    ) -> bytes | None:
+        try:
+            sent, offset = await began
+        except Exception as error:
+            self.refusals.note(connection.user_id, error)
+            return _error(frame_id, problem_of(error, self._clock))
+        return _ok(frame_id, begun_of(sent, offset))
+
+    async def _end(self, connection: Connection, frame: protocol.End) -> Body:
+        key = (frame.conversation_id, connection.user_id, frame.message_id)
+        return sent_of(await self._cases.streams.end(key, frame.text))
 
     def abandon(self, connection: Connection, frame: protocol.Abandon) -> None:
         """Give up a held send at once: the sends behind it must find the hold gone."""
@@ -258,6 +279,19 @@ def content_of(asked: protocol.Send | NewMessage) -> Content:
     files = tuple(map(File, asked.files)) if asked.files else ()
     mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions else ()
     return Content(asked.text, asked.data, asked.silent, asked.reply_to, files, asked.ttl_s, mentions, asked.mention)
+
+
+def _draft_of(connection: Connection, frame: protocol.Send) -> Draft:
+    content = content_of(frame)
+    return Draft(
+        sender_id=connection.user_id,
+        conversation_id=frame.conversation_id,
+        message_id=frame.message_id,
+        content=content,
+        companion=expiring(content, frame.conversation_id, connection.user_id, frame.message_id),
+        timestamp=frame.ts,
+        origin=connection.connection_id,
+    )
 
 
 def payment(limiter: Limiter, user_id: str) -> Callable[[int], Awaitable[object]]:

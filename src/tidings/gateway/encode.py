@@ -113,6 +113,7 @@ def message_of(entry: Entry, *, is_hidden: bool = False, beside: Beside | None =
         expires_at=expires_ms if content.ttl_s is not None and (expires_ms := entry.expires_ms) is not None else UNSET,
         mentions=content.mentions or UNSET,
         mention=content.mention or UNSET,
+        state=content.state if content.state is not None else UNSET,
         unavailable=True if entry.is_unavailable else UNSET,
         hidden=True if is_hidden else UNSET,
         reactions=content.reactions or beside.reactions or UNSET,
@@ -200,6 +201,10 @@ def sent_of(sent: Sent) -> SentBody:
         sent_at=entry.sent_ms,
         duplicate=sent.is_duplicate,
     )
+
+
+def begun_of(sent: Sent, offset: int) -> frames.BegunBody:
+    return frames.BegunBody(**msgspec.structs.asdict(sent_of(sent)), offset=offset)
 
 
 def conversation_of(
@@ -314,6 +319,7 @@ def _as(frame: type[msgspec.Struct]) -> Callable[[Any], msgspec.Struct]:
 
 _FRAME_OF: dict[type, Callable[[Any], msgspec.Struct]] = {
     pushes.ReadSynced: _read_synced,
+    pushes.MessageAppended: _as(frames.MessageAppendedFrame),
     pushes.TotalsSynced: _totals_synced,
     pushes.Resumed: _as(frames.ResumedFrame),
     pushes.Receipt: _as(frames.ReceiptFrame),

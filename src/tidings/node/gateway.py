@@ -181,6 +181,7 @@ def _use_cases(core: Core) -> UseCases:
         inbox=core.inbox,
         flags=core.flags,
         history=core.history,
+        streams=core.streams,
         receipts=core.receipts,
         resume=core.resume,
         live_status=core.live_status,

@@ -52,7 +52,7 @@ from tidings.messaging.send.store import Store
 from tidings.messaging.send.takeover import Takeover
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
-from tidings.node.integration import Integration, build_integration
+from tidings.node.integration import Integration, build_integration, build_streams
 from tidings.node.rooms import Beside, Delivery, Lifecycle, MemberState, Reading, Routing, Sending, Work
 from tidings.node.stores import Stores, open_stores
 from tidings.node.tracing import Tracing, open_tracing
@@ -140,9 +140,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         live_status=live_status,
         events=events,
     )
-    events.epoch_changed.add(members.blocks.epoch_changed)
-    events.epoch_changed.add(members.unknown_outcomes.epoch_changed)
-    _connect(events, reading, pushing, delivery, work)
+    _connect(events, members, reading, pushing, delivery, work)
     beside = _build_beside(stores, routing, members, reading, sending.sends)
     rooms = (stores, routing, members, reading, delivery, work, sending, lifecycle, beside)
     return Core(
@@ -158,7 +156,9 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     )
 
 
-def _connect(events: Events, reading: Reading, pushing: Pushing, delivery: Delivery, work: Work) -> None:
+def _connect(
+    events: Events, members: MemberState, reading: Reading, pushing: Pushing, delivery: Delivery, work: Work
+) -> None:
     """Add the listeners of every event inside the core. node.py adds those of the gateway."""
     events.read_up_to.add(reading.receipts.read)
     events.receipts_stored.add(pushing.due.received)
@@ -167,6 +167,8 @@ def _connect(events: Events, reading: Reading, pushing: Pushing, delivery: Deliv
     events.epoch_changed.add(work.open_work.epoch_changed)
     events.epoch_changed.add(pushing.due.epoch_changed)
     events.queues_epoch_changed.add(pushing.due.epoch_changed)
+    events.epoch_changed.add(members.blocks.epoch_changed)
+    events.epoch_changed.add(members.unknown_outcomes.epoch_changed)
 
 
 def _build_routing(stores: Stores, events: Events) -> Routing:
@@ -313,7 +315,8 @@ def _build_sending(
         members_max=stores.settings.members_max,
     )
     rewrites = Rewrites(access, tables.log, members.log, sends, clock)
-    return Sending(pipeline=pipeline, sends=sends, rewrites=rewrites, directory=directory)
+    streams = build_streams(stores, routing, members, sends)
+    return Sending(pipeline=pipeline, sends=sends, streams=streams, rewrites=rewrites, directory=directory)
 
 
 def _build_beside(stores: Stores, routing: Routing, members: MemberState, reading: Reading, sends: Sends) -> Beside:

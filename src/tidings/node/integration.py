@@ -1,4 +1,4 @@
-"""Integration: builds the room of webhooks. graph.py calls this in its order."""
+"""Integration: builds the rooms of webhooks and of streamed messages. graph.py calls this in its order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tidings.messaging.integration.hooks import Hooks
 from tidings.messaging.integration.lag import Lag
 from tidings.messaging.integration.walk import Walk
 from tidings.messaging.log import Log
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.streaming.streams import Streams
 from tidings.node.events import Events
+from tidings.node.rooms import MemberState, Routing
 from tidings.node.stores import Stores
 from tidings.stores.outbound import Outbound
 
@@ -55,3 +58,16 @@ def build_integration(stores: Stores, events: Events, log: Log) -> Integration:
         show=metrics.show_webhook_lag,
     )
     return Integration(hooks, deliveries, lag, outbound)
+
+
+def build_streams(stores: Stores, routing: Routing, members: MemberState, sends: Sends) -> Streams:
+    return Streams(
+        sends=sends,
+        access=members.access,
+        blocks=members.blocks,
+        router=routing.router,
+        messages=stores.tables.log,
+        records=stores.tables.records,
+        live=members.live_texts,
+        clock=stores.clock,
+    )

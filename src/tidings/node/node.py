@@ -75,7 +75,7 @@ def _loops(core: Core, samples: Samples) -> list[Loop]:
     limiting = core.limiting
     integration = core.integration
     figures = (limiting.activity, limiting.lags, integration.lag, samples)
-    workers = (core.pushing.due, core.cold.archiving, core.scrubber, integration.deliveries, core.timed)
+    workers = (core.pushing.due, core.cold.archiving, core.scrubber, core.streams, integration.deliveries, core.timed)
     return [part.loop for part in (limiting.audit, limiting.fold, core.searching.indexer, *workers, *figures)]
 
 

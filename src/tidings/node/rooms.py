@@ -42,6 +42,8 @@ from tidings.messaging.send.lanes import Sends
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.streaming.streams import Streams
+from tidings.messaging.streaming.texts import LiveTexts
 from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.messaging.unread.scrubber import Scrubber
@@ -78,6 +80,7 @@ class MemberState:
     people: FindPeople
     log: Log
     summaries: Summaries
+    live_texts: LiveTexts
     rebuilds: Rebuilds
     unknown_outcomes: UnknownOutcomes
     unread: Unread
@@ -130,6 +133,7 @@ class Sending:
 
     pipeline: Pipeline
     sends: Sends
+    streams: Streams
     rewrites: Rewrites
     directory: Directory
 

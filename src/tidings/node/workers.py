@@ -1,8 +1,8 @@
 """Workers: builds the rooms beside the way of a message: archive, push, limits with audit, live status,
 and messages with a time.
 
-graph.py calls these functions in its order; node.py starts and stops the loops of the parts. A command-line verb uses
-the parts and starts nothing.
+graph.py calls these functions in its order. node.py starts and stops the loops of the parts.
+A command-line verb uses the parts and starts nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
 from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.search.search import Search
+from tidings.messaging.streaming.texts import LiveTexts, StreamedLog
 from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.count import Count
 from tidings.messaging.unread.rebuild import Rebuilds
@@ -291,7 +292,7 @@ def build_live_status(
 
 def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTier) -> MemberState:
     keyspace, tables, clock, metrics = stores.keyspace, stores.tables, stores.clock, stores.metrics
-    settings = stores.settings.unread
+    settings, live_texts = stores.settings.unread, LiveTexts()
     scripts = Scripts(
         stores.keys,
         unread_cap=settings.cap,
@@ -325,7 +326,10 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         people=_build_people(stores, routing, access, blocks, sight, names),
         sight=sight,
         consent=Consent(tables.people, tables.inboxes, blocks),
-        log=Log(cold.messages, tables.conversations, clock, metrics.count_repair),
+        log=Log(
+            StreamedLog(cold.messages, tables.records, live_texts), tables.conversations, clock, metrics.count_repair
+        ),
+        live_texts=live_texts,
         summaries=Summaries(access, tables.log, tables.records, keyspace, stores.keys),
         rebuilds=rebuilds,
         unknown_outcomes=unknown_outcomes,

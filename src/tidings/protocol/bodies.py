@@ -23,6 +23,7 @@ from tidings.model import (
     Reactions,
     ReadState,
     Role,
+    StreamState,
     Totals,
     Visibility,
 )
@@ -224,6 +225,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     imported: Literal[True] | UnsetType = UNSET
     mentions: tuple[str, ...] | UnsetType = UNSET
     mention: Literal["all", "here"] | UnsetType = UNSET
+    state: StreamState | UnsetType = UNSET  # of a message that is, or was, written piece by piece
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
     hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
     # Of a message: key -> count. Of a reaction: key, the users who added it, the users who took it away.
@@ -369,10 +371,6 @@ class PreferencesBody(RequestBody, frozen=True):
 class RevokedBody(msgspec.Struct, frozen=True):
     user_id: str
     tokens_valid_after: int
-
-
-class TokenBody(msgspec.Struct, frozen=True):
-    token: str
 
 
 class ErrorFacts(msgspec.Struct, frozen=True):

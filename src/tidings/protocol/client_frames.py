@@ -86,6 +86,23 @@ class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
     mention: Mention | None = None
 
 
+class Begin(Send, frozen=True, tag="message.begin"):
+    """A message that is written piece by piece. It may begin without a text."""
+
+
+class Append(Frame, frozen=True, tag="message.append"):
+    conversation_id: Id
+    message_id: MessageId
+    offset: Seq
+    text: str
+
+
+class End(Frame, frozen=True, tag="message.end"):
+    conversation_id: Id
+    message_id: MessageId
+    text: str | None = None
+
+
 class Abandon(Frame, frozen=True, tag="message.abandon"):
     conversation_id: Id
     message_id: MessageId
@@ -148,7 +165,22 @@ class Ping(Frame, frozen=True, tag="ping"):
 
 
 ClientFrame = (
-    Connect | Send | Abandon | Delivered | Read | Unread | Inbox | History | Reaction | Watch | Typing | Refresh | Ping
+    Connect
+    | Send
+    | Begin
+    | Append
+    | End
+    | Abandon
+    | Delivered
+    | Read
+    | Unread
+    | Inbox
+    | History
+    | Reaction
+    | Watch
+    | Typing
+    | Refresh
+    | Ping
 )
 
 
@@ -179,6 +211,11 @@ def decode_frame(text: str) -> ClientFrame:
         check_content(frame.text, frame.data, frame.files)
     elif type(frame) is Reaction:
         check_reaction_key(frame.key)
+    elif type(frame) is Begin:
+        check_text(frame.text)
+        check_data(frame.data or {})
+    elif type(frame) is End and frame.text is not None:
+        check_content(frame.text, {})
     elif type(frame) is Read:
         check_one_mark(frame.up_to_seq, frame.up_to_ts, frame.seqs)
     elif type(frame) is History:

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from tidings import pushes
 from tidings.errors import Reason
-from tidings.protocol.bodies import InboxRowBody, MessageBody
+from tidings.protocol.bodies import InboxRowBody, MessageBody, SentBody
 
 
 class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -57,6 +57,10 @@ class MessageNewFrame(ServerFrame, frozen=True, tag="message.new"):
     total_unread: int | None
     mention_count: int | UnsetType = UNSET
     total_mentions: int | UnsetType = UNSET
+
+
+class MessageAppendedFrame(pushes.MessageAppended, frozen=True, tag="message.appended"):
+    pass
 
 
 class ReadSyncedFrame(ServerFrame, frozen=True, kw_only=True, tag="read.synced"):
@@ -127,6 +131,12 @@ class Ok(ServerFrame, frozen=True, tag="ok"):
     id: int
 
 
+class BegunBody(SentBody, frozen=True, gc=False):
+    """The answer to `message.begin`. The author goes on from `offset`: so many characters are there."""
+
+    offset: int
+
+
 SERVER_FRAMES: tuple[type[msgspec.Struct], ...] = (
     Hello,
     Ok,
@@ -134,6 +144,7 @@ SERVER_FRAMES: tuple[type[msgspec.Struct], ...] = (
     Error,
     Draining,
     MessageNewFrame,
+    MessageAppendedFrame,
     ReadSyncedFrame,
     ResumedFrame,
     ReceiptFrame,

@@ -51,6 +51,7 @@ IN_PATHS: dict[str, list[Ask]] = {
     "edit": [lambda a, bad: a.edit(bad, 1, "t"), lambda a, bad: a.edit("c1", bad, "t")],
     "delete": [lambda a, bad: a.delete(bad, 1), lambda a, bad: a.delete("c1", bad)],
     "receipts": [lambda a, bad: a.receipts(bad, 1), lambda a, bad: a.receipts("c1", bad)],
+    "message": [lambda a, bad: a.message(bad, 1), lambda a, bad: a.message("c1", bad)],
     "page": [lambda a, bad: a.page(bad)],
     "history": [lambda a, bad: anext(a.history(bad))],
     "flag": [lambda a, bad: a.flag(bad, muted=True)],

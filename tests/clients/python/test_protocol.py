@@ -21,6 +21,7 @@ from tidings.protocol import beside as server_beside
 from tidings.protocol import bodies, client_frames, server_frames
 from tidings_client import bounds, errors, forms, people, values
 from tidings_client.beside import requests, structs
+from tidings_client.connection import decoding
 
 Struct = type[msgspec.Struct]
 PACKAGE = ROOT / "clients" / "python" / "src" / "tidings_client"
@@ -46,7 +47,6 @@ OF_THE_CLIENT = {
     values.Connected,
     values.Interrupted,
     values.Nothing,
-    values.Peek,
     people.Person,
     people.PresencePage,
     people.PersonFound,
@@ -174,7 +174,7 @@ def test_a_newer_server_is_understood() -> None:
         "deleted": False, "edited_at": None, "target_seq": 1, "member": None, "emoji": "+1",
     }  # fmt: skip
     frame = {"type": "message.new", "conversation_id": "c1", "message": message, "unread_count": 1, "mood": "good"}
-    event = values.event_of(json.dumps(frame).encode())
+    event = decoding.event_of(json.dumps(frame).encode())
     assert isinstance(event, values.MessageNew) and event.message.kind == "reaction"
 
 

@@ -121,6 +121,7 @@ class Gateway:
             inbox=behind.inbox,
             flags=behind.inbox,
             history=behind.log,
+            streams=behind.log,
             receipts=behind.log,
             resume=behind.resume,
             live_status=behind.live_status,

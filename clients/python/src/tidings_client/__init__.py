@@ -21,6 +21,7 @@ from tidings_client.requests.pins import PinnedMessage
 from tidings_client.requests.saved import SavedMessage, SavedPage
 from tidings_client.requests.scheduled import ScheduledMessage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
+from tidings_client.sending.streaming import Streaming
 from tidings_client.server import Server
 from tidings_client.values import (
     Blocked,
@@ -43,6 +44,7 @@ from tidings_client.values import (
     Member,
     MemberChange,
     Message,
+    MessageAppended,
     MessageNew,
     OwnDraft,
     Presence,
@@ -92,6 +94,7 @@ __all__ = [
     "Member",
     "MemberChange",
     "Message",
+    "MessageAppended",
     "MessageNew",
     "NewerDraft",
     "OwnDraft",
@@ -123,6 +126,7 @@ __all__ = [
     "Server",
     "Stopped",
     "Stream",
+    "Streaming",
     "TokenSource",
     "Totals",
     "Typing",

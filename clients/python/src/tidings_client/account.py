@@ -220,6 +220,10 @@ class Account(BesideMessages):
     async def _page(self, conversation_id: str, asked: HistoryQuery) -> HistoryPage:
         return await self._rest.get(_one(conversation_id, "messages"), HistoryPage, **query_of(asked))
 
+    async def message(self, conversation_id: str, seq: int) -> Message:
+        """Read one entry as it is now."""
+        return await self._rest.get(_one(conversation_id, "messages", seq), Message)
+
     async def history(self, conversation_id: str, *, before_seq: int | None = None) -> AsyncIterator[Message]:
         """Iterate over every entry from there back to the first, newest first. Pages are read as they are needed."""
         while True:

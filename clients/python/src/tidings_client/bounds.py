@@ -47,6 +47,7 @@ READS_MAX = 8  # conversations whose gaps are read at once: a long absence must 
 EVENTS_PAUSE = 2_000  # waiting events of a stream: the client stops reading the socket until there is room
 EVENTS_MAX = 50_000  # the same while a request waits and the socket must be read: the stream ends with an error
 
-# --- an endpoint of a webhook -----------------------------------------------------------------------
+# --- webhooks and streamed messages -----------------------------------------------------------------
 WEBHOOK_AGE_S_MAX = 300.0  # an older signature may be a request that somebody has recorded
 MENTIONS_MAX = 50  # users named in one message, as in the server
+STREAM_PIECE_CHARS = 8 * 1024  # characters of a streamed message in one frame: it fits, whatever they are

@@ -25,6 +25,7 @@ from tidings_client.device import Device
 from tidings_client.files import OnProgress, upload
 from tidings_client.forms import (
     INTEGER_MAX,
+    Begin,
     History,
     HistoryQuery,
     Inbox,
@@ -38,6 +39,7 @@ from tidings_client.forms import (
 from tidings_client.reading.streams import Stream
 from tidings_client.rest import Pool, Rest
 from tidings_client.sending.drafts import Draft, Drafts, MemoryDrafts
+from tidings_client.sending.streaming import Streaming
 from tidings_client.values import Event, Hello, HistoryPage, InboxPage, Message, MessageNew, ReadState, Sent
 
 E = TypeVar("E")
@@ -217,6 +219,38 @@ class Client(Account):
     async def _upload(self, draft: Draft, path: str) -> str:
         progress = self._progress.get((draft.conversation_id, draft.message_id))
         return await upload(self._rest, self._clock, draft.conversation_id, path, progress)
+
+    def streaming(
+        self,
+        conversation_id: str,
+        text: str = "",
+        *,
+        data: dict[str, Any] | None = None,
+        reply_to: int | None = None,
+        is_silent: bool = False,
+        message_id: str | None = None,
+    ) -> Streaming:
+        """Write a message piece by piece: `async with client.streaming(id) as out: await out.write(token)`.
+
+        A message_id such as `re-42` makes an answer to entry 42 come once, however many programs answer.
+        """
+        message_id = self._clock.random_id() if message_id is None else message_id
+        begin = Begin(
+            conversation_id=conversation_id,
+            message_id=message_id,
+            text=text,
+            ts=self._clock.now_ms(),
+            data=data,
+            silent=is_silent,
+            reply_to=reply_to,
+        )
+        draft = Draft(conversation_id, message_id, text, begin.ts, data, is_silent, reply_to)
+        return Streaming(
+            self._session,
+            begin,
+            lambda: self.hello.connection_id if self.hello is not None else None,
+            lambda sent: self._device.reading.sent(draft, sent, self.user_id),
+        )
 
     def abandon(self, conversation_id: str, message_id: str) -> bool:
         """Stop sending a message; False when there is no such send.

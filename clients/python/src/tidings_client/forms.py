@@ -91,6 +91,23 @@ class Send(Frame, frozen=True, tag="message.send", omit_defaults=True):
     mention: Mention | None = None
 
 
+class Begin(Send, frozen=True, tag="message.begin"):
+    pass
+
+
+class Append(Frame, frozen=True, tag="message.append"):
+    conversation_id: Id
+    message_id: MessageId
+    offset: Seq
+    text: str
+
+
+class End(Frame, frozen=True, tag="message.end"):
+    conversation_id: Id
+    message_id: MessageId
+    text: str | None = None
+
+
 class Abandon(Frame, frozen=True, tag="message.abandon"):
     conversation_id: Id
     message_id: MessageId
@@ -241,7 +258,9 @@ def encode(frame: Frame) -> bytes:
 def check(frame: Frame) -> None:
     """Refuse a frame that the server would refuse for good."""
     _check_types(frame)
-    if isinstance(frame, Send):
+    if isinstance(frame, Begin):
+        check_content(frame.text, frame.data or {}, frame.files)
+    elif isinstance(frame, Send):
         check_content(frame.text, frame.data, frame.files)
     elif isinstance(frame, Read):
         check_one_mark(frame.up_to_seq, frame.seqs)

@@ -1,4 +1,4 @@
-"""Answers and events of the server as structs, and how the client decodes them.
+"""Answers and events of the server as structs. decoding.py reads them.
 
 The client ignores unknown fields and events, and an unknown word stays a string: the server may be newer. The structs
 repeat those of the server; a test compares their fields.
@@ -10,18 +10,13 @@ forget its copy of the conversation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from tidings_client.beside.structs import ReactionCount, Reactions
-from tidings_client.errors import Refusal, problem_of
 from tidings_client.rules import Rules
-
-T = TypeVar("T")
-
 
 # --- answers --------------------------------------------------------------------------------------
 
@@ -68,6 +63,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     imported: bool = False
     mentions: tuple[str, ...] = ()  # the users whom its author named
     mention: str | None = None  # all, or here: those who were online
+    state: str | None = None  # of a streamed message: streaming, done, interrupted
     unavailable: Literal[True] | UnsetType = UNSET  # the text is in the archive, and the archive does not answer now
     hidden: bool = False  # the user has blocked its sender
     reactions: dict[str, ReactionCount] | Reactions | None = None  # of a message: counts; of a reaction: changes
@@ -226,6 +222,17 @@ class MessageNew(_Event, frozen=True, tag="message.new"):
     total_mentions: int = 0
 
 
+class MessageAppended(_Event, frozen=True, tag="message.appended"):
+    """The next piece of a message that is being written. `offset` counts characters; where pieces are missing, read
+    the message with `message`."""
+
+    conversation_id: str
+    seq: int
+    message_id: str
+    offset: int
+    text: str
+
+
 class ReadSynced(_Event, frozen=True, kw_only=True, tag="read.synced"):
     """The counts of one conversation. Without a conversation: the totals that a hello left out."""
 
@@ -342,46 +349,9 @@ class Interrupted(msgspec.Struct, frozen=True):
     retry_in_s: float
 
 
-_LogEvent = MessageNew | ReadSynced | Resumed | Receipt | ReceiptSummary
+_LogEvent = MessageNew | MessageAppended | ReadSynced | Resumed | Receipt | ReceiptSummary
 _PersonEvent = Typing | Presence | Blocked | ScheduledFailed | DraftChanged
 ServerEvent = (
     _LogEvent | _PersonEvent | ConversationAdded | ConversationUpdated | ConversationRemoved | DeviceRemoved | Draining
 )
 Event = ServerEvent | Connected | Interrupted
-
-
-# --- decoding -------------------------------------------------------------------------------------
-
-
-class Peek(msgspec.Struct, gc=False):
-    """The fields of a frame that say where it belongs."""
-
-    type: str
-    id: int | None = None
-
-
-_peek = msgspec.json.Decoder(Peek).decode
-_event: Callable[[bytes], ServerEvent] = msgspec.json.Decoder(ServerEvent).decode
-
-
-def peek(raw: bytes) -> Peek | None:
-    try:
-        return _peek(raw)
-    except msgspec.DecodeError:
-        return None
-
-
-def event_of(raw: bytes) -> ServerEvent | None:
-    """Decode an event; None for a kind of event that this client does not know."""
-    try:
-        return _event(raw)
-    except msgspec.DecodeError:
-        return None
-
-
-def answer_of(raw: bytes, kind: type[T]) -> T:
-    """Decode an answer as `kind`, or raise the Problem that the answer is."""
-    found = peek(raw)
-    if found is not None and found.type == "error":
-        raise problem_of(msgspec.json.decode(raw, type=Refusal))
-    return msgspec.json.decode(raw, type=kind)

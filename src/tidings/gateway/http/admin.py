@@ -19,6 +19,7 @@ from tidings.clock import Clock
 from tidings.config.settings import Auth
 from tidings.errors import Close, NotFound
 from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.users import TokenBody
 from tidings.gateway.tokens import mint_token
 from tidings.messaging.archive.schedule import ArchiveStatus
 from tidings.messaging.unread.verify import Report as UnreadReport
@@ -27,7 +28,6 @@ from tidings.operators.audit.reader import AuditEntry
 from tidings.operators.inspection import ConversationView, Inspection, UserView
 from tidings.operators.node_samples import STEP_MS, Point, Sample, Samples, point_of, points
 from tidings.operators.status import Days, PushView, RejectsView, SystemStatus
-from tidings.protocol.bodies import TokenBody
 from tidings.routing.bus import Bus, Leave
 from tidings.routing.router import Router
 

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from tidings.bounds import PAGE_MAX
 from tidings.errors import BadRequest
 from tidings.gateway.dispatch import content_of, payment
-from tidings.gateway.encode import history_of, sent_of
+from tidings.gateway.encode import history_of, message_of, sent_of
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
@@ -20,6 +20,7 @@ from tidings.model import ContentPatch
 from tidings.protocol.bodies import (
     HistoryBody,
     HistoryQuery,
+    MessageBody,
     MessageDelete,
     MessageDeleteQuery,
     MessagePatch,
@@ -80,6 +81,7 @@ class MessageRoutes:
                 statuses=(201, 200),
                 errors=("not_found", "conflict", "too_large"),
             ),
+            Route("GET", _ENTRY, self.entry, "One entry as it is now", answer=MessageBody, errors=("not_found",)),
             Route(
                 "PATCH", _ENTRY, self.edit, "Edit an own message", body=MessagePatch, answer=SentBody, errors=refused
             ),
@@ -139,6 +141,9 @@ class MessageRoutes:
             limit=min(query.limit, PAGE_MAX),
         )
         return Reply(200, history_of(page))
+
+    async def entry(self, request: Request) -> Reply:
+        return Reply(200, message_of(await self._history.entry(request.user_id, request.id(), request.seq())))
 
     async def send(self, request: Request) -> Reply:
         asked: NewMessage = request.body

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from tidings.bounds import DEV_TOKEN_TTL_S
 from tidings.clock import Clock
 from tidings.config.settings import Auth
@@ -18,11 +20,15 @@ from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.limits.limiter import Limiter
 from tidings.model import User
 from tidings.operators.audit.events import Audit
-from tidings.protocol.bodies import ProfileBody, ProfilePut, RevokedBody, TokenBody, TokenRequest
+from tidings.protocol.bodies import ProfileBody, ProfilePut, RevokedBody, TokenRequest
 from tidings.stores.tables.ports import Accounts
 
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 _FORWARDED = frozenset((b"forwarded", b"via", b"x-real-ip"))  # what proxies and tunnels add, beside X-Forwarded-*
+
+
+class TokenBody(msgspec.Struct, frozen=True):
+    token: str
 
 
 class AccountRoutes:

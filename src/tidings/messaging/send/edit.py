@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from tidings.clock import Clock
-from tidings.errors import Forbidden, NotFound
+from tidings.errors import BadRequest, Forbidden, NotFound
 from tidings.messaging.access import Access, Action
 from tidings.messaging.log import Log, entry_at
 from tidings.messaging.send.draft import Companion, Draft
@@ -32,6 +32,8 @@ class Rewrites:
         target = await self._target(user_id, conversation_id, seq_no, "write")
         if target.sender_id != user_id:
             raise Forbidden("only its sender may edit a message")
+        if target.content is not None and target.content.state == "streaming":
+            raise BadRequest("the message is still being written; send `message.end` first")
         if target.s3_ref is not None:  # the edit keeps a part of the content, so it is needed here
             target = await self._log.entry(conversation_id, seq_no) or target
         return await self._rewrite("edit", user_id, target, patch, message_id)

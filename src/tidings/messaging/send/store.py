@@ -277,13 +277,14 @@ def _rewrite(draft: Draft) -> Rewrite:
     target = draft.target
     assert target is not None
     is_deleted = KINDS[draft.kind].uncounts
+    is_end = target.content is not None and target.content.state == "streaming"  # no edit: it was never finished
     return Rewrite(
         target_seq=target.seq_no,
         # Deleted is for ever: only the dedupe verdict is wanted then, and it comes before the verdict on the rev.
         expected_rev=_NO_REV if target.is_deleted else target.rev,
         content=None if is_deleted else draft.content,
         is_deleted=is_deleted,
-        edited_ms=target.edited_ms if is_deleted else draft.sent_ms,
+        edited_ms=target.edited_ms if is_deleted or is_end else draft.sent_ms,
         edit_seq=None if is_deleted else draft.seq_no,  # after a delete no entry holds the content
         wipe_seq=target.edit_seq,
     )

@@ -20,11 +20,12 @@ import msgspec
 from tidings_client.bounds import BACKOFF_S, BACKOFF_S_MAX, HANDSHAKE_S, TRIES_MAX
 from tidings_client.clock import Clock
 from tidings_client.connection.addresses import socket_url
+from tidings_client.connection.decoding import answer_of, event_of, peek
 from tidings_client.connection.link import Link, Liveness, Verdict
 from tidings_client.connection.tokens import Tokens
 from tidings_client.errors import Close, Disconnected, Problem, Stopped, may_come_back
 from tidings_client.forms import Connect, Frame, Ping, Refresh, check, encode
-from tidings_client.values import Draining, Hello, Nothing, ServerEvent, answer_of, event_of, peek
+from tidings_client.values import Draining, Hello, Nothing, ServerEvent
 
 log = logging.getLogger("tidings.client")  # fields are part of the text: a program's own logging shows them
 

@@ -16,11 +16,12 @@ import msgspec
 
 from tidings_client.bounds import LANE_SENDS_MAX, SENDS_MAX
 from tidings_client.clock import Clock
+from tidings_client.connection.decoding import answer_of
 from tidings_client.connection.session import Backoff, Session
 from tidings_client.errors import Disconnected, IdConflict, Problem, StoreUnavailable
 from tidings_client.forms import Abandon, Send, check
 from tidings_client.sending.drafts import Draft, Drafts
-from tidings_client.values import Sent, answer_of
+from tidings_client.values import Sent
 
 Key = tuple[str, str]  # conversation_id, message_id
 OnSent = Callable[[Draft, Sent], None]

@@ -1,0 +1,62 @@
+/** A message that is written piece by piece. After a reconnect it goes on from what the server has. */
+import { newId } from './runtime.js';
+
+const PIECE = 8192; // characters in one frame: it fits, whatever they are
+
+export class Streaming {
+  constructor(client, fields) {
+    this._client = client;
+    this._fields = fields;
+    this._id = { conversation_id: fields.conversation_id, message_id: fields.message_id };
+    this._characters = [...(fields.text ?? '')]; // code points, as the protocol counts
+    this._sent = 0;
+    this._link = null; // the connection on which it was begun
+    Object.assign(this, { seq: 0, isDuplicate: false });
+  }
+
+  static async begin(client, conversationId, { text = '', messageId = newId(), data, replyTo, silent } = {}) {
+    const fields = { conversation_id: conversationId, message_id: messageId, text, data, reply_to: replyTo, silent };
+    const stream = new Streaming(client, fields);
+    const { seq, duplicate } = await stream._begin();
+    return Object.assign(stream, { seq, isDuplicate: duplicate });
+  }
+
+  /** Add a piece. It leaves at once where there is a connection, else after the next one. */
+  write(text) {
+    if (this.isDuplicate) return;
+    this._characters.push(...text);
+    if (this._link !== null && this._link === this._client._link) this._push();
+  }
+
+  /** Resolves when the whole text is stored. */
+  async end() {
+    if (this.isDuplicate) return;
+    for (let tries = 0; ; tries += 1) {
+      try {
+        const link = await this._client._linked(Infinity);
+        if (link !== this._link) await this._begin();
+        this._push();
+        await this._link.request('message.end', this._id);
+        return;
+      } catch (error) {
+        if (error.code === 'not_found' && tries) return; // an earlier try was stored, and its answer was lost
+        if (!error.temporary) throw error;
+      }
+    }
+  }
+
+  async _begin() {
+    const begun = await this._client._ask('message.begin', this._fields, true);
+    this._link = this._client._link;
+    this._sent = Math.min(begun.offset, this._characters.length);
+    return begun;
+  }
+
+  _push() {
+    while (this._sent < this._characters.length) {
+      const piece = this._characters.slice(this._sent, this._sent + PIECE);
+      this._link.send('message.append', { ...this._id, offset: this._sent, text: piece.join('') });
+      this._sent += piece.length;
+    }
+  }
+}

@@ -1,0 +1,31 @@
+/** A message is written piece by piece, shown while it is written, and stored once. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Server, until } from './server.js';
+
+let server;
+before(async () => {
+  server = await Server.start();
+});
+after(() => server.stop());
+
+test('readers see the pieces, and the end is no edit', async () => {
+  const [ann, bob] = await Promise.all(['ann', 'bob'].map((user) => server.connected(user)));
+  const { id } = await ann.direct('bob');
+  await bob.conversation(id).open();
+  const pieces = [];
+  bob.on('appended', ({ text }) => pieces.push(text));
+  const out = await ann.conversation(id).stream({ messageId: 're-1' });
+  out.write('Çtreams ');
+  await until('the first piece', () => pieces.join('') === 'Çtreams ');
+  out.write('flow.');
+  await until('both pieces', () => bob.conversation(id).messages.at(-1)?.text === 'Çtreams flow.');
+  assert.equal(bob.conversation(id).messages.at(-1).stream, 'streaming');
+  const late = await ann.conversation(id).stream({ messageId: 're-1' });
+  assert.equal(late.isDuplicate, true);
+  await out.end();
+  await until('the end', () => bob.conversation(id).messages.at(-1)?.stream === 'done');
+  const { text, editedAt, seq } = bob.conversation(id).messages.at(-1);
+  assert.deepEqual({ text, editedAt, seq }, { text: 'Çtreams flow.', editedAt: null, seq: out.seq });
+  await Promise.all([ann.close(), bob.close()]);
+});

@@ -1,0 +1,334 @@
+"""Streams: a message is written piece by piece, and its readers see every piece.
+
+The begin is a message like any other: numbered, counted once, routed. The end is an edit entry that brings the whole
+text. The pieces between go to the members who are connected, and to the record of the stream now and then (texts.py).
+The record is put in the commit of the begin and goes in the commit of the end, so a stream ends once, whoever ends it.
+A record without a new piece for STREAM_IDLE_END_S is due: any node ends that stream as interrupted, with its text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tidings.clock import Clock
+from tidings.errors import BadRequest, Conflict, IdConflict, NotFound, Problem, TooLarge, cause_of
+from tidings.messaging.access import Access
+from tidings.messaging.log import entry_at
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.send.draft import Answer, Companions, Draft
+from tidings.messaging.send.lanes import Sends
+from tidings.messaging.streaming import bounds
+from tidings.messaging.streaming.texts import STREAMS, LiveTexts, Written, from_value, key_of, to_value
+from tidings.model import Entry, Sent, StreamState, digest_of
+from tidings.pushes import MessageAppended
+from tidings.routing.router import Router
+from tidings.stores.tables.ports import Messages
+from tidings.stores.tables.records import Put, Record, RecordKey, Records
+from tidings.tasks import Loop, Recent
+
+log = logging.getLogger("tidings.streams")
+Key = tuple[str, str, str]  # conversation, sender, message_id
+
+
+class Began(NamedTuple):
+    """The answer to a begin. `offset`: the characters that are safe; the author goes on from there."""
+
+    sent: Sent
+    offset: int
+
+
+class _Begin:
+    """Companion of a begin: the record of the stream is put in the same commit."""
+
+    last_seq = 0  # any order of the entries will do
+
+    def __init__(self, records: Records, key: RecordKey, clock: Clock) -> None:
+        self._records = records
+        self._key = key
+        self._clock = clock
+        self._version = 0
+
+    @property
+    def keys(self) -> frozenset[RecordKey]:
+        return frozenset((self._key,))
+
+    async def read(self) -> None:
+        found = await self._records.get(self._key.owner, STREAMS, [self._key.name])
+        self._version = found[self._key.name].version if found else 0
+
+    def puts(self, entry: Entry) -> Sequence[Put]:
+        assert entry.content is not None
+        written = Written(entry.sender_id or "", entry.message_id or "", entry.seq_no, entry.content.text or "")
+        return (_put(self._key, written, self._version, _idle_until_ms(self._clock)),)
+
+
+class _End:
+    """Companion of an end: the record goes in the same commit, so of two ends one is stored."""
+
+    last_seq = 0  # any order of the entries will do
+
+    def __init__(self, records: Records, record: Record) -> None:
+        self._records = records
+        self._key = record.key
+        self._version = record.version
+
+    @property
+    def keys(self) -> frozenset[RecordKey]:
+        return frozenset((self._key,))
+
+    async def read(self) -> None:
+        found = await self._records.get(self._key.owner, STREAMS, [self._key.name])
+        if not found:
+            raise NotFound("this message has ended")
+        self._version = found[self._key.name].version
+
+    def puts(self, entry: Entry) -> Sequence[Put]:
+        return (Put(*self._key, None, expected=self._version),)
+
+
+class Stream:
+    """A message that an author connected to this node is writing."""
+
+    __slots__ = ("at", "is_pushing", "key", "origin", "pushed", "saved", "seq_no", "size_bytes", "text", "version")
+
+    def __init__(self, key: Key, seq_no: int, text: str, version: int, origin: str | None, now_s: float) -> None:
+        self.key = key
+        self.seq_no = seq_no
+        self.text = text
+        self.size_bytes = len(text.encode())
+        self.version = version  # of its record
+        self.origin = origin
+        self.saved = self.pushed = len(text)  # characters
+        self.is_pushing = False
+        self.at = now_s  # when something was saved last, or began to wait
+
+    def is_due(self, now_s: float) -> bool:
+        waiting = len(self.text) - self.saved
+        return waiting >= bounds.STREAM_SAVE_BYTES or (waiting > 0 and now_s - self.at >= bounds.STREAM_SAVE_S)
+
+
+class Streams:
+    def __init__(
+        self,
+        *,
+        sends: Sends,
+        access: Access,
+        blocks: Blocks,
+        router: Router,
+        messages: Messages,
+        records: Records,
+        live: LiveTexts,
+        clock: Clock,
+    ) -> None:
+        self._sends = sends
+        self._access = access
+        self._blocks = blocks
+        self._router = router
+        self._messages = messages
+        self._records = records
+        self._live = live
+        self._clock = clock
+        self._streams: dict[Key, Stream] = {}
+        self._ended = Recent[Key, Sent](bounds.STREAMS_MAX)  # so that a repeated end is answered as the first one
+        self._look_s = 0.0
+        self.loop = Loop("streams", bounds.STREAM_LOOK_S, self._step, at_end=self._save_all)
+
+    # --- the author -------------------------------------------------------------------------------
+
+    def begin(self, draft: Draft) -> Awaitable[Began]:
+        """Queue the begin at once, in the order of arrival. The answer comes when it is stored. Raises Problem."""
+        assert draft.content is not None
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        draft.content = msgspec.structs.replace(draft.content, state="streaming")
+        mine = _Begin(self._records, key_of(*draft.id_), self._clock)
+        draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
+        draft.reply = lambda result: None if answer.done() else answer.set_result(result)
+        if len(self._streams) < bounds.STREAMS_MAX:
+            self._sends.submit(draft)
+        else:
+            answer.set_result(TooLarge("too many messages are being written on this node"))
+        return self._began(draft, answer)
+
+    async def _began(self, draft: Draft, answer: asyncio.Future[Answer]) -> Began:
+        sent = await answer
+        if isinstance(sent, Problem):
+            raise sent
+        key, now_s = draft.id_, self._clock.monotonic_s()
+        if sent.is_duplicate and key not in self._streams:
+            record = await self._record(key)  # another node had it, or an earlier connection
+            if record is None:
+                return Began(sent, 0)
+            written = from_value(record.value)
+            self._keep(Stream(key, written.seq_no, written.text, record.version, draft.origin, now_s))
+        elif not sent.is_duplicate:
+            text = draft.content.text if draft.content is not None else None
+            self._keep(Stream(key, sent.entry.seq_no, text or "", 1, draft.origin, now_s))
+        self._streams[key].origin = draft.origin
+        return Began(sent, len(self._streams[key].text))
+
+    def append(self, key: Key, offset: int, text: str) -> int:
+        """Add a piece. Never blocks. Returns the characters so far. Raises Problem."""
+        stream = self._streams.get(key)
+        if stream is None:
+            raise NotFound("no such message is being written here; send `message.begin` again")
+        there = len(stream.text)
+        if offset > there:
+            raise BadRequest(f"`offset` is {offset}, and {there} characters are there")
+        if stream.text[offset : offset + len(text)] != text[: there - offset]:
+            raise IdConflict("another text is at this offset")
+        fresh = text[there - offset :]
+        size_bytes = stream.size_bytes + len(fresh.encode())
+        if size_bytes > bounds.STREAM_BYTES_MAX:
+            raise TooLarge(f"a streamed text has {bounds.STREAM_BYTES_MAX} bytes at most")
+        if fresh:
+            self._grow(stream, fresh, size_bytes)
+        return len(stream.text)
+
+    async def end(self, key: Key, text: str | None) -> Sent:
+        """Store the whole text, as a numbered entry. Raises Problem."""
+        if key in self._ended:
+            return Sent(self._ended[key].entry, True)
+        stream, record = self._streams.get(key), await self._record(key)
+        if record is None:
+            raise NotFound("no such message is being written")
+        written = stream.text if stream is not None else from_value(record.value).text
+        sent = await self._finish(key, record, written if text is None else text, "done")
+        self._ended.put(key, sent)
+        return sent
+
+    # --- the readers ------------------------------------------------------------------------------
+
+    def _grow(self, stream: Stream, fresh: str, size_bytes: int) -> None:
+        if stream.saved == len(stream.text):
+            stream.at = self._clock.monotonic_s()
+        stream.text += fresh
+        stream.size_bytes = size_bytes
+        self._live.texts[stream.key[0], stream.seq_no] = stream.text
+        if len(stream.text) - stream.saved >= bounds.STREAM_SAVE_BYTES:
+            self.loop.nudge()
+        if not stream.is_pushing:
+            stream.is_pushing = True
+            member_list = self._access.cached(stream.key[0])
+            is_large = member_list is not None and len(member_list.members) > bounds.STREAM_LARGE_MEMBERS
+            pause_s = bounds.STREAM_PUSH_LARGE_S if is_large else bounds.STREAM_PUSH_S
+            asyncio.get_running_loop().call_later(pause_s, self._push, stream)
+
+    def _push(self, stream: Stream) -> None:
+        """Push what came in the last moment to every member who is connected, on any node."""
+        stream.is_pushing = False
+        conversation_id, sender_id, message_id = stream.key
+        member_list, offset = self._access.cached(conversation_id), stream.pushed
+        stream.pushed = len(stream.text)
+        if member_list is None or offset == stream.pushed:
+            return  # the readers find the text with the next read
+        event = MessageAppended(conversation_id, stream.seq_no, message_id, offset, stream.text[offset:])
+        is_limited, blockers = member_list.head.history == "joined", self._blocks.blockers(sender_id)
+        for user_id, member in member_list.members.items():
+            if user_id not in blockers and not (is_limited and stream.seq_no <= member.joined_seq):
+                self._router.push(user_id, event, but=stream.origin)
+
+    # --- the record -------------------------------------------------------------------------------
+
+    async def _step(self) -> None:
+        now_s = self._clock.monotonic_s()
+        for stream in [one for one in self._streams.values() if one.is_due(now_s)]:
+            await self._save(stream)
+        if now_s >= self._look_s:
+            self._look_s = now_s + bounds.STREAM_DUE_S * (0.5 + self._clock.random_fraction())
+            await self.interrupt_idle()
+
+    async def _save(self, stream: Stream) -> None:
+        """Write the text so far. A stream that another node has taken up is no longer ours."""
+        text, key = stream.text, key_of(*stream.key)
+        written = Written(stream.key[1], stream.key[2], stream.seq_no, text)
+        try:
+            await self._records.put([_put(key, written, stream.version, _idle_until_ms(self._clock))])
+        except Conflict:
+            self._drop(stream.key)
+            return
+        stream.version += 1
+        stream.saved, stream.at = len(text), self._clock.monotonic_s()
+
+    async def _save_all(self) -> None:
+        for stream in [one for one in self._streams.values() if one.saved < len(one.text)]:
+            await self._save(stream)
+
+    async def interrupt_idle(self) -> int:
+        """End the streams to which nobody has added for a while. Returns how many."""
+        ended = 0
+        for record in await self._records.due(STREAMS, until_ms=self._clock.now_ms(), limit=bounds.STREAMS_DUE_MAX):
+            written = from_value(record.value)
+            key = (record.owner.partition(":")[2], written.sender_id, written.message_id)
+            stream = self._streams.get(key)
+            if stream is not None and stream.saved < len(stream.text):
+                await self._save(stream)
+                continue
+            try:
+                await self._finish(key, record, written.text, "interrupted")
+                ended += 1
+            except Problem as problem:
+                if not problem.is_temporary:
+                    await self._mark_interrupted(record, written, problem)
+        return ended
+
+    async def _mark_interrupted(self, record: Record, written: Written, problem: Problem) -> None:
+        """Nobody may write the end: its author has left, or was removed. The record keeps text and state."""
+        log.info("stream ends without an entry", extra=cause_of(problem, seq=written.seq_no))
+        kept = msgspec.structs.replace(written, state="interrupted")
+        try:
+            await self._records.put([_put(record.key, kept, record.version, None)])
+        except Conflict:
+            return  # it has ended, or goes on
+
+    async def _finish(self, key: Key, record: Record, text: str, state: StreamState) -> Sent:
+        conversation_id, sender_id, message_id = key
+        seq_no = from_value(record.value).seq_no
+        target = await entry_at(self._messages, conversation_id, seq_no)
+        if target is None or target.is_deleted or target.content is None:
+            await self._records.put([Put(*record.key, None)])
+            self._drop(key)
+            raise NotFound("no such message")
+        draft = Draft(
+            sender_id=sender_id,
+            conversation_id=conversation_id,
+            message_id=end_id(message_id),
+            kind="edit",
+            content=msgspec.structs.replace(target.content, text=text, state=state),
+            target=target,
+            plain_digest=digest_of(None, f"end {seq_no}\0"),
+            companion=_End(self._records, record),
+        )
+        sent = await self._sends.complete(draft)
+        self._drop(key)
+        return sent
+
+    async def _record(self, key: Key) -> Record | None:
+        place = key_of(*key)
+        return (await self._records.get(place.owner, STREAMS, [place.name])).get(place.name)
+
+    def _keep(self, stream: Stream) -> None:
+        self._streams[stream.key] = stream
+        self._live.texts[stream.key[0], stream.seq_no] = stream.text
+
+    def _drop(self, key: Key) -> None:
+        if (stream := self._streams.pop(key, None)) is not None:
+            self._live.texts.pop((key[0], stream.seq_no), None)
+
+
+def end_id(message_id: str) -> str:
+    """The id of the end entry: the same for every try."""
+    return "end-" + hashlib.sha256(message_id.encode()).hexdigest()[:32]
+
+
+def _put(key: RecordKey, written: Written, version: int, due_ms: int | None) -> Put:
+    return Put(*key, to_value(written), expected=version, due_ms=due_ms)
+
+
+def _idle_until_ms(clock: Clock) -> int:
+    return clock.now_ms() + round(bounds.STREAM_IDLE_END_S * 1000)

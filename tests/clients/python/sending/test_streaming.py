@@ -1,0 +1,77 @@
+"""A program writes a message piece by piece, and readers see the pieces and the whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tidings.testing import TestServer
+from tidings_client import MessageAppended, MessageNew
+from tidings_client.errors import NotFound
+
+
+async def test_an_answer_is_streamed_to_its_readers(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    heard = bob.events(MessageNew, MessageAppended)
+    words = ["Streams ", "flow ", "to ", "thé ", "sea."]
+    async with alice.streaming(conversation_id) as out:
+        for word in words:
+            await out.write(word)
+    text, numbers = "", []
+    async with asyncio.timeout(60):
+        async for event in heard:
+            if isinstance(event, MessageAppended):
+                assert event.offset == len(text) and event.seq == out.seq
+                text += event.text
+            elif isinstance(event, MessageNew):
+                numbers.append((event.message.kind, event.message.state))
+                if event.message.state == "done":
+                    assert event.message.text == "".join(words)
+                    break
+    assert "".join(words).startswith(text) and numbers == [("message", "streaming"), ("edit", "done")]
+    whole = await bob.message(conversation_id, out.seq)
+    assert (whole.text, whole.state, whole.edited_at) == ("".join(words), "done", None)
+    assert (await bob.inbox()).total_unread == 1
+
+
+async def test_a_lost_connection_loses_no_piece(server: TestServer) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    async with alice.streaming(conversation_id, "It ") as out:
+        await out.write("begins ")
+        for connection in list(server.node.core.hub.of_user("alice")):
+            connection.close(4001)  # type: ignore[arg-type]
+        await out.write("again ")
+        await out.write("and ends.")
+    assert (await alice.message(conversation_id, out.seq)).text == "It begins again and ends."
+
+
+async def test_of_two_programs_one_answers(server: TestServer) -> None:
+    one, other = await server.client("alice"), await server.client("alice")
+    conversation_id = await one.direct("bob")
+    async with (
+        one.streaming(conversation_id, message_id="re-7") as out,
+        other.streaming(conversation_id, message_id="re-7") as late,
+    ):
+        assert (out.is_duplicate, late.is_duplicate) == (False, True)
+        await late.write("nothing of this")
+        await out.write("the answer")
+    page = await one.page(conversation_id)
+    assert [(entry.kind, entry.text) for entry in page.messages] == [("edit", "the answer"), ("message", "the answer")]
+
+
+async def test_a_body_that_raises_leaves_the_message_without_an_end(server: TestServer) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    with pytest.raises(ZeroDivisionError):
+        async with alice.streaming(conversation_id) as out:
+            await out.write("half")
+            raise ZeroDivisionError
+    async with asyncio.timeout(60):
+        while (await alice.message(conversation_id, out.seq)).text != "half":
+            await asyncio.sleep(0.01)
+    assert (await alice.message(conversation_id, out.seq)).state == "streaming"
+    with pytest.raises(NotFound):
+        await alice.message(conversation_id, 99)

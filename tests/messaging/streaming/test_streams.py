@@ -1,0 +1,166 @@
+"""A message that is written piece by piece: two numbers, one unread, every piece at the readers, an end in any case."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.messaging.faulty_stores import Device, FaultyNode
+from tests.support.messaging.two_nodes import connect, telling
+from tests.support.waiting import eventually
+from tidings.errors import BadRequest, IdConflict, NotFound, TooLarge
+from tidings.messaging.send.draft import Draft
+from tidings.messaging.streaming import bounds
+from tidings.messaging.streaming.streams import Began
+from tidings.messaging.streaming.texts import STREAMS
+from tidings.model import Content, ContentPatch
+from tidings.pushes import MessageAppended, MessageNew
+
+
+async def begin(node: FaultyNode, conversation_id: str, message_id: str = "s1", text: str = "") -> Began:
+    draft = Draft(
+        sender_id="alice", conversation_id=conversation_id, message_id=message_id, content=Content(text), origin="conn"
+    )
+    return await node.core.streams.begin(draft)
+
+
+def key(conversation_id: str, message_id: str = "s1") -> tuple[str, str, str]:
+    return conversation_id, "alice", message_id
+
+
+def pieces(device: Device) -> list[tuple[int, str]]:
+    return [(one.offset, one.text) for one in device.events if isinstance(one, MessageAppended)]
+
+
+def later(node: FaultyNode, seconds: float) -> None:
+    node.clock.ahead_ms += round(seconds * 1000)
+    node.clock.elapsed_s += seconds
+
+
+async def test_readers_see_every_piece_and_then_the_whole(a: FaultyNode, group: str) -> None:
+    bob = await connect(a, "bob")
+    began = await begin(a, group)
+    assert (began.sent.entry.seq_no, began.offset) == (1, 0)
+    assert a.core.streams.append(key(group), 0, "Hé") == 2
+    assert a.core.streams.append(key(group), 2, "llo") == 5
+    await eventually(lambda: "".join(text for _, text in pieces(bob)) == "Héllo")
+    offset = 0
+    for at, text in pieces(bob):
+        assert at == offset
+        offset += len(text)
+    assert (await a.core.history.entry("bob", group, 1)).content == Content("Héllo", state="streaming")
+    ended = await a.core.streams.end(key(group), None)
+    assert ended.entry.seq_no == 2
+    await eventually(lambda: [e.entry.seq_no for e in bob.events if isinstance(e, MessageNew)] == [1, 2])
+    row = await a.core.history.entry("bob", group, 1)
+    assert (row.content, row.edited_ms) == (Content("Héllo", state="done"), None)
+    assert (await a.unread("bob")) == 1
+    page = await a.core.inbox.page("bob", limit=5, cursor=None)
+    assert page.items[0].row.last_message_preview == "Héllo"
+    assert await a.tables.records.due(STREAMS, until_ms=1 << 50, limit=5) == []
+
+
+async def test_an_end_may_bring_the_whole_text_and_is_answered_again(a: FaultyNode, group: str) -> None:
+    await begin(a, group, text="thinking")
+    ended = await a.core.streams.end(key(group), "the answer")
+    again = await a.core.streams.end(key(group), "the answer")
+    assert (again.entry.seq_no, again.is_duplicate) == (ended.entry.seq_no, True)
+    assert (await a.core.history.entry("bob", group, 1)).text == "the answer"
+    with pytest.raises(NotFound):
+        a.core.streams.append(key(group), 0, "late")
+    assert (await begin(a, group, text="thinking")).sent.is_duplicate
+
+
+async def test_a_piece_must_fit(a: FaultyNode, group: str) -> None:
+    streams = a.core.streams
+    with pytest.raises(NotFound):
+        streams.append(key(group), 0, "x")
+    await begin(a, group)
+    streams.append(key(group), 0, "abc")
+    assert streams.append(key(group), 1, "bcd") == 4, "what is there already is passed over"
+    with pytest.raises(BadRequest):
+        streams.append(key(group), 9, "x")
+    with pytest.raises(IdConflict):
+        streams.append(key(group), 0, "zzz")
+    with pytest.raises(TooLarge):
+        streams.append(key(group), 4, "x" * bounds.STREAM_BYTES_MAX)
+    with pytest.raises(BadRequest, match="still being written"):
+        await a.core.rewrites.edit("alice", group, 1, ContentPatch("other"))
+
+
+async def test_the_text_is_saved_in_time_and_another_node_goes_on(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    a.core.streams.append(key(group), 0, "one ")
+    await a.core.streams._step()
+    assert (await b.core.history.entry("bob", group, 1)).text == "", "not due yet"
+    later(a, bounds.STREAM_SAVE_S)
+    await a.core.streams._step()
+    assert (await b.core.history.entry("bob", group, 1)).text == "one "
+    began = await begin(b, group)
+    assert (began.sent.is_duplicate, began.offset) == (True, 4)
+    b.core.streams.append(key(group), 4, "two")
+    await b.core.streams.end(key(group), None)
+    assert (await b.core.history.entry("bob", group, 1)).content == Content("one two", state="done")
+    assert (await a.unread("bob")) == 1
+
+
+async def test_a_node_drops_a_stream_that_another_has_taken_up(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    await begin(b, group)
+    b.core.streams.append(key(group), 0, "b")
+    later(b, bounds.STREAM_SAVE_S)
+    await b.core.streams._step()
+    a.core.streams.append(key(group), 0, "a")
+    later(a, bounds.STREAM_SAVE_S)
+    await a.core.streams._step()
+    with pytest.raises(NotFound):
+        a.core.streams.append(key(group), 1, "a")
+    assert (await b.core.history.entry("bob", group, 1)).text == "b"
+
+
+async def test_a_large_piece_is_saved_at_once(a: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    a.core.streams.append(key(group), 0, "x" * bounds.STREAM_SAVE_BYTES)
+    await a.core.streams._step()
+    (record,) = await a.tables.records.due(STREAMS, until_ms=1 << 50, limit=5)
+    assert record.version == 2
+
+
+async def test_a_stream_that_nobody_goes_on_with_is_interrupted_with_its_text(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    bob = await connect(b, "bob")
+    async with telling(a, b):
+        await begin(a, group)
+        a.core.streams.append(key(group), 0, "half of it")
+        later(a, bounds.STREAM_SAVE_S)
+        await a.core.streams._step()  # then the node is gone
+        assert await b.core.streams.interrupt_idle() == 0
+        later(b, bounds.STREAM_IDLE_END_S + bounds.STREAM_SAVE_S + 1)
+        assert await b.core.streams.interrupt_idle() == 1
+        assert await b.core.streams.interrupt_idle() == 0
+        await eventually(lambda: [e.entry.seq_no for e in bob.events if isinstance(e, MessageNew)][-1:] == [2])
+    row = await b.core.history.entry("bob", group, 1)
+    assert row.content == Content("half of it", state="interrupted")
+    assert (await b.unread("bob")) == 1
+
+
+async def test_the_text_of_an_author_who_was_removed_is_kept(a: FaultyNode, group: str) -> None:
+    draft = Draft(sender_id="bob", conversation_id=group, message_id="s1", content=Content(""), origin="conn")
+    await a.core.streams.begin(draft)
+    a.core.streams.append((group, "bob", "s1"), 0, "cut")
+    later(a, bounds.STREAM_SAVE_S)
+    await a.core.streams._step()
+    await a.core.directory.remove("alice", group, "bob")
+    later(a, bounds.STREAM_IDLE_END_S + 1)
+    await a.core.streams.interrupt_idle()
+    assert (await a.core.history.entry("alice", group, 1)).content == Content("cut", state="interrupted")
+    assert await a.core.streams.interrupt_idle() == 0
+
+
+async def test_a_deleted_message_is_written_no_further(a: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    await a.core.rewrites.delete("alice", group, 1)
+    with pytest.raises(NotFound):
+        await a.core.streams.end(key(group), "text")
+    assert (await a.core.history.entry("alice", group, 1)).is_deleted
+    assert await a.tables.records.due(STREAMS, until_ms=1 << 50, limit=5) == []
