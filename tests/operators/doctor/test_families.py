@@ -9,6 +9,7 @@ import pytest
 from tidings.config.settings import Settings
 from tidings.operators.doctor.families import FOREIGN, Sorter, families
 from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.scripts.messaging import mentions_of
 from tidings_proof.world.valkey import ValkeyProcess
 
 KNOWN = families(Settings())
@@ -16,12 +17,14 @@ KNOWN = families(Settings())
 
 def made_by(keys: Keys) -> dict[str, str]:
     """Name of the builder -> a key that it builds; channels are no keys."""
+    properties = [name for name, each in vars(Keys).items() if isinstance(each, property)]
     plain = {name: value for name, value in vars(keys).items() if not name.startswith("_") and name != "prefix"}
     methods = inspect.getmembers(keys, lambda each: inspect.ismethod(each) and not each.__name__.startswith("_"))
     built = {
         name: method(*(_sample(p) for p in inspect.signature(method).parameters.values())) for name, method in methods
     }
-    return {name: key for name, key in (plain | built).items() if name != "bus"}
+    built |= {name: getattr(keys, name) for name in properties}
+    return {name: key for name, key in (plain | built).items() if name not in ("bus", "bus_of_all")}
 
 
 def _sample(parameter: inspect.Parameter) -> object:
@@ -39,6 +42,14 @@ def test_no_two_families_take_the_same_key() -> None:
     found = [Sorter(KNOWN, "").family_of(key).name for key in made_by(Keys()).values()]
     assert sorted(found) == sorted(set(found))
     assert set(found) == {family.name for family in KNOWN}
+
+
+def test_the_mentions_of_a_conversation_are_of_the_unread_family_and_a_filter_has_its_own() -> None:
+    sorter, keys = Sorter(KNOWN, ""), Keys()
+    assert sorter.family_of(mentions_of(keys.unread("ann", "c"))).name == "unread"
+    for name in ("unread", "mentions", "muted", "archived", "pinned"):
+        assert sorter.family_of(keys.filter("ann", name)).name == "filter"
+    assert sorter.family_of(keys.inbox("ann")).name == "inbox"
 
 
 @pytest.mark.parametrize("key", ["cache:1", "inbox:ann", "other.inbox:{ann}", "unread:{ann}", "nodes2", ""])

@@ -129,9 +129,9 @@ class Inbox:
         """Return conversations with a message or a join since then, newest first; limit -1 means all of them. The inbox
         index is the offline queue."""
         await self._unread.totals(user_id)  # warm, so that the order is complete
-        inbox = self._scripts.keys.inbox(user_id)
+        keys = self._scripts.keys
         since = (b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit, b"WITHSCORES")
-        calls = [plain(key, b"ZRANGE", key, *since) for key in (inbox, f"{inbox}:archived")]
+        calls = [plain(key, b"ZRANGE", key, *since) for key in (keys.inbox(user_id), keys.filter(user_id, "archived"))]
         flat = [part for found in await self._keyspace.run(calls) for part in found]
         placed = sorted(zip(map(float, flat[1::2]), flat[::2], strict=True), reverse=True)
         return [id_.decode() for _, id_ in placed[: limit if limit >= 0 else None]]

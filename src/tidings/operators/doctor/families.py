@@ -59,6 +59,7 @@ def _of_users(cap: int) -> tuple[Family, ...]:
     kept = cap + cap // 10 + 100  # it is trimmed from time to time, not at each write
     return (
         Family("inbox", "inbox:{}", "zset", INBOX_ENTRIES, 260, "a user's conversations by time", _AGAIN),
+        Family("filter", "inbox:{}:*", "zset", INBOX_ENTRIES, 260, "a filter of a user's inbox", _AGAIN),
         Family("mark", "mark:{}", "hash", marks, 400, "what a user has read, by conversation", _AGAIN),
         Family("unread", "unread:{}:*", "zset", kept, 120, "a user's unread in one conversation", _AGAIN),
         Family("ws", "ws:{}", "zset", 1_000, 200, "a user's live connections", "a program, not a person"),
@@ -74,6 +75,7 @@ def _of_conversations(members_max: int) -> tuple[Family, ...]:
     return (
         Family("conv", "conv:{}", "hash", 100, 300, "a conversation's counter", "it is seeded from the log"),
         Family("sent", "sent:{}:#", "hash", 100_000, 300, "message ids of ten minutes", "the table's dedupe answers"),
+        Family("slow", "slow:{}:*", "string", 1_000, 8, "a member whom slow mode holds", "one message more may pass"),
         Family("delivered", "delivered:{}", "zset", members, 200, "how far each member has received", _ALIEN),
         Family("readby", "readby:{}", "zset", members, 200, "how far each member has read", _ALIEN),
         Family("watch", "watch:{}", "zset", 1_000, 200, "nodes with watchers", "it is announced again"),
@@ -92,6 +94,7 @@ def _of_nodes() -> tuple[Family, ...]:
         Family("later", "later:{}", "zset", jobs, 1_000, "push jobs to try again", _STUCK),
         Family("archive", "archive", "string", 1_000, 8, "who archives", "it is taken again within a minute"),
         Family("archive:swept", "archive:swept", "string", 1_000, 8, "who looks for orphans", "it is taken again"),
+        Family("timed", "timed:{}", "string", 1_000, 8, "who does timed work", "it is taken again at once"),
         Family("push:dead", "push:dead", "stream", dead, 2_000, "push jobs given up", "the reasons are in it"),
     )
 

@@ -35,6 +35,11 @@ class Keys:
         """zset: conversation_id -> sent_ms of the last message. TTL INDEX_TTL_S."""
         return self._inbox + user_id + "}"
 
+    def filter(self, user_id: str, name: str) -> str:
+        """zset: the conversations of the inbox that one filter shows: unread, mentions, muted, archived or pinned. Lua
+        makes the name too (parts/mark.lua). TTL INDEX_TTL_S."""
+        return f"{self._inbox}{user_id}}}:{name}"
+
     def mark(self, user_id: str) -> str:
         """hash: conversation_id -> packed mark, and the user's own fields (see scripts/). TTL INDEX_TTL_S."""
         return self._mark + user_id + "}"
