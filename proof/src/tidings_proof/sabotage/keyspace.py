@@ -15,9 +15,13 @@ from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings_proof.sabotage.log import rewrite_lua
 from tidings_proof.sabotage.seams import replace
 
+# The line that moves a plain conversation; the others are for flags, filters and conversations without a mark.
+MOVES = "  if redis.call('ZADD', inbox, 'GT', score, id) == 1 then\n"
+COUNTS = "  local n = redis.call('ZCARD', unread)\n"
+
 
 def inbox_without_gt() -> None:
-    rewrite_lua("inbox_index", ("redis.call('ZADD', inbox, 'GT', score, id)", "redis.call('ZADD', inbox, score, id)"))
+    rewrite_lua("inbox_index", (MOVES, MOVES.replace(" 'GT',", "")))
 
 
 def unread_by_adding() -> None:
@@ -27,7 +31,7 @@ def unread_by_adding() -> None:
             "added = redis.call('ZADD', unread, unpack(add))",
             "redis.call('ZADD', unread, unpack(add)); added = #add / 2",
         ),
-        ("local n = redis.call('ZCARD', unread)", "local n = count + added - removed"),
+        (COUNTS, "  local n = count + added - removed\n"),
     )
 
 
