@@ -106,9 +106,11 @@ async def test_a_phone_that_vanished_is_pushed_to_while_its_message_waits_withou
             await client.close()
 
 
-async def test_a_muted_conversation_moves_the_badge_in_silence_and_what_was_read_in_time_is_not_pushed(
-    place: Place,
+@pytest.mark.parametrize(("wanted", "of_muted"), [("loud", 0), ("all", 1)])
+async def test_a_muted_conversation_is_silent_and_in_the_badge_of_who_wants_all_and_what_was_read_in_time_is_not_pushed(
+    place: Place, wanted: str, of_muted: int
 ) -> None:
+    await place.rest("bob", "PUT", "/v1/preferences", {"badge": wanted})
     muted, loud = await place.direct("alice", "bob"), await place.direct("carol", "bob")
     await place.rest("bob", "POST", "/v1/devices", {"device": "phone", "provider": "apns", "token": PHONE})
     alice, carol, laptop = [await place.join(name, "laptop") for name in ("alice", "carol", "bob")]
@@ -120,9 +122,9 @@ async def test_a_muted_conversation_moves_the_badge_in_silence_and_what_was_read
     await laptop.request("message.read", conversation_id=loud, up_to_seq=1)
 
     push = await place.told(1)
-    assert push.collapse_id == muted and push.body["aps"]["badge"] == 1 and "alert" not in push.body["aps"]
+    assert push.collapse_id == muted and push.body["aps"]["badge"] == of_muted and "alert" not in push.body["aps"]
     await carol.say(loud, "m2", "and again")
     push = await place.told(2)  # of the one that was read in time nothing came
-    assert push.collapse_id == loud and push.body["aps"]["badge"] == 2 and "alert" in push.body["aps"]
+    assert push.collapse_id == loud and push.body["aps"]["badge"] == of_muted + 1 and "alert" in push.body["aps"]
     for client in (alice, carol, laptop):
         await client.close()

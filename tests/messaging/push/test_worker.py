@@ -25,6 +25,7 @@ from tidings.messaging.reading.flags import FlagChange
 from tidings.model import Entry
 from tidings.stores.keyspace.server import KeyspaceMistake
 from tidings.stores.push.ports import Outcome, Verdict
+from tidings.stores.tables.values import Badge, Preferences
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -110,14 +111,19 @@ async def test_who_left_is_not_told(office: PostOffice) -> None:
     assert office.carrier.told == [] and await office.jobs() == 0
 
 
-async def test_a_muted_conversation_moves_the_badge_and_says_nothing(office: PostOffice) -> None:
+@pytest.mark.parametrize(("wanted", "badge"), [("loud", 1), ("all", 2)])
+async def test_a_muted_conversation_says_nothing_and_counts_in_the_badge_only_for_who_wants_all(
+    office: PostOffice, wanted: Badge, badge: int
+) -> None:
+    await office.core.tables.people.put_preferences("bob", Preferences(badge=wanted))
     await office.register("bob")
+    await message(office)  # a loud one
     entry = await message(office)
     await office.core.flags.set("bob", entry.conversation_id, FlagChange(muted=True))
     await notified(office, entry, "bob")
     await office.work()
     [notice] = office.carrier.told
-    assert (notice.is_silent, notice.badge, notice.title, notice.body) == (True, 1, None, None)
+    assert (notice.is_silent, notice.badge, notice.title, notice.body) == (True, badge, None, None)
 
 
 async def test_without_a_provider_nothing_is_queued_or_kept(office: PostOffice) -> None:
