@@ -140,10 +140,10 @@ async def test_members_of_a_large_group_are_called_by_name_and_online_where_they
     person = await (await people(ann)).open(group)
     await expect(person.page.locator(".thread-state")).to_have_text("242 members")
     await person.page.locator(".thread-who").click()
-    await expect(person.page.locator(".person")).to_have_count(242)
-    zoe = person.page.locator(".person", has_text="Zoe")
+    await expect(person.page.locator(".people .person")).to_have_count(242)
+    zoe = person.page.locator(".people .person", has_text="Zoe")
     await expect(zoe).to_contain_text("online")
-    await expect(person.page.locator(".person", has_text="online")).to_have_count(1)
+    await expect(person.page.locator(".people .person", has_text="online")).to_have_count(1)
 
 
 async def test_an_archived_conversation_is_put_away_until_something_new_comes(

@@ -6,13 +6,13 @@ from tidings.gateway.http.docs.asyncapi import asyncapi_of
 
 CLIENT = {
     "connect", "message.send", "message.abandon", "message.delivered", "message.read", "message.unread", "inbox",
-    "history", "reaction", "watch", "typing", "auth.refresh", "ping",
+    "history", "reaction", "watch", "typing", "auth.refresh", "ping", "message.begin", "message.append", "message.end",
 }  # fmt: skip
 SERVER = {
     "hello", "ok", "error", "pong", "draining", "message.new", "read.synced", "resumed", "receipt", "receipts",
     "typing", "presence", "block", "scheduled.failed", "draft",
     "conversation.added", "conversation.updated", "conversation.removed",
-    "device.removed",
+    "device.removed", "message.appended",
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ async def test_every_documented_path_of_the_spine_is_described(gateway: Gateway)
         one + "/members/{user_id}": {"patch", "delete"},
         one + "/profiles": {"get"},
         one + "/messages": {"get", "post"},
-        one + "/messages/{seq}": {"patch", "delete"},
+        one + "/messages/{seq}": {"get", "patch", "delete"},
         one + "/messages/{seq}/receipts": {"get"},
         one + "/read": {"post"},
         one + "/unread": {"post"},

@@ -58,7 +58,8 @@ async def test_a_closed_store_is_unavailable(path: Path, counts: Counts) -> None
 async def test_all_files_are_for_their_owner_only(path: Path, tables: Tables) -> None:
     await conversation(tables, "alice")
     names = sorted(file.name for file in path.parent.iterdir())
-    assert names == ["tidings.db", "tidings.db-shm", "tidings.db-wal"]
+    of_each = [f"tidings.db{file}{part}" for file in ("", "-search") for part in ("", "-shm", "-wal")]
+    assert names == sorted(of_each)
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
