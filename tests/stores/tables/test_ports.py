@@ -58,7 +58,8 @@ PORTS = [field.name for field in dataclasses.fields(ports.Tables) if field.name 
 def _port(name: str) -> type[Any]:
     """The protocol of a port, also where an adapter may have none."""
     hint = get_type_hints(ports.Tables)[name]
-    return next((part for part in get_args(hint) if part is not type(None)), hint)
+    protocol: type[Any] = next((part for part in get_args(hint) if part is not type(None)), hint)
+    return protocol
 
 
 def _methods(port: type[Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from tidings.stores.tables.ports import NO_COUNTS, Tables
 from tidings.stores.tables.postgres import adapter
 from tidings_proof.world.postgres import PostgresServer
 
+pytestmark = pytest.mark.long  # the same contracts run against the server itself in every run
 CONF = """[databases]
 * = host={server} user=postgres
 [pgbouncer]
