@@ -166,8 +166,9 @@ async def test_passing_trouble_is_tried_again(trouble: Said) -> None:
     assert len({asked.body for asked in server.heard}) == 1 and len(server.heard) == 3
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_throttled_to_the_end_is_throttled() -> None:
+async def test_throttled_to_the_end_is_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "DEADLINE_S", 2.0)
+    monkeypatch.setattr(bounds, "ATTEMPT_S", 60.0)  # no attempt ends for its time alone, however slow the machine is
     server = Server(error("ThrottlingException"))
     async with server.wire() as wire:
         with pytest.raises(Throttled, match="ThrottlingException") as said:
