@@ -45,7 +45,7 @@ def keys(nodes: list[NodeProcess], capsys: pytest.CaptureFixture[str]) -> Keys:
 
 
 def status(node: NodeProcess, key: str) -> int:
-    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=60)
     try:
         link.request("GET", "/v1/inbox", headers={"X-Api-Key": key, "X-User-Id": "alice"})
         return link.getresponse().status

@@ -109,7 +109,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
 
 
 def ask(haproxy: Haproxy, method: str = "GET", path: str = "/v1/inbox", **headers: str) -> tuple[int, str]:
-    link = http.client.HTTPConnection("127.0.0.1", haproxy.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", haproxy.port, timeout=60)
     try:
         link.request(method, path, b"{}" if method == "POST" else None, headers)
         answer = link.getresponse()
@@ -221,7 +221,7 @@ def test_what_may_have_been_done_is_not_repeated(three: Three) -> None:
 def test_a_socket_outlives_the_check_that_marks_its_node_down(three: Three) -> None:
     """haproxy does not cut the tunnels of a node that drains: the node itself says goodbye."""
     haproxy, nodes = three
-    with socket.create_connection(("127.0.0.1", haproxy.port), timeout=10) as tunnel:
+    with socket.create_connection(("127.0.0.1", haproxy.port), timeout=60) as tunnel:
         tunnel.sendall(UPGRADE)
         assert b" 101 " in tunnel.recv(4096)
         (node,) = [node for node in nodes if node.heard]
@@ -236,7 +236,7 @@ def test_an_upgrade_refused_by_a_draining_node_is_served_by_another(three: Three
     nodes[0].is_draining = nodes[0].is_slow_to_be_noticed = True
     with ExitStack() as stack:
         for _ in range(12):
-            tunnel = stack.enter_context(socket.create_connection(("127.0.0.1", haproxy.port), timeout=10))
+            tunnel = stack.enter_context(socket.create_connection(("127.0.0.1", haproxy.port), timeout=60))
             tunnel.sendall(UPGRADE)
             assert b" 101 " in tunnel.recv(4096)
     assert nodes[0].heard, "the draining node was asked"

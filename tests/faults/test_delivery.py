@@ -187,10 +187,14 @@ class Company:
             self.reads[key] = max(seq, self.reads.get(key, 0))
 
     async def read_some(self) -> None:
-        """In the end everybody has read all of some conversations, half of others, and nothing new of the rest."""
-        for follower in self.followers[::2]:
-            for c in follower.have:
-                await self.read(follower, c, self._random.choice((0, follower.have[c] // 2, follower.have[c])))
+        """In the end everybody has read all of some conversations, half of others, and nothing new of the rest.
+
+        Every second user reads all of a large one, so that there is always something to sum up."""
+        for n, follower in enumerate(self.followers[::2]):
+            for c, newest in follower.have.items():
+                is_thorough = self._is_large(c) and n % 2 == 0
+                seq = newest if is_thorough else self._random.choice((0, newest // 2, newest))
+                await self.read(follower, c, seq)
 
     # --- what must be so in the end ---
 

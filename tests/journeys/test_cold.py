@@ -43,7 +43,7 @@ async def archived(node: Node) -> str:
 
 
 def get(node: Node, user_id: str, path: str) -> tuple[int, Any]:
-    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=60)
     try:
         link.request("GET", path, headers={"Authorization": f"Bearer {token_for(node, user_id)}"})
         answer = link.getresponse()

@@ -161,7 +161,7 @@ class NodeProcess:
 
 def rest(port: int, method: str, path: str, body: Any, token: str) -> tuple[int, Any]:
     """One REST request to whoever listens on the port: status and decoded answer."""
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         raw = None if body is None else json.dumps(body)
         link.request(method, path, raw, {"Authorization": f"Bearer {token}"})

@@ -48,7 +48,7 @@ class Workers(NodeProcess):
                 os.kill(pid, signal.SIGKILL)
 
     def metrics(self) -> str:
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             link.request("GET", "/metrics")
             return link.getresponse().read().decode()

@@ -69,7 +69,7 @@ class S3Server:
 
     def _is_made(self) -> bool:
         with suppress(OSError, http.client.HTTPException):
-            link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+            link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
             place = "<LocationConstraint>eu-west-1</LocationConstraint>"
             link.request("PUT", f"/{BUCKET}", f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>")
             return link.getresponse().status in (200, 409)

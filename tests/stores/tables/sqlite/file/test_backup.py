@@ -65,7 +65,7 @@ def test_a_copy_is_of_one_moment_however_busy_the_tables_are(tables: Path, tmp_p
     is_over = threading.Event()
 
     def write() -> None:
-        writer = sqlite3.connect(tables, timeout=10)
+        writer = sqlite3.connect(tables, timeout=60)
         n = 0
         while not is_over.is_set():
             n += 1
