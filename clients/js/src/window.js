@@ -18,6 +18,7 @@ export class Window {
     this._jumps = 0;
     this._paging = { older: null, newer: null };
     this._amends = []; // the last entries that changed another
+    this._isReading = false; // the text so far of a message that is being written
     Object.assign(this, { isOpen: false, follow: true, hasOlder: false, hasNewer: false });
   }
 
@@ -85,12 +86,34 @@ export class Window {
     this._amendShown(entry);
   }
 
-  /** Add a piece to a message that is being written. Where a piece is missing, the end brings the whole text. */
+  /** Add a piece to a message that is being written. A page may hold a part of it already. Where a piece is missing,
+   *  the text so far is read again. */
   grow(seq, offset, piece) {
     const at = this._indexOf(seq);
     if (at < 0 || this.shown[at].stream !== 'streaming') return;
     const text = this.shown[at].text ?? '';
-    if ([...text].length === offset) this._replace(at, { text: text + piece });
+    const known = [...text].length;
+    if (offset > known) this._readText(seq);
+    else {
+      const more = [...piece].slice(known - offset).join('');
+      if (more) this._replace(at, { text: text + more });
+    }
+  }
+
+  async _readText(seq) {
+    if (this._isReading) return;
+    this._isReading = true;
+    try {
+      const { messages } = await this._conversation.history({ aroundSeq: seq, limit: 2 });
+      const { text = null } = messages.find((one) => one.seq === seq) ?? {};
+      const at = this._indexOf(seq);
+      const isLonger = at >= 0 && (text?.length ?? 0) > (this.shown[at].text?.length ?? 0);
+      if (isLonger && this.shown[at].stream === 'streaming') this._replace(at, { text });
+    } catch (error) {
+      if (!error.temporary) this._client._report(error); // the next piece tries again
+    } finally {
+      this._isReading = false;
+    }
   }
 
   /** Show the new state of own messages after `seq`, when receipts moved. */

@@ -29,3 +29,23 @@ test('readers see the pieces, and the end is no edit', async () => {
   assert.deepEqual({ text, editedAt, seq }, { text: 'Çtreams flow.', editedAt: null, seq: out.seq });
   await Promise.all([ann.close(), bob.close()]);
 });
+
+test('a reader who misses a piece reads the text so far', async () => {
+  const [ann, bob] = await Promise.all(['ann', 'bob'].map((user) => server.connected(user)));
+  const { id } = await ann.direct('bob');
+  const out = await ann.conversation(id).stream({ messageId: 're-2' });
+  await bob.conversation(id).open();
+  const { _window: view } = bob.conversation(id);
+  const { grow } = view;
+  view.grow = () => {}; // the first piece is lost
+  const first = bob.once('appended');
+  out.write('one ');
+  await first;
+  view.grow = grow;
+  out.write('two ');
+  await until('the text so far', () => bob.conversation(id).messages.at(-1)?.text === 'one two ');
+  out.write('three');
+  await until('the next piece', () => bob.conversation(id).messages.at(-1)?.text === 'one two three');
+  await out.end();
+  await Promise.all([ann.close(), bob.close()]);
+});

@@ -97,7 +97,7 @@ export class Rows {
     if (deleted) return el('span.row-preview.is-none', { dir: 'auto' }, ...who, t('deletedRow'));
     const text = plainOf(one.lastMessagePreview ?? '');
     const isMine = senderId !== null && senderId === this.client.userId;
-    return line(isMine ? this._tick(one, seq) : '', ...who, files ? fileWord(files, text) : text);
+    return line(isMine ? this._tick(one, seq) : '', ...who, files ? fileWord(files, text) : text || '…');
   }
 
   _who(one, senderId) {

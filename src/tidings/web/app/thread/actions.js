@@ -46,7 +46,7 @@ export function messageMenu(thread, button, message) {
     [isWhole, 'copy', 'copyText', () => copy(thread, message.text)],
     [hasReactions(message), 'smile', 'reactions', () => showReactions(thread.profiles, conversation, message)],
     [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
-    [isStored && message.mine && isWhole, 'pencil', 'edit', () => thread.composer.edit(message)],
+    [isStored && message.mine && isWhole && message.stream !== 'streaming', 'pencil', 'edit', () => thread.composer.edit(message)],
     [isStored && !message.mine, 'unread', 'markUnreadHere', () => markUnread(thread, message.seq)],
     [mayDelete, 'trash', 'deleteForAll', () => remove(thread, message)],
     [!isStored, 'trash', 'discard', () => conversation.discard(message.messageId)],

@@ -9,6 +9,7 @@ import { t } from '../parts/words.js';
 import { lineOf } from './quotes.js';
 import { reactionPills } from './reactions.js';
 import { whenOf } from './rows.js';
+import { dots } from './signs.js';
 
 const EMOJI_ONLY = /^(?:\p{Extended_Pictographic}[\u{FE0F}\u{200D}\u{1F3FB}-\u{1F3FF}]*){1,3}$/u;
 
@@ -32,7 +33,7 @@ function drawMessage(element, row, { isDirect, ownId, on, files }) {
   const isFailed = message.state === 'failed';
   const isForMe = row.mentions.has(ownId) || row.mentions.has('all') || row.mentions.has('here');
   const claims = { mine: message.mine, first: isFirst, last: isLast, direct: isDirect, failed: isFailed, shown: isShown,
-    'for-me': isForMe && !message.mine };
+    'for-me': isForMe && !message.mine, streaming: isStreaming(message) };
   const classes = Object.keys(claims).filter((name) => claims[name]).map((name) => `is-${name}`);
   element.className = ['message', ...classes].join(' ');
   element.tabIndex = -1;
@@ -45,6 +46,9 @@ function drawMessage(element, row, { isDirect, ownId, on, files }) {
   if (message.mine || isDirect) element.replaceChildren(body);
   else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
 }
+
+/** Whether a message is being written while it is read. */
+const isStreaming = ({ stream, deleted }) => stream === 'streaming' && !deleted;
 
 const personOf = ({ name, url }) => avatarOf({ id: name, name, url, size: 'small' });
 
@@ -69,6 +73,7 @@ function textOf(row, ownId) {
   if (message.unavailable) return el('div.text.is-gone', null, t('unavailableMessage'));
   if (message.deleted || message.text === null) return el('div.text.is-gone', null, t('deletedMessage'));
   if (!message.text && message.files?.length) return el('div.text.is-empty');
+  if (!message.text && isStreaming(message)) return el('div.text.is-waiting', null, dots(), el('span.quiet', null, t('writing')));
   const nodes = textNodes(message.text, { query: row.query, mentions: row.mentions, ownId });
   const made = el('div.text', { dir: 'auto' }, ...nodes);
   if (EMOJI_ONLY.test(message.text.trim())) made.classList.add('is-big');
@@ -93,6 +98,7 @@ function factsOf(row, isDirect, on) {
     row.isCut ? el('button.more-text', { type: 'button', 'data-part': 'expand', tabindex: -1, onclick: () => on.expand(message) },
       t('readMore')) : null,
     message.pinned && !message.deleted ? el('span.pin-mark', { title: t('pinned') }, icon('pin'), el('span.quiet', null, t('pinned'))) : null,
+    message.stream === 'interrupted' && !message.deleted ? el('span', null, t('interrupted')) : null,
     message.editedAt && !message.deleted ? el('span', null, t('edited')) : null,
     el('time', { datetime: new Date(when).toISOString(), title: momentOf(when) }, timeOf(when)));
   if (message.state) facts.append(ticksOf(row, isDirect, on));

@@ -5,6 +5,8 @@ import { t } from '../parts/words.js';
 
 const SPOKEN_MAX = 5; // lines kept for a screen reader
 
+export const dots = () => el('span.typing-dots', { 'aria-hidden': 'true' }, el('i'), el('i'), el('i'));
+
 export class TypingLine {
   constructor() {
     this.element = el('div.typing', { 'aria-hidden': 'true' });
@@ -13,8 +15,7 @@ export class TypingLine {
   show(text) {
     if (this.element.dataset.text === text) return;
     this.element.dataset.text = text;
-    const dots = el('span.typing-dots', null, el('i'), el('i'), el('i'));
-    this.element.replaceChildren(...(text ? [dots, el('span', { dir: 'auto' }, text)] : []));
+    this.element.replaceChildren(...(text ? [dots(), el('span', { dir: 'auto' }, text)] : []));
   }
 }
 

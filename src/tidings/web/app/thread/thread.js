@@ -128,6 +128,7 @@ export class ThreadPane {
     const render = () => this._renderSoon();
     this._offs = ['updated', 'window', 'unread', 'receipt', 'inbox'].map((event) => conversation.on(event, render));
     this._offs.push(conversation.on('message', ({ message }) => this._came(message)));
+    this._offs.push(conversation.on('updated', ({ message, previous }) => this._grew(message, previous)));
     this._offs.push(conversation.on('typing', () => this._showTyping()));
     this._offs.push(conversation.on('waiting', () => this.sending.countDown()));
     this._offs.push(conversation.on('conversation', ({ change }) => this._changed(change)));
@@ -297,9 +298,16 @@ export class ThreadPane {
   }
 
   _came(message) {
-    if (this.isLoaded) this._spoken.add(message, this.profiles.nameOf(message.senderId));
+    if (this.isLoaded && message.stream !== 'streaming') this._spoken.add(message, this.profiles.nameOf(message.senderId));
     if (message.kind === 'member') this.head.reload();
     this._renderSoon();
+  }
+
+  /** A message that is read while it is written is never cut, and is spoken once it is whole. */
+  _grew(message, previous) {
+    if (previous.stream !== 'streaming') return;
+    this._wholeKeys.add(message.key);
+    if (message.stream !== 'streaming' && this.isLoaded) this._spoken.add(message, this.profiles.nameOf(message.senderId));
   }
 
   find() {

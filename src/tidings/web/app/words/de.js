@@ -70,4 +70,5 @@ export default {
   notifyAsk: 'Soll dieser Browser dich über neue Nachrichten benachrichtigen?', notifyYes: 'Ja, benachrichtigen', notifyNo: 'Nein', notifyOn: 'Benachrichtigungen einschalten', notifyOff: 'Benachrichtigungen ausschalten',
   'error.not_found': 'Diese Person oder Unterhaltung gibt es nicht.', 'error.forbidden': 'Das darfst du hier nicht.', 'error.too_large': 'Das ist zu lang oder zu viel.', 'error.rate_limited': 'Zu schnell: Versuche es gleich noch einmal.',
   'error.unavailable': 'Der Server kann das gerade nicht. Versuche es noch einmal.', 'error.disconnected': 'Gerade gibt es keine Verbindung.', 'error.timeout': 'Der Server hat nicht rechtzeitig geantwortet.', 'error.gone': 'Das ist vorbei oder verbraucht.',
+  writing: 'schreibt …', interrupted: 'unterbrochen',
 };

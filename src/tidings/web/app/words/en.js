@@ -114,4 +114,7 @@ export const EN = {
   'error.too_large': 'That is too long, or too many.', 'error.rate_limited': 'Too fast: try again in a moment.',
   'error.unavailable': 'The server cannot do this just now. Try again.', 'error.disconnected': 'There is no connection just now.',
   'error.timeout': 'The server did not answer in time.', 'error.gone': 'This is over or used up.',
+
+  // answers that are written while they are read
+  writing: 'writing …', interrupted: 'interrupted',
 };

@@ -70,4 +70,5 @@ export default {
   notifyAsk: '¿Debe este navegador avisarte de mensajes nuevos?', notifyYes: 'Sí, avísame', notifyNo: 'No', notifyOn: 'Activar notificaciones', notifyOff: 'Desactivar notificaciones',
   'error.not_found': 'No existe esa persona o conversación.', 'error.forbidden': 'No puedes hacer esto aquí.', 'error.too_large': 'Es demasiado largo, o demasiados.', 'error.rate_limited': 'Demasiado rápido: inténtalo en un momento.',
   'error.unavailable': 'El servidor no puede hacerlo ahora. Inténtalo de nuevo.', 'error.disconnected': 'Ahora no hay conexión.', 'error.timeout': 'El servidor no respondió a tiempo.', 'error.gone': 'Esto terminó o se agotó.',
+  writing: 'escribiendo …', interrupted: 'interrumpido',
 };

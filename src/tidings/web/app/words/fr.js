@@ -70,4 +70,5 @@ export default {
   notifyAsk: 'Ce navigateur doit-il vous avertir des nouveaux messages ?', notifyYes: 'Oui, m’avertir', notifyNo: 'Non', notifyOn: 'Activer les notifications', notifyOff: 'Désactiver les notifications',
   'error.not_found': 'Cette personne ou conversation n’existe pas.', 'error.forbidden': 'Vous ne pouvez pas faire cela ici.', 'error.too_large': 'C’est trop long, ou trop nombreux.', 'error.rate_limited': 'Trop vite : réessayez dans un instant.',
   'error.unavailable': 'Le serveur ne le peut pas pour le moment. Réessayez.', 'error.disconnected': 'Il n’y a pas de connexion pour le moment.', 'error.timeout': 'Le serveur n’a pas répondu à temps.', 'error.gone': 'C’est terminé ou épuisé.',
+  writing: 'en train d’écrire …', interrupted: 'interrompu',
 };

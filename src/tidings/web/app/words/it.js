@@ -70,4 +70,5 @@ export default {
   notifyAsk: 'Questo browser deve avvisarti dei nuovi messaggi?', notifyYes: 'Sì, avvisami', notifyNo: 'No', notifyOn: 'Attiva le notifiche', notifyOff: 'Disattiva le notifiche',
   'error.not_found': 'Questa persona o conversazione non esiste.', 'error.forbidden': 'Qui non puoi farlo.', 'error.too_large': 'È troppo lungo, o sono troppi.', 'error.rate_limited': 'Troppo veloce: riprova tra un momento.',
   'error.unavailable': 'Il server ora non può farlo. Riprova.', 'error.disconnected': 'Ora non c’è connessione.', 'error.timeout': 'Il server non ha risposto in tempo.', 'error.gone': 'È finito o esaurito.',
+  writing: 'sta scrivendo …', interrupted: 'interrotto',
 };

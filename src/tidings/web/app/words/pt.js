@@ -70,4 +70,5 @@ export default {
   notifyAsk: 'Este navegador deve avisá-lo de mensagens novas?', notifyYes: 'Sim, avisar', notifyNo: 'Não', notifyOn: 'Ligar notificações', notifyOff: 'Desligar notificações',
   'error.not_found': 'Essa pessoa ou conversa não existe.', 'error.forbidden': 'Não pode fazer isto aqui.', 'error.too_large': 'É demasiado longo, ou demasiados.', 'error.rate_limited': 'Demasiado rápido: tente daqui a pouco.',
   'error.unavailable': 'O servidor não pode fazê-lo agora. Tente de novo.', 'error.disconnected': 'Agora não há ligação.', 'error.timeout': 'O servidor não respondeu a tempo.', 'error.gone': 'Isto acabou ou esgotou-se.',
+  writing: 'escrevendo …', interrupted: 'interrompido',
 };
