@@ -16,6 +16,7 @@ import { showPreferences, showProfile } from './people/profile.js';
 import { Profiles } from './people/profiles.js';
 import { findSessions, sessionOfName } from './session.js';
 import { chooseSession, signIn } from './signin.js';
+import { SavedMessages } from './thread/saved.js';
 import { ThreadPane } from './thread/thread.js';
 import { Drafts } from './writing/drafts.js';
 
@@ -39,7 +40,12 @@ class Page {
       create: () => this.create(), menu: (button) => this.menu(button), search: () => this.quick.open(), write,
       draftOf: (conversation) => this.drafts.of(conversation),
     });
-    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave(), write, drafts: this.drafts });
+    this.saved = new SavedMessages(this.client, this.profiles, {
+      open: (conversation, seq) => this.go(conversation, seq), changed: () => this.thread.render(),
+    });
+    const { drafts, saved } = this;
+    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave(), write, drafts, saved });
+    drafts.onChange((conversation) => conversation === this.thread.conversation && this.thread.composer.refresh());
     this.shell = el('main.shell', { 'data-pane': 'inbox' }, this.inbox.element, this.thread.element);
     const skip = el('a.skip', { href: '#thread', onclick: (event) => this.skip(event) }, t('skip'));
     const title = el('header.quiet', null, el('h1', null, 'Tidings'));
@@ -126,6 +132,7 @@ class Page {
       this.whoAmI(),
       { icon: 'user', label: t('yourProfile'), run: () => showProfile(this.client, this.profiles) },
       { icon: 'gear', label: t('preferences'), run: () => showPreferences(this.client, this.profiles) },
+      { icon: 'bookmark', label: t('savedMessages'), run: () => this.saved.show() },
       this.notifier.menuItem(),
       isDark
         ? { icon: 'sun', label: t('lightColours'), run: () => setTheme('light') }

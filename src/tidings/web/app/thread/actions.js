@@ -39,11 +39,16 @@ export function messageMenu(thread, button, message) {
   const mayReact = 'react' in conversation;
   const isStored = message.seq !== null;
   const isWhole = !message.deleted && message.text !== null;
+  const isSaved = isStored && thread.on.saved.has(conversation.id, message.seq);
   const mayDelete = isStored && isWhole && (message.mine || isLead(thread));
   const all = [
     [message.state === 'failed', 'send', 'tryAgain', () => retry(thread, message)],
     [isStored && isWhole, 'reply', 'reply', () => thread.reply(message)],
     [isWhole, 'copy', 'copyText', () => copy(thread, message.text)],
+    [isStored && isWhole && !message.pinned, 'pin', 'pinMessage', () => pin(thread, message, true)],
+    [isStored && isWhole && message.pinned, 'pin', 'unpinMessage', () => pin(thread, message, false)],
+    [isStored && isWhole && !isSaved, 'bookmark', 'saveMessage', () => save(thread, message, true)],
+    [isStored && isSaved, 'bookmark', 'unsave', () => save(thread, message, false)],
     [hasReactions(message), 'smile', 'reactions', () => showReactions(thread.profiles, conversation, message)],
     [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
     [isStored && message.mine && isWhole && message.stream !== 'streaming', 'pencil', 'edit', () => thread.composer.edit(message)],
@@ -55,6 +60,14 @@ export function messageMenu(thread, button, message) {
   const items = offered.map(([, name, key, run]) => ({ icon: name, label: t(key), run, isHarsh: name === 'trash' }));
   const strip = isStored && isWhole && mayReact ? [reactionStrip(message, (key, isOn) => thread.react(message, key, isOn), button)] : [];
   openMenu(button, t('message'), [...strip, ...items]);
+}
+
+function pin(thread, message, isOn) {
+  thread.conversation.pinMessage(message.seq, isOn).catch((error) => thread.tell(error));
+}
+
+function save(thread, message, isOn) {
+  thread.on.saved.put(thread.conversation.id, message.seq, isOn).catch((error) => thread.tell(error));
 }
 
 const hasReactions = ({ reactions }) => Object.keys(reactions ?? {}).length > 0;

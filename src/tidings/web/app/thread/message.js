@@ -97,7 +97,8 @@ function factsOf(row, isDirect, on) {
   const facts = el('div.facts', null,
     row.isCut ? el('button.more-text', { type: 'button', 'data-part': 'expand', tabindex: -1, onclick: () => on.expand(message) },
       t('readMore')) : null,
-    message.pinned && !message.deleted ? el('span.pin-mark', { title: t('pinned') }, icon('pin'), el('span.quiet', null, t('pinned'))) : null,
+    message.pinned && !message.deleted ? signOf('pin', t('pinned')) : null,
+    row.isSaved && !message.deleted ? signOf('bookmark', t('saved')) : null,
     message.stream === 'interrupted' && !message.deleted ? el('span', null, t('interrupted')) : null,
     message.editedAt && !message.deleted ? el('span', null, t('edited')) : null,
     el('time', { datetime: new Date(when).toISOString(), title: momentOf(when) }, timeOf(when)));
@@ -108,6 +109,8 @@ function factsOf(row, isDirect, on) {
   }
   return facts;
 }
+
+const signOf = (name, label) => el('span.pin-mark', { title: label }, icon(name), el('span.quiet', null, label));
 
 /** The state by shape, colour and word. A press shows the receipts of each member, once the server has the message. */
 function ticksOf({ value: message, isWorded, waits_s }, isDirect, on) {

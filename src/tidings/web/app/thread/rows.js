@@ -20,7 +20,7 @@ export const isLong = (text) => text !== null && text !== undefined
 
 /**
  * @param view { messages, divider: { seq, count } | null, hasOlder, start: { title, text }, isDirect, query,
- *   shownKey, now_ms, ownId, personOf(id), quoteOf(seq), wholeKeys, waits_s }
+ *   shownKey, now_ms, ownId, personOf(id), quoteOf(seq), isSaved(seq), wholeKeys, waits_s }
  * @returns rows { key, kind, value, mark } for a VirtualList
  */
 export function rowsOf(view) {
@@ -95,9 +95,10 @@ function messageRow(one, before, after, isBroken, lastMine, view) {
   const mentions = mentionsOf(one, view);
   const waits_s = one.state === 'sending' && one === view.firstWaiting ? view.waits_s : null;
   const who = one.mine ? '' : `${sender.name}\u0001${sender.url ?? ''}`;
-  const claims = [isFirst, isLast, isWorded, isShown, view.isDirect, isCut].map(Number).join('');
+  const isSaved = view.isSaved(one.seq);
+  const claims = [isFirst, isLast, isWorded, isShown, view.isDirect, isCut, isSaved].map(Number).join('');
   const mark = [claims, query, who, quote?.mark, [...mentions.values()], waits_s].join('\u0001');
-  const claim = { isFirst, isLast, isWorded, isShown, isCut };
+  const claim = { isFirst, isLast, isWorded, isShown, isCut, isSaved };
   return { key: one.key, kind: 'message', value: one, mark, ...claim, query, sender, quote, mentions, waits_s };
 }
 

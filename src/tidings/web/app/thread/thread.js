@@ -14,6 +14,7 @@ import { conversationMenu, members, messageMenu, retry } from './actions.js';
 import { FindBar } from './find.js';
 import { ThreadHead } from './head.js';
 import { drawRow } from './message.js';
+import { PinBar } from './pins.js';
 import { Quotes } from './quotes.js';
 import { Reading } from './reading.js';
 import { requestBar } from './request.js';
@@ -27,7 +28,7 @@ const SCREENS_AHEAD = 2;
 const AGAIN_MS = 2000; // the pause before a page that failed is loaded again
 
 export class ThreadPane {
-  /** @param on { leave(), write(userId), drafts } */
+  /** @param on { leave(), write(userId), drafts, saved } */
   constructor(client, profiles, on) {
     this.client = client;
     this.profiles = profiles;
@@ -43,7 +44,7 @@ export class ThreadPane {
     this._build();
     client.on('state', ({ state }) => (state === 'connected' ? this._connected() : this.head.refresh()));
     client.on('presence', () => this.head.refresh());
-    profiles.onChange(() => this._renderSoon());
+    profiles.onChange(() => (this._renderSoon(), this.pins.draw()));
     document.addEventListener('visibilitychange', () => this._seen());
   }
 
@@ -72,10 +73,11 @@ export class ThreadPane {
       onScroll: () => this.scrolled(),
     });
     this.reading = new Reading(this, this._list, this._view);
+    this.pins = new PinBar(this);
     listenToTouch(this._view, {
       menu: (row) => row.querySelector('.message-more')?.click(), reply: (row) => row.querySelector('.message-reply')?.click(),
     });
-    this._open = el('div.thread-open', { hidden: true }, this.head.element, this._find.element, this._stage(),
+    this._open = el('div.thread-open', { hidden: true }, this.head.element, this.pins.element, this._find.element, this._stage(),
       el('div.below', null, this._typing.element, this._alert, this._request, this.composer.element), this._spoken.element);
     this._closed = el('div.thread-empty', null, logo(), el('h2', null, t('yourConversations')), el('p', null, t('chooseOrStart')));
     this._missing = el('div.thread-missing', { hidden: true, role: 'alert' }, el('h2', null, t('nothingToSee')),
@@ -114,6 +116,7 @@ export class ThreadPane {
     this.close();
     this.conversation = conversation;
     this._quotes.use(conversation);
+    this.pins.reset();
     this._open.hidden = false;
     this._closed.hidden = true;
     this.sending.use(this.on.drafts.for(conversation));
@@ -129,6 +132,7 @@ export class ThreadPane {
     this._offs = ['updated', 'window', 'unread', 'receipt', 'inbox'].map((event) => conversation.on(event, render));
     this._offs.push(conversation.on('message', ({ message }) => this._came(message)));
     this._offs.push(conversation.on('updated', ({ message, previous }) => this._grew(message, previous)));
+    this._offs.push(conversation.on('entry', ({ entry }) => this.pins.take(entry)));
     this._offs.push(conversation.on('typing', () => this._showTyping()));
     this._offs.push(conversation.on('waiting', () => this.sending.countDown()));
     this._offs.push(conversation.on('conversation', ({ change }) => this._changed(change)));
@@ -149,6 +153,7 @@ export class ThreadPane {
       if (conversation !== this.conversation) return;
       this.isLoaded = true;
       this._spoken.begin(this.lastSeq());
+      this.pins.load();
     } catch (error) {
       if (conversation === this.conversation) this._refused(error);
     }
@@ -218,6 +223,7 @@ export class ThreadPane {
       start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: reading.shownKey,
       now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id),
       quoteOf: (seq) => this._quotes.of(seq), wholeKeys: this._wholeKeys, waits_s: this.sending.waits_s(),
+      isSaved: (seq) => seq !== null && this.on.saved.has(conversation.id, seq),
     });
   }
 

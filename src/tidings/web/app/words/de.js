@@ -71,4 +71,9 @@ export default {
   'error.not_found': 'Diese Person oder Unterhaltung gibt es nicht.', 'error.forbidden': 'Das darfst du hier nicht.', 'error.too_large': 'Das ist zu lang oder zu viel.', 'error.rate_limited': 'Zu schnell: Versuche es gleich noch einmal.',
   'error.unavailable': 'Der Server kann das gerade nicht. Versuche es noch einmal.', 'error.disconnected': 'Gerade gibt es keine Verbindung.', 'error.timeout': 'Der Server hat nicht rechtzeitig geantwortet.', 'error.gone': 'Das ist vorbei oder verbraucht.',
   writing: 'schreibt …', interrupted: 'unterbrochen',
+  pinMessage: 'Anheften', unpinMessage: 'Lösen', pinnedMessage: 'Angeheftete Nachricht', pinnedMessages: 'Angeheftete Nachrichten',
+  pinnedOf: 'Angeheftete Nachricht {at} von {n}', allPinned: 'Alle angehefteten Nachrichten', saveMessage: 'Für später merken',
+  unsave: 'Nicht mehr merken', saved: 'Gemerkt', savedMessages: 'Gemerkte Nachrichten', showMore: 'Mehr zeigen',
+  nothingSaved: 'Noch nichts gemerkt',
+  nothingSavedHint: 'Merke eine Nachricht in ihrem Menü, dann steht sie hier. Niemand sonst sieht es.',
 };

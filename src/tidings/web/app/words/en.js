@@ -117,4 +117,10 @@ export const EN = {
 
   // answers that are written while they are read
   writing: 'writing …', interrupted: 'interrupted',
+
+  // pinned and saved messages
+  pinMessage: 'Pin', unpinMessage: 'Unpin', pinnedMessage: 'Pinned message', pinnedMessages: 'Pinned messages',
+  pinnedOf: 'Pinned message {at} of {n}', allPinned: 'All pinned messages', saveMessage: 'Save for later',
+  unsave: 'Remove from saved', saved: 'Saved', savedMessages: 'Saved messages', showMore: 'Show more',
+  nothingSaved: 'Nothing saved yet', nothingSavedHint: 'Save a message from its menu, and find it here. Nobody else sees it.',
 };

@@ -71,4 +71,9 @@ export default {
   'error.not_found': 'No existe esa persona o conversación.', 'error.forbidden': 'No puedes hacer esto aquí.', 'error.too_large': 'Es demasiado largo, o demasiados.', 'error.rate_limited': 'Demasiado rápido: inténtalo en un momento.',
   'error.unavailable': 'El servidor no puede hacerlo ahora. Inténtalo de nuevo.', 'error.disconnected': 'Ahora no hay conexión.', 'error.timeout': 'El servidor no respondió a tiempo.', 'error.gone': 'Esto terminó o se agotó.',
   writing: 'escribiendo …', interrupted: 'interrumpido',
+  pinMessage: 'Fijar', unpinMessage: 'Dejar de fijar', pinnedMessage: 'Mensaje fijado', pinnedMessages: 'Mensajes fijados',
+  pinnedOf: 'Mensaje fijado {at} de {n}', allPinned: 'Todos los mensajes fijados', saveMessage: 'Guardar para después',
+  unsave: 'Quitar de guardados', saved: 'Guardado', savedMessages: 'Mensajes guardados', showMore: 'Mostrar más',
+  nothingSaved: 'Aún no hay nada guardado',
+  nothingSavedHint: 'Guarda un mensaje desde su menú y lo encontrarás aquí. Nadie más lo ve.',
 };

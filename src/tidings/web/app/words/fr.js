@@ -71,4 +71,9 @@ export default {
   'error.not_found': 'Cette personne ou conversation n’existe pas.', 'error.forbidden': 'Vous ne pouvez pas faire cela ici.', 'error.too_large': 'C’est trop long, ou trop nombreux.', 'error.rate_limited': 'Trop vite : réessayez dans un instant.',
   'error.unavailable': 'Le serveur ne le peut pas pour le moment. Réessayez.', 'error.disconnected': 'Il n’y a pas de connexion pour le moment.', 'error.timeout': 'Le serveur n’a pas répondu à temps.', 'error.gone': 'C’est terminé ou épuisé.',
   writing: 'en train d’écrire …', interrupted: 'interrompu',
+  pinMessage: 'Épingler', unpinMessage: 'Détacher', pinnedMessage: 'Message épinglé', pinnedMessages: 'Messages épinglés',
+  pinnedOf: 'Message épinglé {at} sur {n}', allPinned: 'Tous les messages épinglés', saveMessage: 'Garder pour plus tard',
+  unsave: 'Ne plus garder', saved: 'Gardé', savedMessages: 'Messages gardés', showMore: 'Afficher plus',
+  nothingSaved: 'Rien de gardé pour l’instant',
+  nothingSavedHint: 'Gardez un message depuis son menu, et retrouvez-le ici. Personne d’autre ne le voit.',
 };

@@ -71,4 +71,8 @@ export default {
   'error.not_found': 'Questa persona o conversazione non esiste.', 'error.forbidden': 'Qui non puoi farlo.', 'error.too_large': 'È troppo lungo, o sono troppi.', 'error.rate_limited': 'Troppo veloce: riprova tra un momento.',
   'error.unavailable': 'Il server ora non può farlo. Riprova.', 'error.disconnected': 'Ora non c’è connessione.', 'error.timeout': 'Il server non ha risposto in tempo.', 'error.gone': 'È finito o esaurito.',
   writing: 'sta scrivendo …', interrupted: 'interrotto',
+  pinMessage: 'Fissa', unpinMessage: 'Rimuovi dai fissati', pinnedMessage: 'Messaggio fissato', pinnedMessages: 'Messaggi fissati',
+  pinnedOf: 'Messaggio fissato {at} di {n}', allPinned: 'Tutti i messaggi fissati', saveMessage: 'Salva per dopo',
+  unsave: 'Rimuovi dai salvati', saved: 'Salvato', savedMessages: 'Messaggi salvati', showMore: 'Mostra altro',
+  nothingSaved: 'Ancora nulla di salvato', nothingSavedHint: 'Salva un messaggio dal suo menu e lo trovi qui. Nessun altro lo vede.',
 };

@@ -71,4 +71,8 @@ export default {
   'error.not_found': 'Essa pessoa ou conversa não existe.', 'error.forbidden': 'Não pode fazer isto aqui.', 'error.too_large': 'É demasiado longo, ou demasiados.', 'error.rate_limited': 'Demasiado rápido: tente daqui a pouco.',
   'error.unavailable': 'O servidor não pode fazê-lo agora. Tente de novo.', 'error.disconnected': 'Agora não há ligação.', 'error.timeout': 'O servidor não respondeu a tempo.', 'error.gone': 'Isto acabou ou esgotou-se.',
   writing: 'escrevendo …', interrupted: 'interrompido',
+  pinMessage: 'Fixar', unpinMessage: 'Desafixar', pinnedMessage: 'Mensagem fixada', pinnedMessages: 'Mensagens fixadas',
+  pinnedOf: 'Mensagem fixada {at} de {n}', allPinned: 'Todas as mensagens fixadas', saveMessage: 'Guardar para depois',
+  unsave: 'Remover dos guardados', saved: 'Guardado', savedMessages: 'Mensagens guardadas', showMore: 'Mostrar mais',
+  nothingSaved: 'Ainda nada guardado', nothingSavedHint: 'Guarde uma mensagem no menu dela e encontre-a aqui. Ninguém mais vê.',
 };

@@ -46,9 +46,9 @@ export class Composer {
     this._fill(drafts.read());
   }
 
-  /** Show a draft that another device wrote, unless the user is writing here. */
+  /** Show a draft that another device wrote. */
   refresh() {
-    if (this._edited === null && document.activeElement !== this.field) this._fill(this.drafts.read());
+    if (this._edited === null) this._fill(this.drafts.read());
   }
 
   focus() {
