@@ -73,6 +73,10 @@ IN_FLIGHT_PER_SOCKET_MAX = 256  # requests of one socket under way; more wait un
 
 # --- conversations --------------------------------------------------------------------------------
 MEMBERS_MAX = 1_000  # one index call per member and batch; larger conversations need another design
+MEMBERS_NAMED_MAX = 1_000  # protocol: members whom a user names in one call: one body of HTTP_BODY_BYTES_MAX
+MEMBERS_BULK_MAX = 10_000  # the same by a server key: they join in slices of MEMBER_CHANGE_USERS_MAX
+MEMBERS_BULK_BYTES_MAX = 1_500_000  # a body that names so many, with ids of the longest kind
+MEMBERS_SHOWN_MAX = 1_000  # members in the answer about a conversation; the others come in pages
 ANNOUNCEMENTS_MAX = 1_000  # creates and renames that are pushed to members at the same time; more are dropped
 MEMBER_CHANGE_USERS_MAX = 45  # users in one entry: 2 rows each + 3 fit DynamoDB's 100-item transaction
 READ_RANGES_MAX = 64  # ranges of singly read messages above a cursor; more is `too_large`
@@ -389,11 +393,6 @@ STREAM_LAG_S = 15.0  # how often a node reads the lag of the streams: once per s
 SAMPLE_S = 2.0  # how often a node writes its counts for the charts: one small write
 SAMPLES_MAX = 150  # samples kept of each node: five minutes
 SAMPLES_TTL_S = 600  # of a node that is gone
-ADMIN_LOOK_S = 30.0  # one lookup of everything of a user or of the cold tier; past it the operator gets an error
-ADMIN_CENSUS_S = 5.0  # doctor walks the keys of one server this long for the page; the command line takes its time
-ADMIN_MINUTES_MAX = 1_440  # minutes of refusals that one request covers: a day
-ADMIN_DAYS = 30  # days of activity that are shown
-ADMIN_ROWS_MAX = 50  # dead letters, audit entries and refused users that are shown
 
 # --- trying it out --------------------------------------------------------------------------------
 DEV_TOKEN_TTL_S = 30 * 86_400  # a token of --dev: a demo outlives a holiday

@@ -69,6 +69,25 @@ class ConversationsContract:
         assert [member.user_id for member in await tables.conversations.members(c)] == ["alice", "carol"]
         assert await tables.conversations.members(fresh("c")) == []
 
+    async def test_a_long_member_list_comes_in_pages(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice", "bob", "carol", "dave", "Zoe")
+        left = Member(conversation_id=c, user_id="bob", left_seq=1)
+        await tables.log.append([group(message(c, 1), members=(left,))])
+        pages, after_id = [], ""
+        while page := await tables.conversations.members_after(c, after_id=after_id, limit=2):
+            pages.append([member.user_id for member in page])
+            after_id = page[-1].user_id
+        assert pages == [["Zoe", "alice"], ["carol", "dave"]]
+        assert await tables.conversations.members_after(fresh("c"), after_id="", limit=2) == []
+
+    async def test_some_members_are_read_by_name(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice", "bob", "carol")
+        left = Member(conversation_id=c, user_id="bob", left_seq=1)
+        await tables.log.append([group(message(c, 1), members=(left,))])
+        found = await tables.conversations.named(c, ["carol", "bob", "nobody", "alice"])
+        assert sorted(member.user_id for member in found) == ["alice", "carol"]
+        assert await tables.conversations.former(c, ["carol", "bob", "nobody"]) == [left]
+
     async def test_who_comes_back_is_a_member_again(self, tables: Tables) -> None:
         c = await conversation(tables, "alice", "bob")
         await tables.log.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])

@@ -20,6 +20,7 @@ from tidings.gateway.encode import (
     message_of,
     sent_of,
 )
+from tidings.messaging.conversations.directory import View
 from tidings.model import Head, HistoryPage, InboxPage, Member, MemberChange, Sent, Totals
 from tidings.protocol.bodies import ReadStateBody, SentBody, TotalsBody
 from tidings.protocol.server_frames import MessageNewFrame
@@ -129,7 +130,7 @@ def test_a_send_is_answered_with_its_number() -> None:
 def test_a_conversation_comes_with_its_members() -> None:
     head = Head(conversation_id="c1", kind="group", created_ms=5, name="Crew", head=9)
     member = Member(conversation_id="c1", user_id="alice", role="owner", joined_seq=1, joined_ms=6)
-    assert msgspec.to_builtins(conversation_of(head, (member,))) == {
+    assert msgspec.to_builtins(conversation_of(View(head, (member,)))) == {
         "conversation_id": "c1", "kind": "group", "name": "Crew", "avatar_url": None, "history": "all", "head": 9,
         "created_at": 5, "members": [{"user_id": "alice", "role": "owner", "joined_seq": 1, "joined_at": 6}],
     }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode, Gate, down, record_members
 from tidings.errors import Forbidden, NotFound, Problem
+from tidings.messaging import access
 from tidings.messaging.access import MAY, Access, Action, MemberList, check
 from tidings.model import Head, Member, MemberChange, Role
 from tidings.stores.keyspace.call import plain
@@ -211,3 +212,31 @@ async def test_a_stranger_is_refused_after_the_same_reads_whether_the_conversati
         with pytest.raises(NotFound, match="no such conversation"):
             await a.core.access.authorize("zoe", conversation_id, "read")
         assert (a.keyspace.runs, reads) == ([["HMGET"]], ["heads"])
+
+
+async def test_a_long_list_is_brought_up_to_date_by_its_changes(
+    a: FaultyNode, b: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_LONG_LIST", 2)
+    await b.core.access.load(group)
+    await a.core.directory.add("alice", group, ["dave", "erin"])
+    await a.core.directory.remove("alice", group, "bob")
+    await a.core.directory.set_role("alice", group, "carol", "admin")
+    await a.core.directory.add("alice", group, ["bob"])
+    read = record_members(b)
+    found = await b.core.access.fresh(group)
+    whole = {member.user_id: member for member in await a.tables.conversations.members(group)}
+    assert found is not None and found.members == whole and set(whole) == {"alice", "bob", "carol", "dave", "erin"}
+    assert "named" in read and "members" not in read
+
+
+async def test_a_long_list_with_too_many_changes_is_read_as_a_whole(
+    a: FaultyNode, b: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_LONG_LIST", 2)
+    monkeypatch.setattr(access, "_CHANGES_MAX", 1)
+    await b.core.access.load(group)
+    await a.core.directory.add("alice", group, ["dave"])
+    await a.core.directory.remove("alice", group, "bob")
+    found = await b.core.access.fresh(group)
+    assert found is not None and set(found.members) == {"alice", "carol", "dave"}

@@ -94,6 +94,11 @@ export class Actions {
     return this._detailed('PATCH', this._path, { name, avatar_url: avatarUrl }, true);
   }
 
+  members({ limit = 100, cursor } = {}) {
+    const query = new URLSearchParams({ limit, ...(cursor ? { cursor } : {}) });
+    return this._client._rest.send('GET', `${this._path}/members?${query}`, undefined, true);
+  }
+
   addMembers(userIds) {
     return this._detailed('POST', `${this._path}/members`, { user_ids: userIds });
   }

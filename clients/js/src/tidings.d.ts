@@ -137,7 +137,16 @@ export interface ConversationDetails {
   readonly history: 'all' | 'joined';
   readonly head: number;
   readonly createdAt: number;
+  /** By user id. Of a long list the first 1,000. */
   readonly members: readonly Member[];
+  /** How many members there are, where `members` does not have them all. */
+  readonly membersCount?: number;
+}
+
+export interface MembersPage {
+  readonly members: readonly Member[];
+  /** null: that was the last page. */
+  readonly nextCursor: string | null;
 }
 
 export interface Receipts {
@@ -681,6 +690,8 @@ export class Conversation {
    */
   profiles(userIds?: readonly string[]): Promise<Profile[]>;
   update(changes: { name?: string | null; avatarUrl?: string | null }): Promise<ConversationDetails>;
+  /** Read a page of the members, by user id. */
+  members(page?: { limit?: number; cursor?: string | null }): Promise<MembersPage>;
   addMembers(userIds: readonly string[]): Promise<ConversationDetails>;
   removeMember(userId: string): Promise<void>;
   setRole(userId: string, role: Role): Promise<ConversationDetails>;

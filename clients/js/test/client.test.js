@@ -393,6 +393,9 @@ describe('the client', { concurrency: 6 }, () => {
     const group = await first.createConversation({ kind: 'group', members: [bob] });
     const profileOf = (userId, name) => ({ userId, name, avatarUrl: null });
     assert.deepEqual(await group.profiles([bob, cem]), [profileOf(bob, 'Bob')]);
+    const { members, nextCursor } = await group.members({ limit: 1 });
+    assert.deepEqual([members[0].userId, members[0].role, nextCursor], [ann, 'owner', ann]);
+    assert.deepEqual((await group.members({ cursor: ann })).members.map((one) => one.userId), [bob]);
     assert.deepEqual(await group.profiles(), [profileOf(ann, null), profileOf(bob, 'Bob')]);
     assert.deepEqual(await first.findPeople(`${bob}`.toUpperCase()), [{ ...profileOf(bob, 'Bob'), online: true }]);
   });

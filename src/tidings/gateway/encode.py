@@ -14,19 +14,17 @@ from msgspec import UNSET, UnsetType
 
 from tidings import pushes
 from tidings.errors import Problem, Reason, Unauthorized
+from tidings.messaging.conversations.directory import View
 from tidings.messaging.limits.limiter import Budget
 from tidings.model import (
-    NO_RULES,
     Beside,
     Content,
     Entry,
     File,
-    Head,
     HistoryPage,
     InboxItem,
     InboxPage,
     Member,
-    Rules,
     Sent,
 )
 from tidings.protocol import server_frames as frames
@@ -207,10 +205,9 @@ def begun_of(sent: Sent, offset: int) -> frames.BegunBody:
     return frames.BegunBody(**msgspec.structs.asdict(sent_of(sent)), offset=offset)
 
 
-def conversation_of(
-    head: Head, members: tuple[Member, ...], rules: Rules = NO_RULES, user_id: str = ""
-) -> ConversationBody:
+def conversation_of(view: View, user_id: str = "") -> ConversationBody:
     """The conversation as one of its members sees it."""
+    head, rules = view.head, view.rules
     shown = RulesBody(rules.post, rules.slow_s, rules.frozen, rules.visibility, rules.retention_s)
     return ConversationBody(
         conversation_id=head.conversation_id,
@@ -220,14 +217,16 @@ def conversation_of(
         history=head.history,
         head=head.head,
         created_at=head.created_ms,
-        members=[
-            MemberBody(user_id=one.user_id, role=one.role, joined_seq=one.joined_seq, joined_at=one.joined_ms)
-            for one in members
-        ],
-        role=next((one.role for one in members if one.user_id == user_id), UNSET),
+        members=[member_of(one) for one in view.members],
+        role=next((one.role for one in view.members if one.user_id == user_id), view.role or UNSET),
+        members_count=view.members_count or UNSET,
         rules=shown if shown != RulesBody() else UNSET,
         data=rules.data if rules.data is not None else UNSET,
     )
+
+
+def member_of(member: Member) -> MemberBody:
+    return MemberBody(member.user_id, member.role, member.joined_seq, member.joined_ms)
 
 
 def rate_limits_of(budgets: Mapping[str, Budget]) -> RateLimitsBody:

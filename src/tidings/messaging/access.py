@@ -46,6 +46,8 @@ MAY: dict[Action, frozenset[Role]] = {
 _IN_DIRECT: frozenset[Action] = frozenset(("read", "write"))
 RULES = "rules"  # the collection and the name of the record that holds the rules of a conversation
 _LIST_WEIGHT = 3  # of a list beside its members, in the memory that a member takes
+_LONG_LIST = 200  # members: a longer list is not read again as a whole when some of them change
+_CHANGES_MAX = 300  # entries that are read to bring a long list up to date; beyond, the whole list costs no more
 
 
 class MemberList(msgspec.Struct, frozen=True):
@@ -252,14 +254,40 @@ class Access:
 
     async def _load_members(self, head: Head) -> MemberList:
         # The head is read first: a change between the two reads makes the list newer than its number, never older.
-        members, found = await asyncio.gather(
-            self._conversations.members(head.conversation_id),
-            self._records.get(of_conversation(head.conversation_id), RULES, [RULES]),
+        by_id, found = await asyncio.gather(
+            self._members(head), self._records.get(of_conversation(head.conversation_id), RULES, [RULES])
         )
-        by_id = {member.user_id: member for member in members}
         member_list = MemberList(head, by_id, head.members_seq, rules_of(found))
-        self._member_lists.put(head.conversation_id, member_list, len(members) + _LIST_WEIGHT)
+        self._member_lists.put(head.conversation_id, member_list, len(by_id) + _LIST_WEIGHT)
         return member_list
+
+    async def _members(self, head: Head) -> dict[str, Member]:
+        """The members under this head. Of a long list that this node has, only those who changed are read."""
+        known = self._member_lists.get(head.conversation_id)
+        changed = await self._changed(known, head) if known is not None else None
+        if known is None or changed is None:
+            members = await self._conversations.members(head.conversation_id)
+            return {member.user_id: member for member in members}
+        found = await self._conversations.named(head.conversation_id, changed)
+        kept = known.members.copy()
+        for user_id in changed:
+            kept.pop(user_id, None)
+        return kept | {member.user_id: member for member in found}
+
+    async def _changed(self, known: MemberList, head: Head) -> set[str] | None:
+        """The users whom the member changes above a list name. None: the whole list must be read.
+
+        Every change of members is an entry, and the entry names its users."""
+        after, up_to = known.members_seq, head.members_seq
+        is_same = known.head.created_ms == head.created_ms
+        if len(known.members) < _LONG_LIST or not is_same or not 0 <= up_to - after <= _CHANGES_MAX:
+            return None
+        entries = await self._messages.page(
+            head.conversation_id, after=after, before=up_to + 1, limit=_CHANGES_MAX, newest_first=False
+        )
+        if len(entries) < up_to - after:
+            return None  # an entry is missing: it was removed, or it is not there yet
+        return {user_id for entry in entries if entry.member is not None for user_id in entry.member.user_ids}
 
     async def _ask(self, conversation_id: str, beside: Iterable[Call[Any]] = ()) -> _Newest:
         key = self._keys.conv(conversation_id)

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from tidings.bounds import ADMIN_CENSUS_S, DOCTOR_CHECK_S
+from tidings.bounds import DOCTOR_CHECK_S
 from tidings.clock import Clock
 from tidings.config import settings as config
 from tidings.config.settings import Settings
 from tidings.gateway.http.admin import AdminRoutes, Check, DoctorView, Setting
 from tidings.gateway.http.routes import Route
 from tidings.node.graph import Core
+from tidings.operators.bounds import ADMIN_CENSUS_S
 from tidings.operators.inspection import Inspection
 from tidings.operators.node_samples import Samples
 from tidings.operators.sampler import Sampler

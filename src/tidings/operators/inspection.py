@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidings.bounds import ADMIN_LOOK_S, PAGE_DEFAULT
+from tidings.bounds import PAGE_DEFAULT
 from tidings.errors import NotFound, StoreError, StoreUnavailable
 from tidings.messaging.archive.segment import folder_of, parse_name, parse_ref
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.unread.verify import Report, Verify
 from tidings.model import ConversationKind, HistoryRule, InboxItem, Member, Role, Status, User
 from tidings.operators.active_users import ActiveUsers
+from tidings.operators.bounds import ADMIN_LOOK_S
 from tidings.routing.registry import Registry
 from tidings.stores.blobs.ports import Blobs
 from tidings.stores.keyspace.call import Keyspace, plain

@@ -13,6 +13,7 @@ from tidings.messaging.archive.schedule import ArchiveStatus, Archiving
 from tidings.messaging.push.job import Job
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.reader import AuditEntry, AuditReader, Lag, Rejects
+from tidings.operators.bounds import ADMIN_DAYS, ADMIN_LOOK_S, ADMIN_MINUTES_MAX, ADMIN_ROWS_MAX
 from tidings.stores.keyspace.call import Keyspace, each_alone, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.tasks import SingleFlight
@@ -86,11 +87,11 @@ class SystemStatus:
         self._reader = reader
         self._activity = activity
         self._providers = providers
-        self._cold: SingleFlight[ArchiveStatus] = SingleFlight(archiving.status, bounds.ADMIN_LOOK_S)
+        self._cold: SingleFlight[ArchiveStatus] = SingleFlight(archiving.status, ADMIN_LOOK_S)
 
     async def rejects(self, minutes: int) -> RejectsView:
         """Raises StoreError."""
-        minutes = min(max(minutes, 1), bounds.ADMIN_MINUTES_MAX)
+        minutes = min(max(minutes, 1), ADMIN_MINUTES_MAX)
         sums = await self._reader.sums(minutes)
         by_minute, sign_ins = [], 0
         for minute, fields in sums.items():
@@ -100,12 +101,12 @@ class SystemStatus:
                     classes[class_name] = classes.get(class_name, 0) + count
                 sign_ins += count if kind == "sign_in" else 0
             by_minute.append(Minute(minute * 60_000, classes))
-        top = await self._reader.top_rejects(minutes, bounds.ADMIN_ROWS_MAX)
+        top = await self._reader.top_rejects(minutes, ADMIN_ROWS_MAX)
         return RejectsView(minutes, by_minute, top, sign_ins, await self._reader.lag())
 
     async def audit(self) -> list[AuditEntry]:
         """The newest entries, newest first. Raises StoreError."""
-        return (await self._reader.tail(count=bounds.ADMIN_ROWS_MAX))[::-1]
+        return (await self._reader.tail(count=ADMIN_ROWS_MAX))[::-1]
 
     async def push(self) -> PushView:
         """Raises StoreError."""
@@ -116,7 +117,7 @@ class SystemStatus:
         due = await each_alone(self._keyspace, [plain(key, b"ZCOUNT", key, 0, b"(inf") for key in dues])
         dead = self._keys.push_dead
         size, rows = await self._queues.run(
-            [plain(dead, b"XLEN", dead), plain(dead, b"XREVRANGE", dead, b"+", b"-", b"COUNT", bounds.ADMIN_ROWS_MAX)]
+            [plain(dead, b"XLEN", dead), plain(dead, b"XREVRANGE", dead, b"+", b"-", b"COUNT", ADMIN_ROWS_MAX)]
         )
         return PushView(
             providers=self._providers,
@@ -129,7 +130,7 @@ class SystemStatus:
 
     async def days(self) -> Days:
         """Raises StoreError."""
-        daily = await self._activity.daily_actives(bounds.ADMIN_DAYS)
+        daily = await self._activity.daily_actives(ADMIN_DAYS)
         week, month = await self._activity.actives(7), await self._activity.actives(30)
         return Days([Day(day.isoformat(), count) for day, count in daily], week, month)
 

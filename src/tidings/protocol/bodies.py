@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidings.bounds import ID_CHARS_MAX, MEMBERS_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
+from tidings.bounds import ID_CHARS_MAX, MEMBERS_NAMED_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
 from tidings.errors import Reason
 from tidings.model import (
     ConversationKind,
@@ -58,7 +58,7 @@ Name = Annotated[
     ),
 ]
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
-UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_MAX)]
+UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_NAMED_MAX)]
 ProfileIds = Annotated[
     str,
     Meta(
@@ -126,10 +126,6 @@ class ConversationPatch(_Named, frozen=True):
     visibility: Visibility | UnsetType = UNSET
     retention_s: RetentionS | UnsetType | None = UNSET  # null: messages stay
     data: Data | UnsetType | None = UNSET
-
-
-class NewMembers(RequestBody, frozen=True):
-    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_MAX)]
 
 
 class RolePatch(RequestBody, frozen=True):
@@ -307,8 +303,9 @@ class ConversationBody(msgspec.Struct, frozen=True):
     history: HistoryRule
     head: int
     created_at: int
-    members: list[MemberBody]
+    members: list[MemberBody]  # by user_id; of a long list the beginning
     role: Role | UnsetType = UNSET  # of the caller
+    members_count: int | UnsetType = UNSET  # where there are more than in `members`
     rules: RulesBody | UnsetType = UNSET
     data: dict[str, Any] | UnsetType = UNSET
 

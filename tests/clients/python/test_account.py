@@ -98,6 +98,9 @@ async def test_people_have_profiles_presence_and_budgets(server: TestServer) -> 
     assert [(one.user_id, one.name) for one in await alice.profiles(name)] == [("alice", "Alice"), ("bob", None)]
     assert [one.user_id for one in await alice.profiles(name, ["bob", "eve"])] == ["bob"]
     assert [one.user_id for one in await alice.find_people("bo", limit=5)] == ["bob"]
+    people = await alice.members(name, limit=1)
+    assert ([one.user_id for one in people.members], people.next_cursor) == (["alice"], "alice")
+    assert [one.user_id for one in (await alice.members(name, cursor="alice")).members] == ["bob"]
     async with asyncio.timeout(60):
         while not (page := await alice.search("hello", conversation_id=name)).hits:
             await asyncio.sleep(0.05)

@@ -62,6 +62,7 @@ IN_PATHS: dict[str, list[Ask]] = {
     "mark_unread": [lambda a, bad: a.mark_unread(bad, 1)],
     "profile": [lambda a, bad: a.profile(bad)],
     "profiles": [lambda a, bad: a.profiles(bad)],
+    "members": [lambda a, bad: a.members(bad)],
     "set_profile": [lambda a, bad: a.set_profile(bad, name="n")],
     "block": [lambda a, bad: a.block(bad)],
     "unblock": [lambda a, bad: a.unblock(bad)],

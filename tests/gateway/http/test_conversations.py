@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from tests.support.gateway.raw_websocket import http
 from tests.support.gateway.served import Gateway
-from tidings.bounds import MEMBERS_MAX
+from tidings.bounds import MEMBERS_BULK_MAX, MEMBERS_NAMED_MAX
 
 
 async def test_a_new_conversation_is_201_and_a_known_one_200(gateway: Gateway) -> None:
@@ -38,7 +38,7 @@ async def test_what_is_not_a_conversation_is_a_bad_request(gateway: Gateway, bad
 
 
 async def test_more_members_than_allowed_are_too_large(gateway: Gateway) -> None:
-    members = [f"u{n}" for n in range(MEMBERS_MAX + 1)]
+    members = [f"u{n}" for n in range(MEMBERS_NAMED_MAX + 1)]
     status, _, body = await gateway.rest("POST", "/v1/conversations", {"kind": "group", "members": members})
     assert (status, body["error"]["code"]) == (413, "too_large")
 
@@ -69,6 +69,27 @@ async def test_members_come_change_and_go(gateway: Gateway) -> None:
     ]
     assert (await gateway.rest("POST", base, {"user_ids": []}))[0] == 400
     assert (await gateway.rest("PATCH", base + "/bob", {"role": "king"}))[0] == 400
+
+
+async def test_a_long_member_list_is_read_in_pages(gateway: Gateway) -> None:
+    base = "/v1/conversations/c1/members"
+    status, _, first = await gateway.rest("GET", base)
+    assert status == 200 and len(first["members"]) == 100
+    assert first["members"][0] == {"user_id": "u000", "role": "member", "joined_seq": 0, "joined_at": 0}
+    rest = (await gateway.rest("GET", f"{base}?limit=1000&cursor={first['next_cursor']}"))[2]
+    assert [one["user_id"] for one in rest["members"]] == [f"u{n:03}" for n in range(100, 150)]
+    assert rest["next_cursor"] is None
+    assert (await gateway.rest("GET", base + "?cursor=%7Bx%7D"))[2]["error"]["code"] == "bad_cursor"
+    assert (await gateway.rest("GET", "/v1/conversations/foreign/members"))[0] == 404
+
+
+async def test_a_server_key_adds_ten_thousand_members_in_one_call(gateway: Gateway) -> None:
+    headers = {"X-Api-Key": await gateway.api_key(), "X-User-Id": "alice"}
+    user_ids = [f"user-with-a-long-id-{n:05}" for n in range(MEMBERS_BULK_MAX)]
+    path = "/v1/conversations/c1/members"
+    status, _, _ = await http(gateway.port, "POST", path, {"user_ids": user_ids}, headers)
+    assert status == 200 and gateway.directory.calls == [("add", "c1", user_ids)]
+    assert (await http(gateway.port, "POST", path, {"user_ids": [*user_ids, "x"]}, headers))[0] == 413
 
 
 async def test_an_invitation_is_accepted_by_its_own_route(gateway: Gateway) -> None:

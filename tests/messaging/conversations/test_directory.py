@@ -14,7 +14,7 @@ from tests.support.messaging.faulty_stores import Device, Fault, FaultyNode, dow
 from tests.support.messaging.two_nodes import connect, telling
 from tests.support.messaging.warm_index_checks import check_warm
 from tests.support.waiting import eventually
-from tidings.bounds import MEMBER_CHANGE_USERS_MAX, PROFILES_MAX
+from tidings.bounds import MEMBER_CHANGE_USERS_MAX, MEMBERS_NAMED_MAX, PROFILES_MAX
 from tidings.config.settings import Settings
 from tidings.errors import BadRequest, Forbidden, IdConflict, NotFound, Problem, StoreError, TooLarge, Unavailable
 from tidings.messaging.conversations import directory as conversations
@@ -324,6 +324,25 @@ async def test_many_are_added_in_several_entries(a: FaultyNode, group: str) -> N
     assert [len(entry.member.user_ids) for entry in entries if entry.member] == [45, 45, 1]
     assert len(view.members) == 3 + len(users)
     assert await inbox(a, "u090") == [group]
+
+
+async def test_members_are_read_in_pages_and_a_user_names_a_thousand_at_most(a: FaultyNode, group: str) -> None:
+    await a.core.directory.add("alice", group, ["dave", "erin"])
+    page = await a.core.directory.members("alice", group, after_id="bob", limit=2)
+    assert [one.user_id for one in page] == ["carol", "dave"]
+    with pytest.raises(NotFound):
+        await a.core.directory.members("nobody", group, after_id="", limit=2)
+    with pytest.raises(TooLarge):
+        await a.core.directory.add("alice", group, [f"more{n}" for n in range(MEMBERS_NAMED_MAX + 1)])
+
+
+async def test_a_long_member_list_is_shown_by_its_beginning(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversations, "MEMBERS_SHOWN_MAX", 2)
+    view = await a.core.directory.view("carol", group)
+    assert [one.user_id for one in view.members] == ["alice", "bob"]
+    assert (view.members_count, view.role) == (3, "member")
 
 
 async def test_adding_who_is_there_already_writes_nothing(a: FaultyNode, group: str) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from tidings.errors import Close, NotFound, Problem, RateLimited
+from tidings.messaging.conversations.directory import View
 from tidings.messaging.limits.in_flight import InFlight
 from tidings.messaging.people.find import Person
 from tidings.messaging.reading.flags import FlagChange
 from tidings.messaging.search.search import Found, Hit, Question
 from tidings.messaging.send.draft import Draft
 from tidings.model import (
-    NO_RULES,
     Beside,
     Content,
     ContentPatch,
@@ -31,7 +31,6 @@ from tidings.model import (
     ReactionCount,
     ReadState,
     Row,
-    Rules,
     Sent,
     Totals,
     User,
@@ -340,12 +339,6 @@ def resumed(conversation_id: str, to_seq: int) -> Resumed:
     )
 
 
-class View(msgspec.Struct, frozen=True):
-    head: Head
-    members: tuple[Member, ...]
-    rules: Rules = NO_RULES
-
-
 class Blocks:
     """Blocks without a store."""
 
@@ -460,6 +453,11 @@ class Directory:
     ) -> View:
         self.calls.append(("add", conversation_id, list(user_ids)))
         return self._view(user_id, conversation_id)
+
+    async def members(self, user_id: str, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
+        self._view(user_id, conversation_id)
+        ids = [f"u{n:03}" for n in range(150) if f"u{n:03}" > after_id]
+        return [Member(conversation_id=conversation_id, user_id=id_) for id_ in ids[:limit]]
 
     async def remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
         self.calls.append(("remove", conversation_id, other_id))

@@ -71,6 +71,7 @@ from tidings_client.values import (
     HistoryPage,
     InboxPage,
     InboxRow,
+    MembersPage,
     Message,
     RateLimits,
     ReadState,
@@ -123,7 +124,12 @@ class Account(BesideMessages):
         """Delete it for everyone. Only its owner may."""
         await self._rest.send("DELETE", _one(conversation_id), object)
 
+    async def members(self, conversation_id: str, *, limit: int = 100, cursor: str | None = None) -> MembersPage:
+        """Read a page of the members, by user_id."""
+        return await self._rest.get(_one(conversation_id, "members"), MembersPage, limit=limit, cursor=cursor)
+
     async def add(self, conversation_id: str, user_ids: Sequence[str]) -> Conversation:
+        """Add members, 1,000 at most, or 10,000 with a server key. Present members are passed over."""
         body = NewMembers(checked_ids(user_ids, "user_ids"))
         return await self._repeat("POST", _one(conversation_id, "members"), Conversation, body)
 

@@ -17,7 +17,8 @@ READ_SEQS_MAX = 1_000  # numbers in one message.read
 RESUME_CONVERSATIONS_MAX = 200  # conversations in `resume`, and announced after it
 PAGE_DEFAULT = 20  # entries or rows of a page: one screen
 PAGE_MAX = 100  # the server serves a larger limit as this
-MEMBERS_MAX = 1_000  # members of one conversation
+MEMBERS_NAMED_MAX = 1_000  # members of a new conversation
+MEMBERS_BULK_MAX = 10_000  # members added in one call; without a server key the server refuses more than 1,000
 NAME_CHARS_MAX = 100  # the name of a user or a conversation
 URL_CHARS_MAX = 2_000  # the address of an avatar
 

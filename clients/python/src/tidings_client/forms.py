@@ -19,7 +19,8 @@ from tidings_client.bounds import (
     FILES_PER_MESSAGE_MAX,
     FRAME_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
-    MEMBERS_MAX,
+    MEMBERS_BULK_MAX,
+    MEMBERS_NAMED_MAX,
     MENTIONS_MAX,
     NAME_CHARS_MAX,
     PAGE_DEFAULT,
@@ -189,7 +190,7 @@ class FlagsBody(msgspec.Struct, frozen=True):
 
 class NewConversation(msgspec.Struct, frozen=True):
     kind: ConversationKind
-    members: Annotated[list[UserId], Meta(max_length=MEMBERS_MAX)] = []
+    members: Annotated[list[UserId], Meta(max_length=MEMBERS_NAMED_MAX)] = []
     name: Name | None = None
     avatar_url: Url | None = None
     history: HistoryRule | None = None
@@ -201,7 +202,7 @@ class ConversationPatch(msgspec.Struct, frozen=True):
 
 
 class NewMembers(msgspec.Struct, frozen=True):
-    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_MAX)]
+    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_BULK_MAX)]
 
 
 class RolePatch(msgspec.Struct, frozen=True):

@@ -165,6 +165,12 @@ class Conversation(msgspec.Struct, frozen=True):
     role: str | None = None  # of the caller
     rules: Rules | None = None  # None: the defaults
     data: dict[str, Any] | None = None
+    members_count: int | None = None  # where there are more than in `members`
+
+
+class MembersPage(msgspec.Struct, frozen=True):
+    members: list[Member]
+    next_cursor: str | None  # None: that was the last page
 
 
 class Totals(msgspec.Struct, frozen=True):

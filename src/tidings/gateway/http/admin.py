@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tidings.bounds import ADMIN_MINUTES_MAX
 from tidings.clock import Clock
 from tidings.config.settings import Auth
 from tidings.errors import Close, NotFound
@@ -25,6 +24,7 @@ from tidings.messaging.archive.schedule import ArchiveStatus
 from tidings.messaging.unread.verify import Report as UnreadReport
 from tidings.operators.audit.events import Audit
 from tidings.operators.audit.reader import AuditEntry
+from tidings.operators.bounds import ADMIN_MINUTES_MAX
 from tidings.operators.inspection import ConversationView, Inspection, UserView
 from tidings.operators.node_samples import STEP_MS, Point, Sample, Samples, point_of, points
 from tidings.operators.status import Days, PushView, RejectsView, SystemStatus

@@ -160,7 +160,11 @@ class HttpApp:
         query = decode_query(route.query, scope["query_string"])
         headers: Headers = scope["headers"]
         owner: Owner = scope["state"]["owner"]
-        body = owner.streaming(chunks_of(receive)) if route.is_streamed else await self._body(route, headers, receive)
+        body = (
+            owner.streaming(chunks_of(receive))
+            if route.is_streamed
+            else await self._body(route, caller, headers, receive)
+        )
         client = scope.get("client")
         request = Request(scope["method"], params, caller, query, body, client[0] if client else None, headers)
         return await route.run(request)
@@ -180,10 +184,11 @@ class HttpApp:
             self._refusals.sign_in_failed("http" if isinstance(problem, Unauthorized) else "operator")
             raise
 
-    async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
+    async def _body(self, route: Route, caller: Caller, headers: Headers, receive: Receive) -> Any:
         if route.body is None:
             return None
-        raw = await read_body(headers, receive)
+        most = HTTP_BODY_BYTES_MAX if caller.role is None else route.server_body_bytes_max
+        raw = await read_body(headers, receive, most)
         if not raw and route.is_body_optional:
             return route.body()
         try:
@@ -240,17 +245,17 @@ def decode_query(kind: type[msgspec.Struct] | None, raw: bytes) -> Any:
         raise BadRequest("the query is not of the form name=value&name=value") from None
 
 
-async def read_body(headers: Headers, receive: Receive) -> bytes:
+async def read_body(headers: Headers, receive: Receive, most: int = HTTP_BODY_BYTES_MAX) -> bytes:
     """The whole body. Raises TooLarge as soon as the size is known to be over the bound."""
     for name, value in headers:
-        if name == b"content-length" and (len(value) > 12 or int(value) > HTTP_BODY_BYTES_MAX):
-            raise TooLarge(f"a body has {HTTP_BODY_BYTES_MAX} bytes at most")
+        if name == b"content-length" and (len(value) > 12 or int(value) > most):
+            raise TooLarge(f"a body has {most} bytes at most")
     raw = bytearray()
     while True:
         message = await receive()
         raw += message.get("body", b"")
-        if len(raw) > HTTP_BODY_BYTES_MAX:
-            raise TooLarge(f"a body has {HTTP_BODY_BYTES_MAX} bytes at most")
+        if len(raw) > most:
+            raise TooLarge(f"a body has {most} bytes at most")
         if not message.get("more_body", False):
             break
     if message["type"] == "http.disconnect":

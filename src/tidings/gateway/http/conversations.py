@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from tidings.bounds import MEMBERS_CHANGED_PER_SLOT, MEMBERS_NAMED_PER_SLOT
-from tidings.gateway.encode import conversation_of
+from tidings.bounds import MEMBERS_BULK_BYTES_MAX, MEMBERS_CHANGED_PER_SLOT, MEMBERS_NAMED_PER_SLOT, PAGE_MAX
+from tidings.errors import BadCursor
+from tidings.gateway.encode import conversation_of, member_of
 from tidings.gateway.http.pictures import Pictures
 from tidings.gateway.http.routes import Reply, Request, Route, ids_of, pay_create
+from tidings.ids import is_user_id
 from tidings.messaging.conversations.directory import Directory, View
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.rules import RuleChanges
@@ -23,13 +25,13 @@ from tidings.protocol.bodies import (
     ConversationBody,
     ConversationPatch,
     NewConversation,
-    NewMembers,
     ProfileBody,
     ProfilesBody,
     ProfilesQuery,
     RolePatch,
 )
 from tidings.protocol.client_frames import check_data
+from tidings.protocol.member_bodies import MembersBody, MembersQuery, NewMembers
 
 _ONE = "/v1/conversations/{conversation_id}"
 _MEMBER = _ONE + "/members/{user_id}"
@@ -78,13 +80,23 @@ class ConversationRoutes:
     def _people(self) -> list[Route]:
         return [
             Route(
+                "GET",
+                _ONE + "/members",
+                self.members,
+                "A page of the members, by user_id",
+                query=MembersQuery,
+                answer=MembersBody,
+                errors=("not_found", "bad_cursor"),
+            ),
+            Route(
                 "POST",
                 _ONE + "/members",
                 self.add,
-                "Add members",
+                "Add members: 1,000 at most, or 10,000 with a server key",
                 body=NewMembers,
                 answer=ConversationBody,
                 errors=(*_REFUSED, "too_large"),
+                server_body_bytes_max=MEMBERS_BULK_BYTES_MAX,
             ),
             Route(
                 "PATCH",
@@ -152,6 +164,15 @@ class ConversationRoutes:
         self._search.deleted(request.id())
         return Reply(204)
 
+    async def members(self, request: Request) -> Reply:
+        query: MembersQuery = request.query
+        limit, after_id = min(query.limit, PAGE_MAX), query.cursor or ""
+        if after_id and not is_user_id(after_id):
+            raise BadCursor()
+        found = await self._directory.members(request.user_id, request.id(), after_id=after_id, limit=limit + 1)
+        page = [member_of(one) for one in found[:limit]]
+        return Reply(200, MembersBody(page, page[-1].user_id if len(found) > limit else None))
+
     async def add(self, request: Request) -> Reply:
         asked: NewMembers = request.body
         is_server = request.caller.role is not None
@@ -185,4 +206,4 @@ def _slots(user_ids: Sequence[str], per_slot: int) -> int:
 
 
 def _reply(request: Request, view: View, status: int = 200) -> Reply:
-    return Reply(status, conversation_of(view.head, view.members, view.rules, request.user_id))
+    return Reply(status, conversation_of(view, request.user_id))

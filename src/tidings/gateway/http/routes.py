@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tidings.bounds import HTTP_BODY_BYTES_MAX
 from tidings.errors import BadRequest, Unauthorized
 from tidings.gateway.auth import Caller
 from tidings.ids import is_id, is_user_id
@@ -103,6 +104,7 @@ class Route:
     statuses: tuple[int, ...] = (200,)
     errors: tuple[str, ...] = ()
     is_send: bool = False  # it may use the room that is kept for sends
+    server_body_bytes_max: int = HTTP_BODY_BYTES_MAX  # of a server key; a user has HTTP_BODY_BYTES_MAX everywhere
 
     @property
     def param_names(self) -> list[str]:

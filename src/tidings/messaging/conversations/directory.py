@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from heapq import nsmallest
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tidings.bounds import MEMBER_CHANGE_USERS_MAX, PROFILES_MAX
+from tidings.bounds import MEMBER_CHANGE_USERS_MAX, MEMBERS_NAMED_MAX, MEMBERS_SHOWN_MAX, PROFILES_MAX
 from tidings.clock import Clock
 from tidings.errors import (
     BadRequest,
@@ -34,7 +35,7 @@ from tidings.messaging.access import Access, MemberList
 from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.conversations.direct_ids import client_made_id, direct_id, unkeyed_direct_id
 from tidings.messaging.conversations.invitations import Invitations
-from tidings.messaging.conversations.rows import Rows, direct_row
+from tidings.messaging.conversations.rows import Rows, direct_row, shared_rows
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
@@ -51,9 +52,13 @@ _TOGETHER = 100  # rows of a user read in one go
 
 
 class View(msgspec.Struct, frozen=True):
+    """A conversation as one member sees it. A long member list is cut, and `members_count` says how long it is."""
+
     head: Head
-    members: tuple[Member, ...]
+    members: tuple[Member, ...]  # by user_id, MEMBERS_SHOWN_MAX at most
     rules: Rules = NO_RULES
+    members_count: int = 0  # 0: all members are in `members`
+    role: Role | None = None  # of the member who looks; None: it is in `members`
 
 
 class Directory:
@@ -121,8 +126,12 @@ class Directory:
         else:
             if not is_server:
                 others, invited = await self._consent.split(user_id, others)
-            id_ = self._shared_id(user_id, client_id)
-            head, people, rows = self._shared(id_, user_id, others, kind, name, avatar_url, history)
+            rule: HistoryRule = history or ("joined" if kind == "group" else "all")
+            id_, now_ms = self._shared_id(user_id, client_id), self._clock.now_ms()
+            head = Head(
+                conversation_id=id_, kind=kind, created_ms=now_ms, name=name, avatar_url=avatar_url, history=rule
+            )
+            people, rows = shared_rows(head, user_id, others)
         shown = [row for row in rows if not row.is_hidden]
         note = await self._rows.mark(row.user_id for row in shown)
         try:
@@ -151,7 +160,15 @@ class Directory:
         heads = await self._conversations.heads([conversation_id])
         if conversation_id not in heads:
             raise NotFound("no such conversation")
-        return View(heads[conversation_id], _people(member_list), member_list.rules)
+        people, count = _people(member_list), len(member_list.members)
+        if count == len(people):
+            return View(heads[conversation_id], people, member_list.rules)
+        return View(heads[conversation_id], people, member_list.rules, count, member_list.members[user_id].role)
+
+    async def members(self, user_id: str, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
+        """Return a page of the members by user_id, from the one after `after_id` on."""
+        await self._access.authorize(user_id, conversation_id, "read")
+        return await self._conversations.members_after(conversation_id, after_id=after_id, limit=limit)
 
     async def rename(
         self,
@@ -192,7 +209,11 @@ class Directory:
     async def add(
         self, user_id: str, conversation_id: str, user_ids: Sequence[str], *, is_server: bool = False
     ) -> View:
-        """Add users. One who is a member already is passed over; one who must agree first is invited."""
+        """Add users. One who is a member already is passed over; one who must agree first is invited.
+
+        Many users join in slices, each an entry of its own. A call that fails half-way can be repeated as it is."""
+        if not is_server and len(user_ids) > MEMBERS_NAMED_MAX:
+            raise TooLarge(f"at most {MEMBERS_NAMED_MAX} people at a time")
         member_list = await self._access.authorize(user_id, conversation_id, "add")
         fresh = [id_ for id_ in dict.fromkeys(user_ids) if id_ not in member_list.members]
         self._check_members(member_list.head.kind, fresh)
@@ -342,40 +363,6 @@ class Directory:
             return "c-" + self._clock.random_id()
         return client_made_id(user_id, client_id, self._accounts.secret)
 
-    def _shared(
-        self,
-        id_: str,
-        user_id: str,
-        others: Sequence[str],
-        kind: ConversationKind,
-        name: str | None,
-        avatar_url: str | None,
-        history: HistoryRule | None,
-    ) -> tuple[Head, list[Member], list[Row]]:
-        now_ms = self._clock.now_ms()
-        head = Head(
-            conversation_id=id_,
-            kind=kind,
-            created_ms=now_ms,
-            name=name,
-            avatar_url=avatar_url,
-            history=history or ("joined" if kind == "group" else "all"),
-        )
-        people = [Member(conversation_id=id_, user_id=user_id, role="owner", joined_ms=now_ms)]
-        people += [Member(conversation_id=id_, user_id=other, joined_ms=now_ms) for other in others]
-        rows = [
-            Row(
-                user_id=one.user_id,
-                conversation_id=id_,
-                kind=kind,
-                name=name,
-                avatar_url=avatar_url,
-                joined_ms=now_ms,
-            )
-            for one in people
-        ]
-        return head, people, rows
-
 
 def _heir(member_list: MemberList, leaving: Member) -> str | None:
     """The next owner when the only one leaves: the member who was admin, else member, for the longest time."""
@@ -386,4 +373,4 @@ def _heir(member_list: MemberList, leaving: Member) -> str | None:
 
 
 def _people(member_list: MemberList) -> tuple[Member, ...]:
-    return tuple(sorted(member_list.members.values(), key=lambda member: member.user_id))
+    return tuple(nsmallest(MEMBERS_SHOWN_MAX, member_list.members.values(), key=lambda member: member.user_id))

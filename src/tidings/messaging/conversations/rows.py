@@ -15,7 +15,7 @@ from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.unread.count import flags_of
 from tidings.messaging.unread.rebuild import HOLD_MS
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import Row, User
+from tidings.model import Head, Member, Row, User
 from tidings.pushes import ConversationAdded
 from tidings.stores.keyspace.call import Call, Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
@@ -78,3 +78,22 @@ def direct_row(
         joined_ms=0 if is_hidden else now_ms,
         is_hidden=is_hidden,
     )
+
+
+def shared_rows(head: Head, owner_id: str, others: Sequence[str]) -> tuple[list[Member], list[Row]]:
+    """The members of a new group or channel, and its row in the inbox of each."""
+    id_, now_ms = head.conversation_id, head.created_ms
+    people = [Member(conversation_id=id_, user_id=owner_id, role="owner", joined_ms=now_ms)]
+    people += [Member(conversation_id=id_, user_id=other, joined_ms=now_ms) for other in others]
+    rows = [
+        Row(
+            user_id=one.user_id,
+            conversation_id=id_,
+            kind=head.kind,
+            name=head.name,
+            avatar_url=head.avatar_url,
+            joined_ms=now_ms,
+        )
+        for one in people
+    ]
+    return people, rows

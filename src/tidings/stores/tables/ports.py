@@ -83,6 +83,14 @@ class Conversations(Protocol):
         """The present members (left_seq None), by user_id."""
         ...
 
+    async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
+        """The present members with user_id > after_id, by user_id: a page of a long list."""
+        ...
+
+    async def named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        """Those of these users who are members now."""
+        ...
+
     async def former(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
         """Those of these users who were members or are invited, and are not members now."""
         ...

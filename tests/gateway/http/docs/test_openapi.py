@@ -22,7 +22,7 @@ async def test_every_documented_path_of_the_spine_is_described(gateway: Gateway)
         "/v1/inbox/{conversation_id}": {"patch"},
         "/v1/conversations": {"post"},
         one: {"get", "patch", "delete"},
-        one + "/members": {"post"},
+        one + "/members": {"get", "post"},
         one + "/members/{user_id}": {"patch", "delete"},
         one + "/profiles": {"get"},
         one + "/messages": {"get", "post"},
@@ -66,7 +66,8 @@ async def test_each_parameter_of_a_path_is_described(gateway: Gateway) -> None:
 
 
 def test_a_route_says_what_it_takes_and_how_it_may_fail() -> None:
-    from tidings.protocol.bodies import HistoryQuery, NewMembers, SentBody
+    from tidings.protocol.bodies import HistoryQuery, SentBody
+    from tidings.protocol.member_bodies import NewMembers
 
     async def nothing(request: Request) -> Reply:
         return Reply(204)

@@ -59,10 +59,25 @@ class DynamoConversations:
         )
         return [member_of(item) for item in await self._store.all(pages)]
 
+    async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
+        pages = self._store.query(
+            "members",
+            f"{_OF} AND #user_id > :after_id" if after_id else _OF,  # a key is never compared with an empty one
+            values(conversation_id=conversation_id) | (values(after_id=after_id) if after_id else {}),
+            matching="attribute_not_exists(#left_seq)",
+            limit=limit,
+        )
+        return [member_of(item) for item in await self._store.first(pages, limit)]
+
+    async def named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        return [member for member in await self._named(conversation_id, user_ids) if member.left_seq is None]
+
     async def former(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        return [member for member in await self._named(conversation_id, user_ids) if member.left_seq is not None]
+
+    async def _named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
         keys = [member_key(conversation_id, user_id) for user_id in unique(user_ids)]
-        found = map(member_of, await self._store.batch_get("members", keys))
-        return [member for member in found if member.left_seq is not None]
+        return [member_of(item) for item in await self._store.batch_get("members", keys)]
 
     async def invite(self, members: Sequence[Member], rows: Sequence[Row]) -> None:
         async def invite_one(pair: tuple[Member, Row]) -> None:

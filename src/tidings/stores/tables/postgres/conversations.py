@@ -35,9 +35,12 @@ _PUT_MEMBERS = f"""
 _MEMBERS = f"""
     SELECT {names(tuple(_MEMBER))} FROM @members WHERE conversation_id = $1 AND left_seq IS NULL ORDER BY user_id
 """
-_FORMER = f"""
+_MEMBERS_AFTER = f"""
     SELECT {names(tuple(_MEMBER))} FROM @members
-    WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NOT NULL
+    WHERE conversation_id = $1 AND user_id > $2 AND left_seq IS NULL ORDER BY user_id LIMIT $3
+"""
+_NAMED = f"""
+    SELECT {names(tuple(_MEMBER))} FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[])
 """
 _PRESENT = """
     SELECT user_id FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NULL
@@ -97,8 +100,20 @@ class PostgresConversations:
         found = await self._database.rows("members", _MEMBERS, conversation_id)
         return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
 
+    async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
+        found = await self._database.rows("members", _MEMBERS_AFTER, conversation_id, after_id, limit)
+        return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
+
+    async def named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        found = await self._named(conversation_id, user_ids)
+        return [member for member in found if member.left_seq is None]
+
     async def former(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
-        found = await self._database.rows("members", _FORMER, conversation_id, list(user_ids))
+        found = await self._named(conversation_id, user_ids)
+        return [member for member in found if member.left_seq is not None]
+
+    async def _named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        found = await self._database.rows("members", _NAMED, conversation_id, list(user_ids))
         return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
 
     async def invite(self, members: Sequence[Member], rows: Sequence[Row]) -> None:

@@ -32,9 +32,13 @@ _MEMBERS = f"""
     SELECT {names(_MEMBER)} FROM members INDEXED BY present
     WHERE conversation_id = ? AND left_seq IS NULL ORDER BY user_id
 """
-_FORMER = f"""
+_MEMBERS_AFTER = f"""
+    SELECT {names(_MEMBER)} FROM members INDEXED BY present
+    WHERE conversation_id = ? AND user_id > ? AND left_seq IS NULL ORDER BY user_id LIMIT ?
+"""
+_NAMED = f"""
     SELECT {names(_MEMBER, "m")} FROM json_each(?2) AS named
-    CROSS JOIN members AS m ON m.conversation_id = ?1 AND m.user_id = named.value WHERE m.left_seq IS NOT NULL
+    CROSS JOIN members AS m ON m.conversation_id = ?1 AND m.user_id = named.value
 """
 _PRESENT = "SELECT 1 FROM members WHERE conversation_id = ? AND user_id = ? AND left_seq IS NULL"
 _WITHDRAW = "DELETE FROM conversations WHERE user_id = ? AND conversation_id = ? AND is_invited = 1"
@@ -76,8 +80,17 @@ class SqliteConversations(Port):
     async def members(self, conversation_id: str) -> list[Member]:
         return await self._read(partial(_members, conversation_id))
 
+    async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
+        bindings = (conversation_id, after_id, limit)
+        return await self._read(lambda tx: [_member(row) for row in tx.rows("members", _MEMBERS_AFTER, bindings)])
+
+    async def named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
+        found = await self._read(partial(_named, conversation_id, tuple(user_ids)))
+        return [member for member in found if member.left_seq is None]
+
     async def former(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
-        return await self._read(partial(_former, conversation_id, tuple(user_ids)))
+        found = await self._read(partial(_named, conversation_id, tuple(user_ids)))
+        return [member for member in found if member.left_seq is not None]
 
     async def invite(self, members: Sequence[Member], rows: Sequence[Row]) -> None:
         await self._write(partial(_invite, members, rows))
@@ -116,8 +129,8 @@ def _member(row: tuple[Any, ...]) -> Member:
     return Member(**dict(zip(_MEMBER, (*fields, is_requested == 1), strict=True)))
 
 
-def _former(conversation_id: str, user_ids: tuple[str, ...], tx: Transaction) -> list[Member]:
-    return [_member(row) for row in tx.rows("members", _FORMER, (conversation_id, json_of(user_ids)))]
+def _named(conversation_id: str, user_ids: tuple[str, ...], tx: Transaction) -> list[Member]:
+    return [_member(row) for row in tx.rows("members", _NAMED, (conversation_id, json_of(user_ids)))]
 
 
 def _invite(members: Sequence[Member], rows: Sequence[Row], tx: Transaction) -> None:
