@@ -200,8 +200,8 @@ async def test_a_large_channel_costs_few_round_trips(a: FaultyNode) -> None:
         a.core.receipts.delivered(user_id, {c: 1}, "socket")
     await a.core.receipts.flush()
     assert summaries(alice) == [ReceiptSummary(c, 1, 300, 0, 1, 0)]
-    assert (len(a.keyspace.runs) - runs, a.faulty_log.pages - pages) == (5, 1), (
-        "members as of now, raise, summary, build, summary; who sent"
+    assert (len(a.keyspace.runs) - runs, a.faulty_log.pages - pages) == (6, 1), (
+        "members as of now, whose index, raise, summary, build, summary; who sent"
     )
     read, delivered, pending = await a.core.receipts.of_message("alice", c, 1)
     assert (read, len(delivered), pending) == ([], 300, [])

@@ -689,6 +689,28 @@ async def test_a_changed_policy_is_seen_in_the_counts_after_a_restart(settings: 
         assert await node.unread("bob") == 1 and not await node.wrong()
 
 
+async def test_a_delivery_that_a_node_of_the_other_policy_takes_is_seen_in_the_counts(settings: Settings) -> None:
+    when_offline = dataclasses.replace(settings, unread=config.Unread(policy="when_offline"))
+    async with open_faulty(when_offline, "a") as a, open_faulty(settings, "b") as b:
+        view, _ = await a.core.directory.create("alice", kind="direct", members=["bob"])
+        conversation_id = view.head.conversation_id
+        await a.send("alice", conversation_id, "m1")
+        assert await a.unread("bob") == 1
+        b.core.receipts.delivered("bob", {conversation_id: 1}, "phone")
+        await b.core.receipts.flush()
+        assert await a.unread("bob") == 0 and not await a.wrong()
+        assert await b.unread("bob") == 1 and not await b.wrong()
+
+
+async def test_receipts_leave_an_index_of_the_same_policy_as_it_is(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    assert await a.unread("bob") == 1
+    before = await say(a.core, "HGETALL", a.core.keys.mark("bob"))
+    a.core.receipts.delivered("bob", {direct: 1}, "phone")
+    await a.core.receipts.flush()
+    assert await say(a.core, "HGETALL", a.core.keys.mark("bob")) == before
+
+
 @pytest.mark.parametrize("fault", [throttled, down])
 async def test_a_read_mark_that_wrote_nothing_makes_nobody_cold(a: FaultyNode, direct: str, fault: Fault) -> None:
     await a.send("alice", direct, "m1")

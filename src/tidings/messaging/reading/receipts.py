@@ -181,8 +181,7 @@ class Receipts:
         await self._summaries.push(member_list, raises)
 
     async def _uncount(self, raises: Sequence[Raise]) -> None:
-        for conversation_id, user_id, delivered, _ in raises:
-            await self._unread.delivered(user_id, conversation_id, delivered)
+        await self._unread.delivered([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
 
     async def _write_small(self, raises: list[Raise], member_lists: Mapping[str, MemberList]) -> None:
         if not raises:

@@ -23,7 +23,7 @@ from tidings.model import ReadState, Status, Totals
 from tidings.pushes import ReadSynced, TotalsSynced
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call, Keyspace, plain
-from tidings.stores.keyspace.scripts.answers import UnreadState
+from tidings.stores.keyspace.scripts.answers import ReadAnswer, UnreadState
 from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
@@ -130,29 +130,37 @@ class Unread:
                         return await self._rebuild_index(marker, stored, origin)
         raise Unavailable("the read mark changes too fast")
 
-    async def delivered(self, user_id: str, conversation_id: str, seq_no: int) -> None:
-        """Under unread.policy = when_offline, stop counting what was delivered. The receipt is stored already.
+    async def delivered(self, acks: Sequence[tuple[str, str, int]]) -> None:
+        """Make the counts follow receipts (conversation_id, user_id, seq_no) that are stored already.
 
-        The device that acknowledges was told a count with the message in it, so the devices get the new count. Counts
-        that are cold are pushed by the rebuild.
+        Under unread.policy = when_offline, what was delivered does not count. The device that acknowledges was told a
+        count with the message in it, so the devices get the new count. Counts that are cold are pushed by the rebuild.
+        Under until_read nothing changes, but a node with the other policy may have built the index: that one goes cold.
         """
         if not self._scripts.is_delivered_seen:
-            return
-        read = self._scripts.unread_read(user_id, conversation_id, version=0, cursor=0, seen=seq_no, ranges=(), seqs=())
-        answer = await self._keyspace.one(read)
-        if not answer.is_cold:
-            state = ReadState(
-                conversation_id=conversation_id,
-                read_seq=answer.read_seq,
-                unread_count=answer.unread_count,
-                unread_capped=answer.unread_capped,
-                first_unread_seq=answer.first or None,
-                total_unread=answer.total_unread,
-                mention_count=answer.mention_count,
-                first_mention_seq=answer.first_mention or None,
-                total_mentions=answer.total_mentions,
-            )
-            self._push_state(state, user_id, None)
+            acks = [(conversation_id, user_id, 0) for conversation_id, user_id, _ in await self._of_others(acks)]
+        calls = [
+            self._scripts.unread_read(user_id, id_, version=0, cursor=0, seen=seq_no, ranges=(), seqs=())
+            for id_, user_id, seq_no in acks
+        ]
+        answers = await self._keyspace.run(calls) if calls else ()
+        for (conversation_id, user_id, _), answer in zip(acks, answers, strict=True):
+            if self._scripts.is_delivered_seen and not answer.is_cold:
+                self._push_state(_state_after(conversation_id, answer), user_id, None)
+
+    async def _of_others(self, acks: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+        """Return the receipts of users whose index a node with other settings has built, or builds now. One plain read
+        per user is far cheaper than the script, and nearly always there is nobody."""
+        marks = {user_id: self._scripts.keys.mark(user_id) for _, user_id, _ in acks}
+        found = await self._keyspace.run([plain(mark, b"HMGET", mark, b":epoch", b":begun") for mark in marks.values()])
+        others = set()
+        for (user_id, mark), answer in zip(marks.items(), found, strict=True):
+            built = answer[0] or answer[1]
+            if built is not None and not built.startswith(
+                (self._keyspace.epoch(mark) + self._scripts.epoch_tag).encode()
+            ):
+                others.add(user_id)
+        return [ack for ack in acks if ack[1] in others]
 
     # --- what is shown ------------------------------------------------------------------------------
 
@@ -327,3 +335,17 @@ class Unread:
         self._router.push(user_id, ReadSynced(state), but=origin)
         self._unread_changed(user_id)
         return state
+
+
+def _state_after(conversation_id: str, answer: ReadAnswer) -> ReadState:
+    return ReadState(
+        conversation_id=conversation_id,
+        read_seq=answer.read_seq,
+        unread_count=answer.unread_count,
+        unread_capped=answer.unread_capped,
+        first_unread_seq=answer.first or None,
+        total_unread=answer.total_unread,
+        mention_count=answer.mention_count,
+        first_mention_seq=answer.first_mention or None,
+        total_mentions=answer.total_mentions,
+    )
