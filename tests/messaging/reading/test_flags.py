@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect, pass_time
+from tests.support.waiting import eventually
 from tidings.errors import BadCursor, BadRequest, NotFound
 from tidings.messaging.reading.flags import FlagChange, columns_of
 from tidings.messaging.reading.inbox import Filter
@@ -97,6 +98,25 @@ async def test_an_archived_one_is_left_out_and_comes_back_with_a_message(a: Faul
     await lose(a)
     assert await listed(a) == [one, other]
     assert await a.wrong() == []
+
+
+async def test_devices_get_the_row_of_an_archived_one_that_is_back(a: FaultyNode) -> None:
+    one, _ = await several(a, 2)
+    await flag(a, one, archived=True)
+    bob = await connect(a, "bob")
+    await a.send("alice", one, "m2")
+    await eventually(lambda: any(isinstance(event, ConversationUpdated) for event in bob.events))
+    (row,) = [event.item.row for event in bob.events if isinstance(event, ConversationUpdated)]
+    assert (row.conversation_id, row.archived, row.last_seq) == (one, False, 2)
+
+
+async def test_a_message_from_before_brings_an_archived_one_not_back(a: FaultyNode) -> None:
+    one, other = await several(a, 2)
+    await flag(a, one, archived=True)
+    assert await listed(a) == [other]
+    await a.send("alice", one, "m1")  # a retry, indexed again
+    assert (await listed(a), await listed(a, "archived")) == ([other], [one])
+    assert not await a.wrong()
 
 
 async def test_an_archived_one_that_is_muted_stays_away(a: FaultyNode) -> None:

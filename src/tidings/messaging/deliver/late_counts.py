@@ -21,18 +21,22 @@ from tidings.stores.keyspace.scripts.answers import Indexed
 
 log = logging.getLogger("tidings.deliver")
 Spawn = Callable[[object, Coroutine[Any, Any, None]], asyncio.Task[None]]
+PushBack = Callable[[str, str], Coroutine[Any, Any, None]]
 _TOGETHER = 50  # members whose counts are read at the same time
 
 
 class LateCounts:
-    """`spawn` starts a task that ends with the part that delivers."""
+    """`spawn` starts a task that ends with the part that delivers; `push_back` pushes a row that is back."""
 
-    def __init__(self, hub: Hub, access: Access, unread: Unread, router: Router, spawn: Spawn) -> None:
+    def __init__(
+        self, hub: Hub, access: Access, unread: Unread, router: Router, spawn: Spawn, push_back: PushBack
+    ) -> None:
         self._hub = hub
         self._access = access
         self._unread = unread
         self._router = router
         self._spawn = spawn
+        self._push_back = push_back
         self._syncing: set[tuple[str, str]] = set()
 
     def push_again(self, sequencer: Sequencer, conversation_id: str) -> asyncio.Task[None]:
@@ -60,6 +64,8 @@ class LateCounts:
         for user_id, one in indexed.items():
             if (one.is_cold or one.total_unread is None) and (one.leases or self._hub.of_user(user_id)):
                 self.sync_soon(user_id, member_list.head.conversation_id)
+                if one.is_back:
+                    self._spawn(object(), self._push_back(user_id, member_list.head.conversation_id))
 
     def sync_soon(self, user_id: str, conversation_id: str) -> None:
         key = (user_id, conversation_id)

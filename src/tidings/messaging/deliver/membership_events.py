@@ -1,4 +1,5 @@
-"""Membership events: `conversation.added` and `conversation.removed` to the users whom a member entry concerns.
+"""Membership events: `conversation.added` and `conversation.removed` to the users whom a member entry concerns, and
+`conversation.updated` to those whose archived conversation is back.
 
 `conversation.added` comes from the stream: a node pushes it to its own connections when the member entry goes out. It
 holds later entries of the conversation for that user back until the row was read, so no entry comes before it. The node
@@ -15,7 +16,7 @@ from tidings.errors import NotFound, Problem, StoreError, cause_of
 from tidings.messaging.access import MemberList
 from tidings.messaging.reading.inbox import Inbox
 from tidings.model import Entry
-from tidings.pushes import ConversationAdded, ConversationRemoved, Event
+from tidings.pushes import ConversationAdded, ConversationRemoved, ConversationUpdated, Event
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.router import Router
 
@@ -73,6 +74,16 @@ class MembershipEvents:
             self._hub.push(user_id, added)
         for connection, event in waiting:
             connection.push(event)
+
+    async def push_back(self, user_id: str, conversation_id: str) -> None:
+        """Push the row of a conversation that was archived when a message came, to every node."""
+        try:
+            item = await self._inbox.item(user_id, conversation_id)
+        except (Problem, StoreError) as error:
+            log.info("conversation.updated was not pushed", extra=cause_of(error, user_id=user_id))
+            return
+        if not item.row.archived:  # else it was a message from before, sent again
+            self._router.push(user_id, ConversationUpdated(item))
 
     def _gone(self, member_list: MemberList, entry: Entry) -> list[str]:
         """Return the users whom the change removed. Entries that wait for them are dropped."""

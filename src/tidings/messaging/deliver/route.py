@@ -85,7 +85,7 @@ class Deliver:
         self._is_behind = False  # nothing new goes out before the entries that passed this node by were read
         self._sequencers: dict[str, Sequencer] = {}
         self._tasks: dict[object, asyncio.Task[None]] = {}
-        self._late_counts = LateCounts(hub, access, unread, router, self._spawn)
+        self._late_counts = LateCounts(hub, access, unread, router, self._spawn, membership_events.push_back)
         self._fan_out = FanOut(hub, blocks, membership_events, self._late_counts, self._spawn, count_deliveries)
         self._expected: set[Id] = set()  # messages that the lanes have under way
 

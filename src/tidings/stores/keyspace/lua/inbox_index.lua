@@ -6,8 +6,9 @@
 --       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this
 --       member, with an @ behind those that mention them
 -- returns {state, shown, is_capped, total, leases, version, mentions, all_mentions}
---         state 1 warm, 0 this conversation is COLD, -1 all of the user is; version: of the mark, and of the status
---         that it was made from; total -1: not known now. A COLD one is recorded as changed: a rebuild takes it in.
+--         state 1 warm, 0 this conversation is COLD, 2 it is and was archived, -1 all of the user is; version: of the
+--         mark, and of the status that it was made from; total -1: not known now. A COLD one is recorded as changed: a
+--         rebuild takes it in.
 -- cost O(seqs log n)
 -- include mark
 -- include jitter
@@ -30,7 +31,7 @@ if m[1] ~= epoch or not (m[2] and m[3] and m[4] and m[5] and m[6]) then
 end
 
 -- It leaves the totals. A set may have been made anew, without an expiry, and an install puts another in place.
-local function go_cold()
+local function go_cold(state)
   local t = totals_of(mark, epoch)
   if packed then
     withdraw(inbox, t, id, packed, cap)
@@ -40,7 +41,7 @@ local function go_cold()
   keep_totals(mark, t)
   redis.call('HSET', mark, '~' .. id, next_gen(mark))
   redis.call('HDEL', mark, id)
-  return {0, 0, 0, -1, leases, 0, 0, 0}
+  return {state or 0, 0, 0, -1, leases, 0, 0, 0}
 end
 
 if not packed then
@@ -81,11 +82,8 @@ elseif score > 0 then -- it is quiet, muted, archived or pinned
   end
   if has(flags, 2) then
     redis.call('ZADD', inbox .. ':muted', 'XX', 'GT', score, id)
-  elseif has(flags, 4) then -- an archived one comes back with a message
-    local t, at = totals_of(mark, epoch), redis.call('ZSCORE', home, id)
-    t.archived, t.size = t.archived + listed(home, nil, id), t.size + listed(inbox, at, id, unread_ttl_s)
-    keep_totals(mark, t)
-    flags, is_changed = flags - 4, true
+  elseif has(flags, 4) then
+    return go_cold(2) -- it comes back with a message that is later than the flag, and only the tables know which is
   end
 end
 

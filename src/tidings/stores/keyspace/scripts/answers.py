@@ -41,6 +41,7 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     version: int = 0  # of the status that the counts belong to
     mention_count: int | None = None
     total_mentions: int | None = None
+    is_back: bool = False  # it was archived, and a new message brings it back
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -121,7 +122,7 @@ def read_indexed(reply: list[Any]) -> Indexed:
     state, shown, capped, total, leases, version, mentions, all_mentions = reply
     names = tuple(lease.decode() for lease in leases)
     if state != 1:
-        return Indexed(state < 0, True, None, False, None, names)
+        return Indexed(state < 0, True, None, False, None, names, is_back=state == 2)
     return Indexed(False, False, shown, capped == 1, known_total(total), names, version, mentions, all_mentions)
 
 
