@@ -11,6 +11,9 @@ import { Rows } from './row.js';
 
 const WAIT_MS = 150; // after the last key, before the server is asked
 const SHOWN_MAX = 8;
+const AGAIN_MS = 1500; // before the server is asked again, where it had not looked at everything
+const TRIES_MAX = 8;
+const NOTHING = { people: [], messages: [], cursor: null, isComplete: true };
 const PAGE = 100;
 
 export class QuickOpen {
@@ -33,7 +36,9 @@ export class QuickOpen {
     this._status = el('p.quiet', { role: 'status' });
     this._dialog = openDialog(t('search'), el('div', null, this._input), this._list, this._status);
     this._dialog.classList.add('quick');
-    this._found = { people: [], messages: [] };
+    this._dialog.addEventListener('close', this.profiles.onChange(() => this._redraw()));
+    this._found = NOTHING;
+    this._isAsking = false;
     this._input.focus();
     this._draw();
     this._loadAll();
@@ -50,29 +55,45 @@ export class QuickOpen {
   }
 
   _typed() {
-    this._draw();
+    this._turn = (this._turn ?? 0) + 1;
     clearTimeout(this._timer);
-    this._timer = setTimeout(() => this._ask(), WAIT_MS);
+    const text = this._input.value.trim();
+    if (!text) this._found = NOTHING;
+    this._isAsking = text !== '';
+    this._draw();
+    if (text) this._timer = setTimeout(() => this._ask(text), WAIT_MS);
   }
 
-  async _ask() {
-    const text = this._input.value.trim();
-    const turn = (this._turn = (this._turn ?? 0) + 1);
-    if (!text) {
-      this._found = { people: [], messages: [] };
-      return this._draw();
-    }
-    const [people, messages] = await Promise.all([
-      this.profiles.search(text, SHOWN_MAX).catch(() => []), this._messages(text).catch(() => []),
+  /** Ask for people and messages, and again while the server has not looked at every message. */
+  async _ask(text, tries = 0) {
+    const turn = this._turn;
+    const [people, page] = await Promise.all([
+      this.profiles.search(text, SHOWN_MAX).catch(() => []), this._page(text, null),
     ]);
     if (turn !== this._turn || !this._dialog.open) return;
-    this._found = { people, messages };
+    this._found = { people, messages: page.hits, cursor: page.nextCursor, isComplete: page.complete };
+    this._isAsking = false;
     this._draw();
+    if (!page.complete && tries < TRIES_MAX) this._timer = setTimeout(() => this._ask(text, tries + 1), AGAIN_MS);
   }
 
-  async _messages(text) {
-    const query = new URLSearchParams({ q: text, limit: String(SHOWN_MAX) });
-    return (await this.client.rest('GET', `/v1/search?${query}`)).hits;
+  /** A page of messages; none where the server has no search. */
+  async _page(text, cursor) {
+    const page = await this.client.search(text, { limit: SHOWN_MAX, cursor }).catch(() => null);
+    for (const { conversationId, message } of page?.hits ?? []) {
+      this.profiles.want(this.client.conversation(conversationId), [message.senderId]);
+    }
+    return page ?? { hits: [], nextCursor: null, complete: true };
+  }
+
+  async _more() {
+    const turn = this._turn;
+    const at = this._at;
+    const page = await this._page(this._input.value.trim(), this._found.cursor);
+    if (turn !== this._turn || !this._dialog.open) return;
+    this._found = { ...this._found, messages: [...this._found.messages, ...page.hits], cursor: page.nextCursor };
+    this._at = at;
+    this._redraw();
   }
 
   // --- drawing ---
@@ -85,16 +106,24 @@ export class QuickOpen {
     const groups = [
       ['conversations', conversations],
       ['people', people.map((one) => this._personRow(one, text))],
-      ['messages', this._found.messages.map((hit) => this._hitRow(hit))],
+      ['messages', [...this._found.messages.map((hit) => this._hitRow(hit)), ...(this._found.cursor ? [this._moreRow()] : [])]],
     ];
     const shown = groups.filter(([, rows]) => rows.length);
     this._list.replaceChildren(...shown.map(([name, rows]) =>
       el('div', { role: 'group', 'aria-label': t(name) }, el('h3', { 'aria-hidden': 'true' }, t(name)), ...rows)));
-    if (!shown.length) this._list.replaceChildren(el('p.hint', null, t('noMatch')));
+    if (!this._found.isComplete) this._list.append(el('p.hint', null, t('searchGoesOn')));
+    else if (!shown.length) this._list.append(el('p.hint', null, this._isAsking ? t('searchingOlder') : t('noMatch')));
     this._options = [...this._list.querySelectorAll('[role="option"]')];
     this._options.forEach((row, at) => { row.id = `quick-${at}`; });
     this._status.textContent = t('resultsCount', { count: this._options.length, n: this._options.length });
     this._mark(0);
+  }
+
+  /** Draw the same results again, with the same choice. */
+  _redraw() {
+    const at = this._at;
+    this._draw();
+    this._mark(Math.min(at, this._options.length - 1));
   }
 
   _conversations(wanted) {
@@ -127,6 +156,12 @@ export class QuickOpen {
           el('span.row-when', null, shortWhen(message.sentAt, this.client.now()))),
         el('p', { dir: 'auto' }, ...parts)),
     ], () => this.on.open(conversation, message.seq));
+  }
+
+  _moreRow() {
+    const row = this._option([el('strong.more-hits', null, t('moreResults'))], null);
+    row.run = () => this._more();
+    return row;
   }
 
   _option(children, run) {

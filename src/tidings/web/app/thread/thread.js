@@ -56,8 +56,9 @@ export class ThreadPane {
     this.sending = new Sending(this);
     this.composer = this.sending.composer;
     this._find = new FindBar({
-      changed: () => this.render(), show: (message) => this.reading.show(message.key), older: () => this._load('loadOlder'),
+      changed: () => this.render(), show: (seq) => this.reading.jumpToSeq(seq), older: () => this._load('loadOlder'),
       closed: () => this.composer.focus(),
+      search: (query, cursor, limit) => this.client.search(query, { conversationId: this.conversation.id, cursor, limit }),
     });
     this._messages = el('ol.messages');
     const facts = { tabindex: 0, role: 'region', 'aria-label': t('messages'), onkeydown: (event) => this._key(event) };

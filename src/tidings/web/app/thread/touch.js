@@ -7,6 +7,7 @@ const SWIPE_PX = 64;
 /** @param on { menu(row), reply(row) } */
 export function listenToTouch(view, on) {
   let start = null;
+  let isHeld = false; // the menu was opened under the finger: lifting it must not press an entry
   const end = () => {
     if (!start) return;
     clearTimeout(start.timer);
@@ -15,11 +16,13 @@ export function listenToTouch(view, on) {
   };
   view.addEventListener('touchstart', (event) => {
     end();
+    isHeld = false;
     const row = event.target.closest('.message');
     if (!row || event.touches.length !== 1 || event.target.closest('button, a, pre')) return;
     const { clientX: x, clientY: y } = event.touches[0];
     const timer = setTimeout(() => {
       end();
+      isHeld = true;
       navigator.vibrate?.(10);
       on.menu(row);
     }, LONG_MS);
@@ -37,7 +40,11 @@ export function listenToTouch(view, on) {
     end();
     on.reply(row);
   }, { passive: true });
-  view.addEventListener('touchend', end, { passive: true });
+  view.addEventListener('touchend', (event) => {
+    if (isHeld) event.preventDefault();
+    isHeld = false;
+    end();
+  }, { passive: false });
   view.addEventListener('touchcancel', end, { passive: true });
   view.addEventListener('contextmenu', (event) => {
     const row = event.target.closest('.message');

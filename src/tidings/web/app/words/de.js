@@ -76,4 +76,5 @@ export default {
   unsave: 'Nicht mehr merken', saved: 'Gemerkt', savedMessages: 'Gemerkte Nachrichten', showMore: 'Mehr zeigen',
   nothingSaved: 'Noch nichts gemerkt',
   nothingSavedHint: 'Merke eine Nachricht in ihrem Menü, dann steht sie hier. Niemand sonst sieht es.',
+  moreResults: 'Weitere Treffer', searchGoesOn: 'Ältere Nachrichten werden noch durchsucht …',
 };

@@ -123,4 +123,7 @@ export const EN = {
   pinnedOf: 'Pinned message {at} of {n}', allPinned: 'All pinned messages', saveMessage: 'Save for later',
   unsave: 'Remove from saved', saved: 'Saved', savedMessages: 'Saved messages', showMore: 'Show more',
   nothingSaved: 'Nothing saved yet', nothingSavedHint: 'Save a message from its menu, and find it here. Nobody else sees it.',
+
+  // search
+  moreResults: 'More results', searchGoesOn: 'Older messages are still being looked through …',
 };

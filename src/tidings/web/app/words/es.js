@@ -76,4 +76,5 @@ export default {
   unsave: 'Quitar de guardados', saved: 'Guardado', savedMessages: 'Mensajes guardados', showMore: 'Mostrar más',
   nothingSaved: 'Aún no hay nada guardado',
   nothingSavedHint: 'Guarda un mensaje desde su menú y lo encontrarás aquí. Nadie más lo ve.',
+  moreResults: 'Más resultados', searchGoesOn: 'Aún se están buscando mensajes más antiguos …',
 };

@@ -76,4 +76,5 @@ export default {
   unsave: 'Ne plus garder', saved: 'Gardé', savedMessages: 'Messages gardés', showMore: 'Afficher plus',
   nothingSaved: 'Rien de gardé pour l’instant',
   nothingSavedHint: 'Gardez un message depuis son menu, et retrouvez-le ici. Personne d’autre ne le voit.',
+  moreResults: 'Plus de résultats', searchGoesOn: 'Les messages plus anciens sont encore parcourus …',
 };

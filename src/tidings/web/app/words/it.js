@@ -75,4 +75,5 @@ export default {
   pinnedOf: 'Messaggio fissato {at} di {n}', allPinned: 'Tutti i messaggi fissati', saveMessage: 'Salva per dopo',
   unsave: 'Rimuovi dai salvati', saved: 'Salvato', savedMessages: 'Messaggi salvati', showMore: 'Mostra altro',
   nothingSaved: 'Ancora nulla di salvato', nothingSavedHint: 'Salva un messaggio dal suo menu e lo trovi qui. Nessun altro lo vede.',
+  moreResults: 'Altri risultati', searchGoesOn: 'La ricerca nei messaggi più vecchi continua …',
 };

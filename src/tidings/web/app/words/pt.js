@@ -75,4 +75,5 @@ export default {
   pinnedOf: 'Mensagem fixada {at} de {n}', allPinned: 'Todas as mensagens fixadas', saveMessage: 'Guardar para depois',
   unsave: 'Remover dos guardados', saved: 'Guardado', savedMessages: 'Mensagens guardadas', showMore: 'Mostrar mais',
   nothingSaved: 'Ainda nada guardado', nothingSavedHint: 'Guarde uma mensagem no menu dela e encontre-a aqui. Ninguém mais vê.',
+  moreResults: 'Mais resultados', searchGoesOn: 'A busca nas mensagens mais antigas continua …',
 };
