@@ -194,14 +194,17 @@ LOOKING = [
     "tables backup --to copy.db",
     "tables restored",
     "user erase --user u",
+    "user export --user u --to u.zip",
     "import jsonl export.jsonl",
+    "export --all --to out",
 ]
 
 
 def test_every_verb_that_opens_the_stores_is_known_here() -> None:
     free = {"serve", "tables create", "tables copy", "config", "version", "token create", "token verify"}
     free |= {"doctor", "top", "torture"}
-    looking = {verb.split()[0] if verb.startswith("import ") else " ".join(verb.split()[:2]) for verb in LOOKING}
+    alone = ("import ", "export ")
+    looking = {verb.split()[0] if verb.startswith(alone) else " ".join(verb.split()[:2]) for verb in LOOKING}
     assert {name for name in VERBS if not name.startswith("bench ")} - free == looking
 
 

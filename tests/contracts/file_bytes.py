@@ -10,7 +10,7 @@ import pytest
 
 from tests.contracts import fresh
 from tidings.errors import Missing
-from tidings.stores.blobs.ports import FileBytes, Part
+from tidings.stores.blobs.ports import BadSize, FileBytes, Part
 
 
 async def send(files: FileBytes, folder: str, part: Part, data: bytes) -> None:
@@ -46,6 +46,22 @@ class FileBytesContract:
         assert await read(files, folder, parts, 0, size) == data
         if size:
             assert await read(files, folder, parts, size // 2, size // 2 + 1) == data[size // 2 : size // 2 + 1]
+
+    @pytest.mark.parametrize("size", [0, 1, 6 * 1024 * 1024], ids=["nothing", "a byte", "six megabytes"])
+    async def test_a_file_that_the_server_stores_is_whole(self, files: FileBytes, size: int) -> None:
+        folder, data = f"{fresh('folder')}/f1", os.urandom(size)
+
+        async def chunks(end: int) -> AsyncIterator[bytes]:
+            for at in range(0, end, 1_000_003):
+                yield data[at : min(at + 1_000_003, end)]
+
+        await files.put(folder, size, chunks(size))
+        assert await read(files, folder, [Part(0, size)], 0, size) == data
+        if size:
+            with pytest.raises(BadSize):
+                await files.put(f"{folder}2", size, chunks(size - 1))
+            with pytest.raises(Missing):
+                await read(files, f"{folder}2", [Part(0, size)], 0, size)
 
     async def test_without_all_parts_nothing_is_finished(self, files: FileBytes) -> None:
         folder = f"{fresh('folder')}/f1"

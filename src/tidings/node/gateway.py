@@ -197,7 +197,7 @@ def _lifecycle_routes(core: Core) -> list[Route]:
     limiter, audit = core.limiting.limiter, core.limiting.audit
     return [
         *ScheduledRoutes(core.schedule).routes(),
-        *JobRoutes(core.erasing, core.limiting.audit).routes(),
+        *JobRoutes(core.erasing, core.exporting, core.limiting.audit).routes(),
         *JoiningRoutes(core.joining, core.bans, limiter).routes(),
         *ReportRoutes(core.reports, audit, limiter).routes(),
     ]

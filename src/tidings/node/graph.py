@@ -50,6 +50,9 @@ from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.messaging.send.store import Store
 from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.transfer.exporting import Exporting
+from tidings.messaging.transfer.import_files import ImportFiles
+from tidings.messaging.transfer.importing import Importing
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
 from tidings.node.integration import Integration, build_integration, build_streams
@@ -128,7 +131,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         stores, routing, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
     )
     sending = _build_sending(stores, routing, members, reading, *sends)
-    lifecycle = _build_lifecycle(stores, routing, members, reading, sending)
+    lifecycle = _build_lifecycle(stores, routing, cold, members, reading, sending)
     live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
     heartbeat = Heartbeat(
         **vars(routing),
@@ -331,7 +334,7 @@ def _build_beside(stores: Stores, routing: Routing, members: MemberState, readin
 
 
 def _build_lifecycle(
-    stores: Stores, routing: Routing, members: MemberState, reading: Reading, sending: Sending
+    stores: Stores, routing: Routing, cold: ColdTier, members: MemberState, reading: Reading, sending: Sending
 ) -> Lifecycle:
     tables, node_id = stores.tables, stores.settings.node.id
     expiry = Expiry(tables.log, tables.records, sending.rewrites, stores.metrics.expired.inc)
@@ -351,6 +354,16 @@ def _build_lifecycle(
         reports=Reports(access, members.log, records, sending.rewrites, bans, clock),
         schedule=schedule,
         erasing=erasing,
+        exporting=Exporting(tables, cold.messages, stores.files, tables.archive.id, clock),
+        importing=Importing(
+            tables=tables,
+            files=ImportFiles(records, stores.files, tables.archive.id, clock),
+            summaries=members.summaries,
+            introduce=sending.directory.introduce,
+            keyspace=stores.keyspace,
+            scripts=scripts,
+            clock=clock,
+        ),
         retention=retention,
         timed=timed,
     )

@@ -45,6 +45,8 @@ from tidings.messaging.send.takeover import Takeover
 from tidings.messaging.streaming.streams import Streams
 from tidings.messaging.streaming.texts import LiveTexts
 from tidings.messaging.summaries import Summaries
+from tidings.messaging.transfer.exporting import Exporting
+from tidings.messaging.transfer.importing import Importing
 from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.messaging.unread.scrubber import Scrubber
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
@@ -159,5 +161,7 @@ class Lifecycle:
     reports: Reports
     schedule: Schedule
     erasing: Erasing
+    exporting: Exporting
+    importing: Importing
     retention: Retention
     timed: TimedWork

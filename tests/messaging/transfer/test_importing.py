@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from tests.support.messaging.faulty_stores import FaultyNode
-from tidings.messaging.transfer.importing import Importing
-from tidings.messaging.transfer.sources import JsonLines
+from tidings.messaging.transfer.sources.jsonl import JsonLines
 
 
 def lines(path: Path, messages: int) -> Path:
@@ -29,7 +28,7 @@ def lines(path: Path, messages: int) -> Path:
 
 
 async def test_messages_come_with_their_dates_and_count_for_nobody(a: FaultyNode, tmp_path: Path) -> None:
-    importing = Importing(a.tables, a.keyspace, a.core.scripts, a.clock)
+    importing = a.core.importing
     done = await importing.run(JsonLines(lines(tmp_path / "old.jsonl", 100), {}))
     assert (done.users, done.conversations, done.messages, done.known) == (2, 1, 100, 0)
     page = await a.core.history.page("ben", "old-room", limit=100)
@@ -42,7 +41,7 @@ async def test_messages_come_with_their_dates_and_count_for_nobody(a: FaultyNode
 
 
 async def test_the_same_import_again_writes_only_what_is_new(a: FaultyNode, tmp_path: Path) -> None:
-    importing = Importing(a.tables, a.keyspace, a.core.scripts, a.clock)
+    importing = a.core.importing
     await importing.run(JsonLines(lines(tmp_path / "old.jsonl", 90), {}))
     again = await importing.run(JsonLines(lines(tmp_path / "old.jsonl", 90), {}))
     assert (again.messages, again.known) == (0, 90)
@@ -52,7 +51,7 @@ async def test_the_same_import_again_writes_only_what_is_new(a: FaultyNode, tmp_
 
 
 async def test_a_dry_run_counts_and_writes_nothing(a: FaultyNode, tmp_path: Path) -> None:
-    importing = Importing(a.tables, a.keyspace, a.core.scripts, a.clock)
+    importing = a.core.importing
     done = await importing.run(JsonLines(lines(tmp_path / "old.jsonl", 10), {}), is_dry=True)
     assert done.messages == 10
     assert await a.tables.conversations.heads(["old-room"]) == {}

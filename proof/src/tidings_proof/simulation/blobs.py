@@ -87,6 +87,11 @@ class SimFiles:
 
         await self._wire.ask(write)
 
+    async def put(self, folder: str, size: int, chunks: AsyncIterator[bytes]) -> None:
+        whole = Part(0, size)
+        await self.write(folder, whole, chunks)
+        await self.finish(folder, [whole])
+
     async def finish(self, folder: str, parts: Sequence[Part]) -> None:
         def finish(fate: str) -> None:
             if self._is_whole(folder, parts):

@@ -314,7 +314,9 @@ async def _send(send: Send, reply: Reply, extra: Headers, owner: Owner) -> None:
 
 async def _send_chunks(send: Send, reply: Reply, body: Chunks, extra: Headers, owner: Owner) -> None:
     """Send a chunk when the client has read most of those before. A client that leaves ends it."""
-    own = [(b"content-type", reply.content_type), (b"content-length", b"%d" % body.size)]
+    own = [(b"content-type", reply.content_type)]
+    if body.size is not None:
+        own.append((b"content-length", b"%d" % body.size))
     await send({"type": "http.response.start", "status": reply.status, "headers": _headers(reply, extra) + own})
     async with aclosing(body.read) as chunks:
         async for chunk in chunks:

@@ -63,9 +63,9 @@ class Request:
 
 
 class Chunks(msgspec.Struct, frozen=True):
-    """A body that is sent as it is read, with its size."""
+    """A body that is sent as it is read, with its size. None: nobody knows the size before the end."""
 
-    size: int
+    size: int | None
     read: AsyncGenerator[bytes, None]
 
 

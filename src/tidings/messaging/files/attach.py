@@ -73,9 +73,10 @@ class Attaching(_OfFiles):
         draft.content = msgspec.structs.replace(draft.content, files=facts)
 
     def puts(self, entry: Entry) -> Sequence[Put]:
-        place = {"state": "attached", "seq_no": entry.seq_no, "message_id": entry.message_id}
-        attached = ((file_id, msgspec.structs.replace(value, **place)) for file_id, (value, _) in self._found.items())
-        return [put_of(entry.conversation_id, file_id, value, self._found[file_id][1]) for file_id, value in attached]
+        return [
+            put_of(entry.conversation_id, file_id, value.attached_to(entry.seq_no, entry.message_id), version)
+            for file_id, (value, version) in self._found.items()
+        ]
 
     def _check(self, file_id: str) -> None:
         value, _ = self._found.get(file_id, (None, 0))

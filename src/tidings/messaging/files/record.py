@@ -46,6 +46,9 @@ class FileRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         starts = range(0, self.bytes, self.part_bytes)
         return [Part(start, min(start + self.part_bytes, self.bytes)) for start in starts] or [Part(0, 0)]
 
+    def attached_to(self, seq_no: int, message_id: str | None) -> FileRecord:
+        return msgspec.structs.replace(self, state="attached", seq_no=seq_no, message_id=message_id)
+
     def facts(self, file_id: str) -> File:
         """The file as its message shows it."""
         return File(file_id, self.name, self.mime, self.bytes, self.width, self.height, self.blurhash)
@@ -59,7 +62,9 @@ def value_of(record: Record) -> FileRecord:
     return _decode(record.value)
 
 
-def put_of(conversation_id: str, file_id: str, value: FileRecord, expected: int, *, due_ms: int | None = None) -> Put:
+def put_of(
+    conversation_id: str, file_id: str, value: FileRecord, expected: int | None, *, due_ms: int | None = None
+) -> Put:
     return Put(of_conversation(conversation_id), COLLECTION, file_id, _encode(value), expected, due_ms)
 
 

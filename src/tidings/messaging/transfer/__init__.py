@@ -1,1 +1,1 @@
-"""Data that comes from other products."""
+"""Data that comes from other products, and data that leaves."""

@@ -7,23 +7,31 @@ same import again writes nothing. At the end every member has read everything, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 
 import msgspec
 
+from tidings.bounds import ARCHIVE_PAGE
 from tidings.clock import Clock
 from tidings.errors import Conflict, StoreError, Unavailable
-from tidings.messaging.transfer.sources import ImportedConversation, ImportedMessage, Source
-from tidings.model import Content, Entry, Head, Member, Row, Status, User
+from tidings.messaging.access import RULES
+from tidings.messaging.log import NEWEST
+from tidings.messaging.moderation.rules import LISTED
+from tidings.messaging.summaries import Summaries
+from tidings.messaging.transfer.bounds import IMPORTED_TOGETHER, IMPORTS_AT_ONCE
+from tidings.messaging.transfer.entries import GROUP, Chunk
+from tidings.messaging.transfer.import_files import ImportFiles
+from tidings.messaging.transfer.sources.source import ImportedConversation, ImportedMember, Source
+from tidings.model import Head, Member, Row, Rules, Status, User
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
-from tidings.stores.tables.records import Put, of_conversation
-from tidings.stores.tables.values import Group, Refused
+from tidings.stores.tables.records import DEPLOYMENT, Put, of_conversation
+from tidings.stores.tables.values import Group, Refused, Touch
 
 IMPORTS = "imports"
-_GROUP = 40  # entries of one commit: what every adapter takes at once
 
 
 class Imported(msgspec.Struct):
@@ -33,15 +41,31 @@ class Imported(msgspec.Struct):
     conversations: int = 0
     messages: int = 0
     known: int = 0  # messages that an earlier import wrote
+    files: int = 0
 
 
-class _Progress(msgspec.Struct, frozen=True):
-    messages: int
+class _Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    messages: int = 0
+    last_seq: int = 0
+    is_settled: bool = False  # the members have read all of it
 
 
 class Importing:
-    def __init__(self, tables: Tables, keyspace: Keyspace, scripts: Scripts, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        files: ImportFiles,
+        summaries: Summaries,
+        introduce: Callable[[User], Awaitable[None]],
+        keyspace: Keyspace,
+        scripts: Scripts,
+        clock: Clock,
+    ) -> None:
         self._tables = tables
+        self._files = files
+        self._summaries = summaries
+        self._introduce = introduce
         self._keyspace = keyspace
         self._scripts = scripts
         self._clock = clock
@@ -49,85 +73,155 @@ class Importing:
     async def run(self, source: Source, *, is_dry: bool = False) -> Imported:
         """Import everything. `is_dry`: count only. Raises Conflict, Unavailable."""
         done = Imported()
-        for user_id, name in source.people().items():
+        for person in source.people():
             done.users += 1
-            if not is_dry and name and await self._tables.accounts.user(user_id) is None:
-                await self._tables.accounts.put_user(User(user_id=user_id, name=name[:100]))
-        for conversation in source.conversations():
-            done.conversations += 1
-            if is_dry:
+            if not is_dry and await self._tables.accounts.user(person.user_id) is None:
+                name = person.name[:100] if person.name else None
+                await self._introduce(User(user_id=person.user_id, name=name, avatar_url=person.avatar_url))
+        conversations = iter(source.conversations())
+        if is_dry:
+            for conversation in conversations:
+                done.conversations += 1
                 done.messages += sum(1 for _ in source.messages(conversation))
-            else:
-                await self._conversation(conversation, source.messages(conversation), done)
+            return done
+        works = [self._work(source, conversations, done) for _ in range(IMPORTS_AT_ONCE)]
+        async with asyncio.TaskGroup() as tasks:
+            for work in works:
+                tasks.create_task(work)
         return done
 
-    async def _conversation(
-        self, conversation: ImportedConversation, messages: Iterator[ImportedMessage], done: Imported
-    ) -> None:
-        id_ = conversation.conversation_id
-        people = await self._create(conversation)
-        found = (await self._tables.records.get(of_conversation(id_), IMPORTS, [IMPORTS])).get(IMPORTS)
-        progress = msgspec.json.decode(found.value, type=_Progress).messages if found is not None else 0
-        version = found.version if found is not None else 0
-        done.known += sum(1 for _ in islice(messages, progress))
-        top = await self._tables.log.top(id_)
-        seq_no, sent_ms = top.seq_no, top.sent_ms
-        while chunk := list(islice(messages, _GROUP)):
-            entries = []
-            for message in chunk:
-                seq_no, sent_ms = seq_no + 1, max(message.sent_ms, sent_ms)
-                entries.append(_entry(id_, seq_no, sent_ms, message))
-            progress += len(chunk)
-            value = msgspec.json.encode(_Progress(progress))
-            put = Put(of_conversation(id_), IMPORTS, IMPORTS, value, expected=version)
-            await self._append(Group(conversation_id=id_, entries=tuple(entries), puts=(put,)))
-            version += 1
-            done.messages += len(chunk)
-        await self._read_all(id_, people, seq_no)
+    async def _work(self, source: Source, conversations: Iterator[ImportedConversation], done: Imported) -> None:
+        for conversation in conversations:
+            done.conversations += 1
+            await self._conversation(source, conversation, done)
 
-    async def _append(self, group: Group) -> None:
+    async def _conversation(self, source: Source, conversation: ImportedConversation, done: Imported) -> None:
+        id_, messages = conversation.conversation_id, source.messages(conversation)
+        await self._create(conversation)
+        progress, version = await self._progress(id_)
+        done.known += sum(1 for _ in islice(messages, progress.messages))
+        top = await self._tables.log.top(id_)
+        chunk = Chunk(id_, max(top.seq_no, conversation.floor_seq), top.sent_ms)
+        is_begun = progress.messages > 0
+        for message in messages:
+            if is_begun and message.root is not None and message.root not in chunk.roots:
+                await self._find_roots(chunk)
+                is_begun = False
+            files = await self._files.store(id_, message.sender_id, message.message_id, message.files)
+            done.files += len(files)
+            chunk.add(message, files)
+            if chunk.weight >= GROUP:
+                progress, version = await self._write(chunk, progress, version, done)
+        if chunk.messages:
+            progress, version = await self._write(chunk, progress, version, done)
+        if not progress.is_settled:
+            await self._settle(source, conversation, progress.last_seq)
+            await self._tables.records.put([_put(id_, msgspec.structs.replace(progress, is_settled=True), version)])
+
+    async def _progress(self, conversation_id: str) -> tuple[_Progress, int]:
+        found = (await self._tables.records.get(of_conversation(conversation_id), IMPORTS, [IMPORTS])).get(IMPORTS)
+        return (msgspec.json.decode(found.value, type=_Progress), found.version) if found else (_Progress(), 0)
+
+    async def _find_roots(self, chunk: Chunk) -> None:
+        """The numbers of the messages that an earlier run wrote. One of them began a thread that goes on."""
+        after = 0
+        while page := await self._tables.log.page(
+            chunk.conversation_id, after=after, before=NEWEST, limit=ARCHIVE_PAGE, newest_first=False
+        ):
+            for entry in page:
+                if entry.message_id is not None:
+                    chunk.roots.setdefault(entry.message_id, entry.seq_no)
+            after = page[-1].seq_no
+
+    async def _write(self, chunk: Chunk, progress: _Progress, version: int, done: Imported) -> tuple[_Progress, int]:
+        """Commit what was gathered, with the progress."""
+        after = _Progress(progress.messages + chunk.messages, chunk.seq_no)
+        done.messages += chunk.messages
+        entries, puts = chunk.take()
+        put = _put(chunk.conversation_id, after, version)
+        group = Group(conversation_id=chunk.conversation_id, entries=tuple(entries), puts=(*puts, put))
         (answer,) = await self._tables.log.append([group])
         if isinstance(answer, Refused):
             raise Conflict("somebody writes to the conversation that is imported; run the import again")
         if isinstance(answer, StoreError):
             raise Unavailable(str(answer))
+        return after, version + 1
 
-    async def _create(self, conversation: ImportedConversation) -> list[str]:
-        """Create the conversation unless it is there, and return its members."""
+    async def _create(self, conversation: ImportedConversation) -> None:
+        """Create the conversation unless it is there."""
         id_, now_ms = conversation.conversation_id, conversation.created_ms or self._clock.now_ms()
-        head = Head(conversation_id=id_, kind=conversation.kind, created_ms=now_ms, name=conversation.name)
-        people = list(dict.fromkeys(conversation.members))
-        members = [
-            Member(conversation_id=id_, user_id=one, role="member" if at else "owner", joined_ms=now_ms)
-            for at, one in enumerate(people)
-        ]
+        facts = {"kind": conversation.kind, "name": conversation.name, "avatar_url": conversation.avatar_url}
+        head = Head(
+            conversation_id=id_,
+            created_ms=now_ms,
+            history=conversation.history,
+            floor_seq=conversation.floor_seq,
+            members_seq=conversation.members_seq,
+            **facts,  # type: ignore[arg-type]  # of three types
+        )
+        members = [_member(id_, one, now_ms) for one in conversation.members]
         rows = [
-            Row(user_id=one, conversation_id=id_, kind=conversation.kind, name=conversation.name, joined_ms=now_ms)
-            for one in people
+            Row(
+                user_id=one.user_id,
+                conversation_id=id_,
+                joined_seq=one.joined_seq,
+                joined_ms=one.joined_ms,
+                **facts,  # type: ignore[arg-type]
+            )
+            for one in members
         ]
         await self._tables.conversations.create(head, members, rows)
-        return people
 
-    async def _read_all(self, conversation_id: str, people: list[str], seq_no: int) -> None:
-        for user_id in people:
-            status = (await self._tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
-            before = status or Status(conversation_id=conversation_id, user_id=user_id)
-            read = msgspec.structs.replace(
-                before, cursor_seq=max(before.cursor_seq, seq_no), ranges=(), version=before.version + 1
-            )
-            await self._tables.statuses.put(read)
-            token = self._clock.random_id(8)
-            await self._keyspace.one(self._scripts.unread_put(user_id, token, hold_ms=-1))
+    async def _settle(self, source: Source, conversation: ImportedConversation, seq_no: int) -> None:
+        """Put what stands beside the messages, and let every member have read all of them."""
+        id_ = conversation.conversation_id
+        records = source.records(conversation)
+        while puts := list(islice(records, IMPORTED_TOGETHER)):
+            await self._tables.records.put([*puts, *(one for put in puts if (one := _listing(id_, put)) is not None)])
+        await self._summaries.committed(id_)
+        head = (await self._tables.conversations.heads([id_])).get(id_)
+        people = iter(conversation.members)
+        while head is not None and (some := list(islice(people, IMPORTED_TOGETHER))):
+            await asyncio.gather(*(self._read_all(one, head, seq_no) for one in some))
+
+    async def _read_all(self, member: ImportedMember, head: Head, seq_no: int) -> None:
+        user_id, id_ = member.user_id, head.conversation_id
+        status = (await self._tables.statuses.get(user_id, [id_])).get(id_)
+        before = status or Status(conversation_id=id_, user_id=user_id, since_seq=member.joined_seq)
+        read = msgspec.structs.replace(
+            before, cursor_seq=max(before.cursor_seq, seq_no), ranges=(), version=before.version + 1
+        )
+        await self._tables.statuses.put(read)
+        touch = Touch(
+            user_id=user_id,
+            conversation_id=id_,
+            last_seq=head.last_seq,
+            last_ms=head.last_ms,
+            preview=head.preview,
+            unread_count=0,
+            version=read.version,
+        )
+        await self._tables.inboxes.touch([touch])
+        await self._keyspace.one(self._scripts.unread_put(user_id, self._clock.random_id(8), hold_ms=-1))
 
 
-def _entry(conversation_id: str, seq_no: int, sent_ms: int, message: ImportedMessage) -> Entry:
-    return Entry(
+def _put(conversation_id: str, progress: _Progress, version: int) -> Put:
+    return Put(of_conversation(conversation_id), IMPORTS, IMPORTS, msgspec.json.encode(progress), expected=version)
+
+
+def _listing(conversation_id: str, put: Put) -> Put | None:
+    """The record that lists a conversation, if these are rules that list it."""
+    if put.collection != RULES or put.value is None:
+        return None
+    rules = msgspec.json.decode(put.value, type=Rules)
+    return Put(DEPLOYMENT, LISTED, conversation_id, b"{}") if rules.visibility != "private" else None
+
+
+def _member(conversation_id: str, one: ImportedMember, created_ms: int) -> Member:
+    return Member(
         conversation_id=conversation_id,
-        seq_no=seq_no,
-        kind="message",
-        sent_ms=sent_ms,
-        message_id=message.message_id,
-        sender_id=message.sender_id,
-        content=Content(message.text, message.data, imported=True),
-        timestamp=message.sent_ms,
+        user_id=one.user_id,
+        role=one.role,
+        joined_seq=one.joined_seq,
+        joined_ms=one.joined_ms if one.joined_ms is not None else created_ms,
     )

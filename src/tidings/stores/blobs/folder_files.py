@@ -62,6 +62,11 @@ class FolderFiles:
         except OSError as error:
             raise _unavailable("write", error) from None
 
+    async def put(self, folder: str, size: int, chunks: AsyncIterator[bytes]) -> None:
+        whole = Part(0, size)
+        await self.write(folder, whole, chunks)
+        await self.finish(folder, [whole])
+
     async def finish(self, folder: str, parts: Sequence[Part]) -> None:
         try:
             await asyncio.to_thread(self._finish, self._root / folder, parts)

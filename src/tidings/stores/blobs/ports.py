@@ -76,6 +76,10 @@ class FileBytes(Protocol):
         """Write a part, durably and as a whole or not at all. Only where the store is not direct. Raises BadSize."""
         ...
 
+    async def put(self, folder: str, size: int, chunks: AsyncIterator[bytes]) -> None:
+        """Store a whole, finished file of one part, for the server itself. Raises BadSize."""
+        ...
+
     async def finish(self, folder: str, parts: Sequence[Part]) -> None:
         """Make the parts a file: no part can be sent any more. Raises Missing: a part is not whole."""
         ...

@@ -18,7 +18,7 @@ from tidings.bounds import FILE_CHUNK_BYTES
 from tidings.errors import Missing
 from tidings.stores.blobs.folder_files import NEW, object_of
 from tidings.stores.blobs.obstore import as_store_error, asked
-from tidings.stores.blobs.ports import Part, Signed
+from tidings.stores.blobs.ports import BadSize, Part, Signed
 
 
 class SignedFiles:
@@ -40,6 +40,13 @@ class SignedFiles:
 
     async def write(self, folder: str, part: Part, chunks: AsyncIterator[bytes]) -> None:
         raise AssertionError("clients write to the store themselves")
+
+    async def put(self, folder: str, size: int, chunks: AsyncIterator[bytes]) -> None:
+        name = object_of(folder, Part(0, size))
+        await asked("put", self._store.put_async(name, chunks))
+        if await self._size(name) != size:
+            await asked("put", self._store.delete_async(name))
+            raise BadSize
 
     async def finish(self, folder: str, parts: Sequence[Part]) -> None:
         (part,) = parts

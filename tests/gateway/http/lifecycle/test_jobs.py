@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import zipfile
 
 import httpx2
 
@@ -28,3 +31,20 @@ async def test_a_person_is_erased_and_the_job_is_the_certificate() -> None:
         page = (await http.get(one + "/messages", headers=alice)).json()["messages"]
         assert [message["text"] for message in page] == [None, None]
         assert (await http.get("/v1/jobs/nothing", headers=admin)).status_code == 404
+
+
+async def test_a_person_gets_an_export_of_their_own_and_nobody_else_does() -> None:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+        bob = {"Authorization": f"Bearer {server.token('bob')}"}
+        made = await http.post("/v1/conversations", headers=bob, json={"kind": "direct", "members": ["alice"]})
+        one = f"/v1/conversations/{made.json()['conversation_id']}"
+        await http.post(one + "/messages", headers=bob, json={"text": "words of bob"})
+        answer = await http.get("/v1/users/bob/export", headers=bob)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+            lines = packed.read("export.jsonl").decode().splitlines()
+            assert json.loads(packed.read("manifest.json"))["of"] == "user bob"
+        assert [line["text"] for line in map(json.loads, lines) if line["type"] == "message"] == ["words of bob"]
+        assert (await http.get("/v1/users/alice/export", headers=bob)).status_code == 404
+        assert (await http.get("/v1/users/bob/export", headers={"X-Api-Key": server.api_key})).status_code == 200
+        assert (await http.get("/v1/users/bob/export")).status_code == 401

@@ -1,14 +1,22 @@
-"""Routes of erasures: begin one, and ask how far it is."""
+"""Routes of a person's data: erase a person, ask how far that is, and export what a person wrote."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Literal
 
 import msgspec
 
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.errors import Forbidden, NotFound, StoreUnavailable
+from tidings.gateway.fairness import PerUser
+from tidings.gateway.http.routes import Chunks, Reply, Request, Route
 from tidings.messaging.lifecycle.erasing import Erasing, Job
+from tidings.messaging.transfer.bounds import EXPORTS_MAX, EXPORTS_PER_USER_MAX
+from tidings.messaging.transfer.exporting import Exporting
+from tidings.messaging.transfer.packing import to_zip
 from tidings.operators.audit.events import Audit
+
+_EVERYBODY = ""  # no user id
 
 
 class EraseQuery(msgspec.Struct, frozen=True):
@@ -36,7 +44,10 @@ class JobStateBody(msgspec.Struct, frozen=True):
 
 
 class JobRoutes:
-    def __init__(self, erasing: Erasing, audit: Audit) -> None:
+    def __init__(self, erasing: Erasing, exporting: Exporting, audit: Audit) -> None:
+        self._exports_of = PerUser(EXPORTS_PER_USER_MAX)
+        self._exports = PerUser(EXPORTS_MAX)
+        self._exporting = exporting
         self._erasing = erasing
         self._audit = audit
 
@@ -62,12 +73,44 @@ class JobRoutes:
                 answer=JobStateBody,
                 errors=("forbidden", "not_found"),
             ),
+            Route(
+                "GET",
+                "/v1/users/{user_id}/export",
+                self.export,
+                "All that a person wrote and set, as a zip of JSON lines: one's own, or any with an admin key",
+                "profile",
+                errors=("forbidden", "not_found", "unavailable"),
+            ),
         ]
 
     async def erase(self, request: Request) -> Reply:
         job = await self._erasing.begin(request.id(), request.query.texts)
         self._audit.acted("user.erase", request.caller.key_name or "", user_id=job.user_id, detail=job.job_id)
         return Reply(202, JobBody(job.job_id))
+
+    async def export(self, request: Request) -> Reply:
+        user_id, role = request.user(), request.caller.role
+        if role is None and request.caller.user_id != user_id:
+            raise NotFound()
+        if role not in (None, "admin"):
+            raise Forbidden("this needs an admin key")
+        if not self._exports_of.enter(user_id):
+            raise StoreUnavailable("an export of this person is under way")
+        if not self._exports.enter(_EVERYBODY):
+            self._exports_of.leave(user_id)
+            raise StoreUnavailable("too many exports are under way on this node")
+        self._audit.acted("user.export", request.caller.key_name or user_id, user_id=user_id)
+        pieces = self._exporting.user(user_id, is_everywhere=role is not None)
+        named = (b"content-disposition", b'attachment; filename="export.zip"')
+        return Reply(200, Chunks(None, self._counted(user_id, to_zip(pieces))), b"application/zip", (named,))
+
+    async def _counted(self, user_id: str, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            self._exports_of.leave(user_id)
+            self._exports.leave(_EVERYBODY)
 
     async def state(self, request: Request) -> Reply:
         return Reply(200, state_of(await self._erasing.job(request.params[0])))

@@ -1,0 +1,120 @@
+"""Entries of an import: messages of a source as entries of the log, with the records that are committed with them.
+
+A message with reactions is followed by one entry of kind reaction, as if all had reacted at once. So whoever applies
+the log ends with the summary that stands beside the message.
+"""
+
+from __future__ import annotations
+
+from tidings.bounds import GROUP_ENTRIES_MAX, REACTION_KEY_BYTES_MAX
+from tidings.errors import BadRequest
+from tidings.messaging.files.record import FileRecord
+from tidings.messaging.files.record import put_of as put_file
+from tidings.messaging.people.mentions import mentioned
+from tidings.messaging.reactions.reactions import REACTION_KEYS_MAX
+from tidings.messaging.summaries import Summary, key_of
+from tidings.messaging.summaries import put_of as put_summary
+from tidings.messaging.transfer.sources.source import ImportedMessage
+from tidings.model import Content, Entry
+from tidings.stores.tables.records import Put
+
+GROUP = GROUP_ENTRIES_MAX - 5  # entries and records of one commit: what every adapter takes at once
+Files = dict[str, FileRecord]  # by file_id
+
+
+class Chunk:
+    """Entries that wait for their commit. It numbers them, and knows the numbers of the roots of threads."""
+
+    def __init__(self, conversation_id: str, seq_no: int, sent_ms: int) -> None:
+        self.conversation_id = conversation_id
+        self.seq_no = seq_no  # of the last entry
+        self.roots: dict[str, int] = {}  # message_id -> seq_no
+        self.messages = 0
+        self._sent_ms = sent_ms
+        self._entries: list[Entry] = []
+        self._puts: list[Put] = []
+
+    @property
+    def weight(self) -> int:
+        return len(self._entries) + len(self._puts)
+
+    def add(self, message: ImportedMessage, files: Files) -> None:
+        """Raises BadRequest."""
+        self.messages += 1
+        if message.entry is not None:
+            self._restore(message.entry)
+        else:
+            self._number(message, files)
+        seq_no = self._entries[-1].seq_no
+        if message.is_root:
+            self.roots[message.message_id] = seq_no
+        for file_id, value in files.items():
+            attached = value.attached_to(seq_no, message.message_id)
+            self._puts.append(put_file(self.conversation_id, file_id, attached, None))
+        if message.reactions:
+            self._react(message, seq_no)
+
+    def take(self) -> tuple[list[Entry], list[Put]]:
+        taken = self._entries, self._puts
+        self._entries, self._puts, self.messages = [], [], 0
+        return taken
+
+    def _restore(self, entry: Entry) -> None:
+        if entry.seq_no <= self.seq_no:
+            raise BadRequest(f"{self.conversation_id} has an entry {entry.seq_no} already: import into an empty one")
+        self.seq_no, self._sent_ms = entry.seq_no, max(entry.sent_ms, self._sent_ms)
+        self._entries.append(entry)
+
+    def _number(self, message: ImportedMessage, files: Files) -> None:
+        content = Content(
+            message.text,
+            message.data,
+            files=tuple(value.facts(file_id) for file_id, value in files.items()),
+            mentions=message.mentions,
+            mention=message.mention,
+            imported=True,
+        )
+        thread_seq = self.roots.get(message.root) if message.root is not None else None
+        self._append(
+            Entry(
+                conversation_id=self.conversation_id,
+                seq_no=self.seq_no + 1,
+                kind="message",
+                sent_ms=max(message.sent_ms, self._sent_ms),
+                message_id=message.message_id,
+                sender_id=message.sender_id,
+                content=content,
+                timestamp=message.sent_ms,
+                edited_ms=message.edited_ms,
+                thread_seq=thread_seq,
+                is_uncounted=thread_seq is not None,
+                mentions=mentioned(content),
+            )
+        )
+
+    def _react(self, message: ImportedMessage, target_seq: int) -> None:
+        said = {key: users for key, users in message.reactions[:REACTION_KEYS_MAX] if users and _is_key(key)}
+        if not said:
+            return
+        self._append(
+            Entry(
+                conversation_id=self.conversation_id,
+                seq_no=self.seq_no + 1,
+                kind="reaction",
+                sent_ms=self._sent_ms,
+                message_id=f"{message.message_id[:50]}-reactions",
+                sender_id=next(iter(said.values()))[0],
+                content=Content(reactions=tuple((key, users, ()) for key, users in said.items())),
+                target_seq=target_seq,
+            )
+        )
+        summary = Summary({key: list(users) for key, users in said.items()}, reactions_seq=self.seq_no)
+        self._puts.append(put_summary(key_of(self.conversation_id, target_seq), summary, 0))
+
+    def _append(self, entry: Entry) -> None:
+        self.seq_no, self._sent_ms = entry.seq_no, entry.sent_ms
+        self._entries.append(entry)
+
+
+def _is_key(key: str) -> bool:
+    return 0 < len(key.encode()) <= REACTION_KEY_BYTES_MAX

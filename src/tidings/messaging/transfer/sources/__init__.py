@@ -1,0 +1,1 @@
+"""Exports of other products, each as a source of conversations."""

@@ -1,0 +1,12 @@
+"""The products whose exports can be imported, by the word of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tidings.messaging.transfer.sources.jsonl import JsonLines
+from tidings.messaging.transfer.sources.slack import Slack
+from tidings.messaging.transfer.sources.source import Source
+
+SOURCES: dict[str, Callable[[Path, Mapping[str, str]], Source]] = {"slack": Slack, "jsonl": JsonLines}
