@@ -71,9 +71,9 @@ async def test_a_lease_that_was_gone_is_remembered_until_the_others_know_again(
         b.keyspace.fail("SPUBLISH", down)
         with pytest.raises(StoreError):
             await b.core.heartbeat._renew(has_connections=False)
-        assert b.core.heartbeat._suspect_ms is None
+        assert b.core.heartbeat._suspect_s is None
         await b.core.heartbeat._renew(has_connections=False)
-        assert b.core.heartbeat._suspect_ms is not None, "what passed by is read, once they route to us"
+        assert b.core.heartbeat._suspect_s is not None, "what passed by is read, once they route to us"
 
 
 async def test_a_node_says_that_it_lives_while_a_repair_takes_long(beating: FaultyNode) -> None:
@@ -107,10 +107,11 @@ async def test_a_node_that_was_stopped_lets_nothing_new_out_before_it_has_read_w
     bob = await connect(other, "bob")
     await beating.send("alice", group, "m1")
     await eventually(lambda: bob.seqs() == [1])
+    await eventually(lambda: other.core.heartbeat._suspect_s is None and not other.core.heartbeat._missed)
     stopped = Gate()
     other.keyspace.fail("TIME", stopped)  # in the middle of a heartbeat
     await stopped.reached.wait()
-    other.core.heartbeat._well_ms -= 120_000
+    other.core.heartbeat._well_s -= 120
     pass_time(other, 120)  # nobody published these to a node without a lease
     await write(beating, group, 2, 2, age_ms=110_000)
     assert (await beating.send("alice", group, "m4")).entry.seq_no == 4
@@ -170,11 +171,12 @@ async def test_after_every_subscription_what_was_published_meanwhile_is_read(
 async def test_an_edit_that_was_published_meanwhile_is_read_though_it_moves_no_inbox(
     beating: FaultyNode, other: FaultyNode, group: str, valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat, "_DEAF_MS", 0)
+    monkeypatch.setattr(heartbeat, "_DEAF_S", 0)
     monkeypatch.setattr(deliver, "SEAM_S", 0)
     bob = await connect(other, "bob")
-    sent = await beating.send("alice", group, "m1")
-    await eventually(lambda: bob.seqs() == [1] and other.core.heartbeat._well_ms > sent.entry.sent_ms)
+    await beating.send("alice", group, "m1")
+    sent_s = other.clock.monotonic_s()
+    await eventually(lambda: bob.seqs() == [1] and other.core.heartbeat._well_s > sent_s)
     beating.keyspace.fail("SPUBLISH", unheard)
     await beating.core.rewrites.edit("alice", group, 1, ContentPatch("better"))
     valkey.command("CLIENT", "KILL", "TYPE", "pubsub")

@@ -51,3 +51,15 @@ async def test_a_reading_that_the_round_trip_explains_moves_nothing(a: FaultyNod
     assert ahead_ms is not None
     await leases.read()
     assert leases._ahead_ms is not None and abs(leases._ahead_ms - ahead_ms) < TOLERANCE_MS
+
+
+async def test_a_look_back_finds_the_dates_of_every_server_of_that_time(a: FaultyNode) -> None:
+    leases = clock_of(a)
+    await leases.read()
+    for ahead_ms in (3_600_000, 0, 600_000):  # failovers: the entries of the last minute have dates of all of them
+        a.keyspace.ahead_ms = ahead_ms
+        await leases.read()
+    right_ms = leases.now_ms() - 600_000
+    assert abs(leases.earliest_ms(60) - (right_ms - 60_000)) < TOLERANCE_MS
+    a.clock.elapsed_s += 120
+    assert abs(leases.earliest_ms(60) - (leases.now_ms() - 60_000)) < TOLERANCE_MS, "the jumps are longer ago"

@@ -142,6 +142,7 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
         sends=sending.sends,
         live_status=live_status,
         events=events,
+        clock=stores.clock,
     )
     _connect(events, members, reading, pushing, delivery, work)
     beside = _build_beside(stores, routing, members, reading, sending.sends)

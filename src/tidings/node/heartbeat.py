@@ -21,6 +21,7 @@ from tidings.bounds import (
     NODE_RENEW_S,
     OPEN_KEPT_S,
 )
+from tidings.clock import Clock
 from tidings.errors import Problem, StoreError
 from tidings.messaging.deliver.route import Deliver
 from tidings.messaging.presence.live_status import LiveStatus
@@ -36,7 +37,7 @@ from tidings.routing.router import Router
 from tidings.tasks import Loop
 
 log = logging.getLogger("tidings.node")
-_DEAF_MS = int((KEYSPACE_COMMAND_S + 2 * BUS_PROBE_S) * 1000)  # until a subscription that hears nothing is noticed
+_DEAF_S = KEYSPACE_COMMAND_S + 2 * BUS_PROBE_S  # until a subscription that hears nothing is noticed
 _SETTLE_S = 2.0  # a node that leaves publishes what it still has for the others, if the keyspace answers
 _TOGETHER = 8  # users whose conversations are read at the same time
 
@@ -56,6 +57,7 @@ class Heartbeat:
         sends: Sends,
         live_status: LiveStatus,
         events: Events,
+        clock: Clock,
     ) -> None:
         self._hub = hub
         self._bus = bus
@@ -68,12 +70,13 @@ class Heartbeat:
         self._sends = sends
         self._live_status = live_status
         self._events = events
-        self._missed: dict[str, int] = {}  # user -> entries since then may not have reached this node
-        self._suspect_ms: int | None = None  # the same for the conversations that this node delivers
+        self._clock = clock
+        self._missed: dict[str, float] = {}  # user -> entries since then (monotonic) may not have reached this node
+        self._suspect_s: float | None = None  # the same for the conversations that this node delivers
         self._rounds = 0
         self._was_gone = False  # our lease was, and not everything that follows from it is done
         self._is_behind = False  # this node was stopped, and does not know yet since when it must read
-        self._well_ms = registry.now_ms()  # the last moment when the others knew us and the subscription was up
+        self._well_s = clock.monotonic_s()  # the last moment when the others knew us and the subscription was up
         self._renewing = Loop("heartbeat", lambda: NODE_RENEW_S, self._beat, is_eager=True)
         self._working = Loop("repair", lambda: NODE_RENEW_S, self._work, is_eager=True)
 
@@ -127,6 +130,7 @@ class Heartbeat:
 
     async def _renew(self, *, has_connections: bool) -> None:
         """Renew the lease of this node, and sometimes those of its connections."""
+        began_s = self._clock.monotonic_s()  # this node may be stopped anywhere below
         self._drop_if_stopped()
         self._was_gone |= await self._registry.renew_node() or self._is_behind
         self._is_behind = self._was_gone
@@ -137,7 +141,7 @@ class Heartbeat:
             await self._registry.renew(self._lease_lost)
         self._was_gone = self._is_behind = False
         if self._bus.is_up:
-            self._well_ms = self._registry.now_ms()
+            self._well_s = began_s
 
     def _drop_if_stopped(self) -> None:
         """Drop queued sends after this node was stopped (SIGSTOP, a long pause): others may know it as dead.
@@ -151,19 +155,23 @@ class Heartbeat:
 
     def _resubscribed(self) -> None:
         """Suspect everything: publishes of the time without a subscription are gone."""
-        since_ms = self._well_ms - _DEAF_MS
-        self._suspect(since_ms)
+        since_s = self._well_s - _DEAF_S
+        self._suspect(since_s)
         for user_id in self._hub.users():
-            self._miss(user_id, since_ms)
+            self._miss(user_id, since_s)
 
     def _lease_lost(self, user_id: str) -> None:
-        self._miss(user_id, self._registry.now_ms() - int(2 * LEASE_S * 1000))
+        self._miss(user_id, self._clock.monotonic_s() - 2 * LEASE_S)
 
-    def _suspect(self, since_ms: int) -> None:
-        self._suspect_ms = min(since_ms, self._suspect_ms or since_ms)
+    def _suspect(self, since_s: float) -> None:
+        self._suspect_s = since_s if self._suspect_s is None else min(since_s, self._suspect_s)
 
-    def _miss(self, user_id: str, since_ms: int) -> None:
-        self._missed[user_id] = min(since_ms, self._missed.get(user_id, since_ms))
+    def _miss(self, user_id: str, since_s: float) -> None:
+        self._missed[user_id] = min(since_s, self._missed.get(user_id, since_s))
+
+    def _since_ms(self, since_s: float) -> int:
+        """The lowest date of an entry since then. The server that dates entries may be another one by now."""
+        return self._registry.earliest_ms(self._clock.monotonic_s() - since_s)
 
     # --- repair -------------------------------------------------------------------------------------
 
@@ -198,12 +206,14 @@ class Heartbeat:
 
     async def _read_missed(self) -> None:
         """Read what may have been missed. A user or a conversation whose read fails stays on the list."""
-        if self._suspect_ms is not None:
-            since_ms, self._suspect_ms = self._suspect_ms, None
+        if self._missed or self._suspect_s is not None:
+            await self._registry.read_clock()
+        if self._suspect_s is not None:
+            since_s, self._suspect_s = self._suspect_s, None
             try:
-                await self._deliver.reread(since_ms)
+                await self._deliver.reread(self._since_ms(since_s))
             except BaseException:
-                self._suspect(since_ms)
+                self._suspect(since_s)
                 raise
         while self._missed:
             some = dict(islice(self._missed.items(), _TOGETHER))
@@ -215,10 +225,10 @@ class Heartbeat:
                 for pair in some.items():
                     self._miss(*pair)
                 raise
-        if self._suspect_ms is None and not self._is_behind and not self._registry.has_lapsed():
+        if self._suspect_s is None and not self._is_behind and not self._registry.has_lapsed():
             self._deliver.catch_up()
 
-    async def _refresh(self, user_id: str, since_ms: int) -> None:
+    async def _refresh(self, user_id: str, since_s: float) -> None:
         """Check first whether the user may still be connected."""
         await self._events.may_have_missed(user_id)
-        await self._deliver.refresh(user_id, since_ms)
+        await self._deliver.refresh(user_id, self._since_ms(since_s))

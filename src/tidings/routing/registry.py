@@ -75,6 +75,14 @@ class Registry:
         """The time by which leases are written and read."""
         return self._leases.now_ms()
 
+    async def read_clock(self) -> None:
+        """Ask the keyspace for its time, before dates of entries are compared with it. Raises StoreError."""
+        await self._leases.read()
+
+    def earliest_ms(self, ago_s: float) -> int:
+        """The lowest date that an entry of the last `ago_s` seconds may have."""
+        return self._leases.earliest_ms(ago_s)
+
     def has_lapsed(self) -> bool:
         """Whether our lease has run out since the last renewal: this node was stopped, or the keyspace was away."""
         return self._clock.monotonic_s() > self._lapses_s

@@ -494,6 +494,16 @@ async def test_alone_a_number_that_was_handed_out_and_lost_is_waited_for(a: Faul
     await came(bob, 1, 2)
 
 
+async def test_a_stream_begins_below_an_entry_that_a_server_with_a_later_clock_dated(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    bob = await connect(b, "bob")
+    await write(a, group, 1, 1)  # its publish was lost with the server that dated it
+    (second,) = await write(a, group, 2, 1, age_ms=-3_600_000)
+    b.core.deliver.take(Delivery(group, 0, (second,), {}), "a")
+    await came(bob, 1, 2)
+
+
 async def test_a_stream_does_not_begin_above_an_open_slot(a: FaultyNode, b: FaultyNode, two: None, group: str) -> None:
     bob = await connect(a, "bob")
     entries = await write(a, group, 2, 3)

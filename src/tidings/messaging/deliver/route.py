@@ -262,7 +262,10 @@ class Deliver:
     async def _begin(self, sequencer: Sequencer, conversation_id: str) -> None:
         """Begin a sequencer. Entries a little older than the entry that came may still be on their way to us."""
         before, lowest = sequencer.last, min(sequencer.held)
-        since_ms = sequencer.held[lowest].entry.sent_ms - int(1000 * await self._reach_s(conversation_id))
+        came_ms = sequencer.held[lowest].entry.sent_ms
+        reach_s = await self._reach_s(conversation_id)
+        # Two servers, whose clocks differ, may have dated the entry that came and those below it.
+        since_ms = min(came_ms - int(1000 * reach_s), self._registry.earliest_ms(reach_s))
         unrouted = sequencer.recheck_from or lowest
 
         def is_young(entry: Entry) -> bool:
