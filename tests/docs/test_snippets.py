@@ -1,24 +1,20 @@
-"""Code blocks of the pages: programs run as they are printed, and commands are words that the command line takes.
+"""Commands of the pages are words that the command line takes.
 
-The README, the pages of the two clients and the steps of a restore are run by tests of their own.
+test_code_blocks.py runs those of the pages for developers. The steps of a restore are run by a test of their own.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
-from types import CodeType
 
 import pytest
 
+from tests.support.code_blocks import USE_PAGES
 from tests.support.paths import ROOT
 from tidings.cli import main
-from tidings.clock import Clock
-from tidings_proof.world.valkey import ValkeyProcess
 
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md"]
-RUN_ELSEWHERE = {"README.md", "sdk-python.md"}
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -27,14 +23,14 @@ def blocks(text: str, language: str) -> list[str]:
 
 def commands(text: str) -> list[str]:
     """The lines of plain blocks that are a `tidings` command, without the remark beside it. One block shows a file."""
-    lines = [line for block in blocks(text, "") for line in block.splitlines()]
+    lines = [line for language in ("", "sh") for block in blocks(text, language) for line in block.splitlines()]
     found = [re.match(r"(?:\S+=\S+ )*(?:\.venv/bin/)?tidings (.*)", line) for line in lines]
     return [re.split(r"\s{2,}|\s#", match[1])[0] for match in found if match and not match[1].startswith("segment")]
 
 
-def compiled(block: str, page: str) -> CodeType:
-    made: CodeType = compile(block, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    return made
+def test_programs_are_only_on_pages_that_a_test_runs() -> None:
+    elsewhere = [page for page in PAGES if page not in USE_PAGES and blocks(page.read_text("utf-8"), "python")]
+    assert elsewhere == []
 
 
 NAMED = sorted({(page.name, command) for page in PAGES for command in commands(page.read_text("utf-8"))})
@@ -61,16 +57,3 @@ def test_every_verb_that_a_page_names_exists() -> None:
 def test_there_are_commands_on_many_pages() -> None:
     assert len(NAMED) > 30
     assert len({page for page, _ in NAMED}) > 5
-
-
-def test_every_program_of_the_docs_is_run_by_a_test() -> None:
-    with_programs = {page.name for page in PAGES if blocks(page.read_text("utf-8"), "python")}
-    assert with_programs == RUN_ELSEWHERE | {"limiter.md"}
-
-
-async def test_the_limiter_on_its_own_runs_as_it_is_printed(valkey: ValkeyProcess) -> None:
-    (block,) = blocks((ROOT / "docs" / "use" / "limiter.md").read_text("utf-8"), "python")
-    url = f"{valkey.url}?prefix=docs{Clock().random_id(4)}."
-    names: dict[str, object] = {}
-    await eval(compiled(block.replace("redis://localhost:6379", url), "limiter.md"), names)
-    assert bool(names["verdict"])

@@ -1,7 +1,8 @@
-"""The React hooks, through the example that people begin with: built by esbuild, driven in Chromium by two people."""
+"""The React hooks, by the example that people begin with and the program of the guide: built, and used in Chromium."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.support.code_blocks import URL_ON_PAGES, blocks_of
 from tests.support.nodes.node_process import NodeProcess
 from tests.support.paths import ROOT
 
@@ -89,3 +91,31 @@ def test_two_people_write_read_and_type(browser: Browser, page_url: str, node: N
     ben.get_by_label("Message").press_sequentially("I ty")
     expect(ann.locator("#typing")).to_have_text("ben")
     assert group
+
+
+@pytest.fixture(scope="module")
+def guide_url(built: Path, page_url: str, node: NodeProcess) -> str:
+    """The program of docs/use/react.md, built and served as the example is."""
+    (block,) = blocks_of(ROOT / "docs" / "use" / "react.md", "jsx")
+    (built / "guide.jsx").write_text(block.text.replace(URL_ON_PAGES, f"http://127.0.0.1:{node.port}"))
+    words = json.loads((built / "package.json").read_text("utf-8"))["scripts"]["build"].replace("app.", "guide.")
+    ran = subprocess.run(("npm", "exec", "--", *words.split()), cwd=built, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    (built / "guide.html").write_text(
+        '<!doctype html><div id="root"></div><script type="module" src="guide.js"></script>'
+    )
+    return page_url.replace("index.html", "guide.html")
+
+
+def test_the_program_of_the_guide_runs_as_pasted_twice(browser: Browser, guide_url: str, node: NodeProcess) -> None:
+    expect.set_options(timeout=WAIT_MS)
+    node.create_group(["gil", "hal"])
+    for run in ("first", "second"):
+        page = browser.new_context().new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.route("**/token", lambda route: route.fulfill(json={"token": node.token("gil")}))
+        page.goto(guide_url)
+        page.get_by_label("Message").fill(f"the {run} run")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text(f"gil: the {run} run sent")).to_be_visible()
+        page.context.close()
