@@ -51,7 +51,8 @@ async def test_notifications_are_asked_for_after_an_answer_and_shown_where_nobod
     assert await ann.page.evaluate("window.shown[0]") == [you, "are you there?", conversation]
     await ann.open(conversation)
     await ann.page.get_by_label("Conversation menu").click()
-    await ann.page.get_by_role("menuitem", name="Mute").click()
+    await ann.page.get_by_role("menuitem", name="Mute …").click()
+    await ann.page.get_by_role("menuitem", name="Until I turn it on again").click()
     await expect(ann.row(you).get_by_text("Muted")).to_be_attached()
     await ann.leave()
     await seeds.say(you, conversation, "muted")

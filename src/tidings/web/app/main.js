@@ -12,6 +12,8 @@ import { Notifier } from './notify.js';
 import { openMenu } from './parts/menu.js';
 import { chooseWords, has, t } from './parts/words.js';
 import { newConversation } from './people/create.js';
+import { showDirectory } from './people/directory.js';
+import { offerInvite, takeInvite } from './people/invites.js';
 import { showPreferences, showProfile } from './people/profile.js';
 import { Profiles } from './people/profiles.js';
 import { findSessions, sessionOfName } from './session.js';
@@ -58,6 +60,7 @@ class Page {
     this.client.on('unread', count);
     this.client.on('inbox', count);
     addEventListener('hashchange', () => this.route());
+    this.client.on('state', ({ state }) => state === 'connected' && this.invited());
     addEventListener('keydown', (event) => this.key(event));
     this.client.on('state', ({ state, error }) => {
       const isOver = state === 'disconnected' && error && error.code !== 'closed' && !RETURNS.has(error.closeCode);
@@ -80,9 +83,16 @@ class Page {
     await this.client.getProfile(this.client.userId).then((one) => this.profiles.learn(one), () => {});
   }
 
+  /** A link with an invite is answered once there is a connection. */
+  invited() {
+    offerInvite(this.client, (conversation) => this.go(conversation));
+  }
+
   // --- the address ---
 
   route() {
+    takeInvite();
+    if (this.client.state === 'connected') this.invited();
     const found = /^#\/c\/([^/]+)(?:\/(\d+))?$/u.exec(location.hash);
     const id = found ? decoded(found[1]) : null;
     const seq = found?.[2] ? Number(found[2]) : null;
@@ -132,6 +142,7 @@ class Page {
       this.whoAmI(),
       { icon: 'user', label: t('yourProfile'), run: () => showProfile(this.client, this.profiles) },
       { icon: 'gear', label: t('preferences'), run: () => showPreferences(this.client, this.profiles) },
+      { icon: 'hash', label: t('publicConversations'), run: () => showDirectory(this.client, (one) => this.go(one)) },
       { icon: 'bookmark', label: t('savedMessages'), run: () => this.saved.show() },
       this.notifier.menuItem(),
       isDark
@@ -260,6 +271,7 @@ async function begin() {
   const theme = storedTheme();
   if (theme) document.documentElement.dataset.theme = theme;
   await chooseWords();
+  takeInvite();
   const { session, name } = await entry(place);
   const page = new Page(place, session);
   await page.start(name);

@@ -17,6 +17,7 @@ const number = new Intl.NumberFormat();
 
 export const timeOf = (ms) => clock.format(ms);
 export const momentOf = (ms) => full.format(ms);
+export const dayMonthOf = (ms) => dayMonth.format(ms);
 export const numberOf = (count) => number.format(count);
 
 /** A text whose form depends on a count: `countOf(3, 'members')` is "3 members". */

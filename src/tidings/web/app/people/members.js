@@ -4,10 +4,13 @@ import { field, personRow, round } from '../parts/controls.js';
 import { ask, faultLine, openDialog } from '../parts/dialogs.js';
 import { el } from '../parts/dom.js';
 import { lastSeenOf } from '../parts/format.js';
+import { icon } from '../parts/icons.js';
 import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
+import { showInvites } from './invites.js';
 import { inPieces } from './profiles.js';
 import { PeopleField } from './picker.js';
+import { rulesFields } from './rules.js';
 
 /** @param on { write(userId) } */
 export async function showMembers(client, profiles, conversation, title, on) {
@@ -29,7 +32,7 @@ export async function showMembers(client, profiles, conversation, title, on) {
     presences = await presencesIn(client, conversation, details.members.map((one) => one.userId));
     redraw();
     profiles.want(conversation, details.members.map((one) => one.userId));
-    if (isLead() && !more.firstChild) more.append(renameForm(), addForm()); // once: the user may be writing in them
+    if (isLead() && !more.firstChild) more.append(renameForm(), addForm(), inviteButton(), rulesFields(client, conversation, details, change)); // once: the user may be writing in them
     if (details.name) dialog.querySelector('h2').textContent = details.name;
   };
   dialog.addEventListener('close', profiles.onChange(() => details && redraw()));
@@ -57,7 +60,9 @@ export async function showMembers(client, profiles, conversation, title, on) {
       details.kind === 'direct' ? null : { icon: 'bubble', label: t('write'), run: write },
       mayLead && role === 'member' ? { icon: 'star', label: t('makeAdmin'), run: () => set('admin') } : null,
       mayLead && role === 'admin' ? { icon: 'user', label: t('makeMember'), run: () => set('member') } : null,
+      { icon: 'block', label: t('block'), isHarsh: true, run: () => block(userId) },
       mayLead ? { icon: 'close', label: t('remove'), isHarsh: true, run: () => remove(userId) } : null,
+      mayLead ? { icon: 'leave', label: t('ban'), isHarsh: true, run: () => ban(userId) } : null,
     ].filter(Boolean);
   };
 
@@ -65,6 +70,19 @@ export async function showMembers(client, profiles, conversation, title, on) {
     const run = () => conversation.removeMember(userId).then(draw);
     ask(t('removeTitle'), t('removeText', { name: profiles.nameOf(userId) }), t('remove'), run);
   };
+
+  const ban = (userId) => {
+    const run = () => client.rules.ban(conversation.id, userId).then(draw);
+    ask(t('banTitle', { name: profiles.nameOf(userId) }), t('banText'), t('ban'), run);
+  };
+
+  const block = (userId) => {
+    ask(t('blockTitle', { name: profiles.nameOf(userId) }), t('blockText'), t('block'), () => client.block(userId));
+  };
+
+  const inviteButton = () => el('button.plain', {
+    type: 'button', 'aria-haspopup': 'dialog', onclick: () => showInvites(client, conversation, profiles),
+  }, icon('link'), t('inviteLinks'));
 
   const addForm = () => {
     const people = new PeopleField(client, profiles, {

@@ -5,7 +5,9 @@ import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
 import { showMembers } from '../people/members.js';
 import { showReceipts } from '../people/receipts.js';
+import { muteMenu, unmute } from './mute.js';
 import { reactionStrip, showReactions } from './reactions.js';
+import { reportMessage } from './report.js';
 
 /** @param thread { conversation, head, composer, client, profiles, find(), leave(), tell(error) } */
 export function conversationMenu(thread, button) {
@@ -18,8 +20,8 @@ export function conversationMenu(thread, button) {
     { icon: 'search', label: t('searchMessages'), run: () => thread.find() },
     unread ? { icon: 'unread', label: t('markUnread'), run: () => markUnread(thread, unread.seq) } : null,
     conversation.muted
-      ? { icon: 'bell', label: t('unmute'), run: () => run(conversation.mute(false)) }
-      : { icon: 'muted', label: t('mute'), run: () => run(conversation.mute(true)) },
+      ? { icon: 'bell', label: t('unmute'), run: () => unmute(thread) }
+      : { icon: 'muted', label: t('muteMenu'), run: () => muteMenu(thread, button) },
     conversation.pinned
       ? { icon: 'pin', label: t('unpin'), run: () => run(conversation.pin(false)) }
       : { icon: 'pin', label: t('pinTop'), run: () => run(conversation.pin(true)) },
@@ -53,11 +55,12 @@ export function messageMenu(thread, button, message) {
     [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
     [isStored && message.mine && isWhole && message.stream !== 'streaming', 'pencil', 'edit', () => thread.composer.edit(message)],
     [isStored && !message.mine, 'unread', 'markUnreadHere', () => markUnread(thread, message.seq)],
+    [isStored && isWhole && !message.mine, 'flag', 'report', () => reportMessage(thread.client, message)],
     [mayDelete, 'trash', 'deleteForAll', () => remove(thread, message)],
     [!isStored, 'trash', 'discard', () => conversation.discard(message.messageId)],
   ];
   const offered = all.filter(([isOffered]) => isOffered);
-  const items = offered.map(([, name, key, run]) => ({ icon: name, label: t(key), run, isHarsh: name === 'trash' }));
+  const items = offered.map(([, name, key, run]) => ({ icon: name, label: t(key), run, isHarsh: name === 'trash' || name === 'flag' }));
   const strip = isStored && isWhole && mayReact ? [reactionStrip(message, (key, isOn) => thread.react(message, key, isOn), button)] : [];
   openMenu(button, t('message'), [...strip, ...items]);
 }

@@ -7,6 +7,7 @@ import { countOf, lastSeenOf, listOf, typingOf } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { titleOf } from '../inbox/row.js';
 import { t } from '../parts/words.js';
+import { mutedWord } from './mute.js';
 import { TOGETHER_MAX } from '../people/profiles.js';
 
 export class ThreadHead {
@@ -19,7 +20,8 @@ export class ThreadHead {
     this.details = null;
     this._picture = el('span');
     this._name = el('span.thread-name', { dir: 'auto' });
-    this._mute = el('span.thread-mute', { hidden: true }, icon('muted'), el('span.quiet', null, t('muted')));
+    this._muteWord = el('span.quiet');
+    this._mute = el('span.thread-mute', { hidden: true }, icon('muted'), this._muteWord);
     this._state = el('p.thread-state');
     const who = el('button.thread-who', { type: 'button', onclick: () => on.members() }, this._picture,
       el('div', null, el('h2', null, this._name, this._mute), this._state), el('span.quiet', null, t('members')));
@@ -77,6 +79,8 @@ export class ThreadHead {
     const { conversation, title, kind } = this;
     setText(this._name, title);
     this._mute.hidden = !conversation.muted;
+    this._mute.title = mutedWord(conversation, this.client.now());
+    setText(this._muteWord, this._mute.title);
     const picture = [title, kind, conversation.avatarUrl].join('\u0001');
     if (picture !== this._shown) {
       const id = kind === 'direct' ? title : conversation.id;

@@ -126,4 +126,22 @@ export const EN = {
 
   // search
   moreResults: 'More results', searchGoesOn: 'Older messages are still being looked through …',
+
+  // joining, invites, rules, reports, muting
+  open: 'Open', join: 'Join', openNamed: 'Open {title}', joinNamed: 'Join {title}', publicConversations: 'Public conversations',
+  searchPublic: 'Search public conversations', noPublicHint: 'A group or channel is listed here when its owner opens it.',
+  visibility: 'Who finds it', 'visibility.private': 'Only its members', 'visibility.listed': 'Everybody finds it',
+  'visibility.open': 'Everybody finds it and may join', post: 'Who may write', 'post.all': 'All members',
+  'post.admins': 'Only admins', inviteLinks: 'Invite links', inviteLink: 'Invite link',
+  inviteHint: 'Everybody who has the link may join.', inviteLife: 'It works for', 'lives.day': 'one day', 'lives.week': 'one week',
+  'lives.forever': 'until it is taken back', makeInvite: 'Make a link', copyLink: 'Copy the link',
+  shownOnce: 'Copy it now: it is shown once.', inviteUntil: 'until {when}', usesLeft: { one: '{n} use left', other: '{n} uses left' },
+  inviteBy: '{name}, {when}', withdraw: 'Take the link back', inviteTitle: 'You are invited',
+  inviteText: 'This link lets you join a conversation. Its members see that you joined.', report: 'Report',
+  reportTitle: 'Report the message',
+  reportText: 'The moderators of this service will see the message and your reason. Its author is not told.', reportReason: 'Reason',
+  reported: 'Thank you. The moderators will look at it.', ban: 'Ban', banTitle: 'Ban {name}?',
+  banText: 'They are removed, and neither a link nor a member can bring them back.', muteMenu: 'Mute …',
+  muteFor: 'Mute for how long?', 'mute.hour': '1 hour', 'mute.hours': '8 hours', 'mute.week': '1 week',
+  'mute.forever': 'Until I turn it on again', mutedUntil: 'Muted until {when}',
 };
