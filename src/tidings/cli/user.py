@@ -18,7 +18,7 @@ def _erase(arguments: argparse.Namespace) -> int:
     user_id = str(checked("--user", safe_user_id, arguments.user))
 
     async def work(core: Core) -> Job:
-        job = await core.erasing.begin(user_id, arguments.texts)
+        job = await core.erasing.begin(user_id, arguments.texts, is_own=True)
         core.limiting.audit.acted("user.erase", BY, user_id=user_id, detail=job.job_id)
         return await core.erasing.run(job.job_id)
 

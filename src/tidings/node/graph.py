@@ -34,6 +34,7 @@ from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.reactions.pins import Pins
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
+from tidings.messaging.reactions.withdraw import Withdraw
 from tidings.messaging.reading.drafts import Drafts
 from tidings.messaging.reading.saved import Saved
 from tidings.messaging.send.acknowledge import Acknowledge
@@ -342,7 +343,16 @@ def _build_lifecycle(
     schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
     count, scripts = stores.metrics.expired.inc, members.scripts
     retention = Retention(members.access, tables, sending.rewrites, stores.keyspace, scripts, stores.clock, count)
-    erasing = Erasing(tables, sending.rewrites, sending.directory, stores.clock)
+    erasing = Erasing(
+        tables=tables,
+        rewrites=sending.rewrites,
+        withdraw=Withdraw(members.summaries, tables.records, sending.sends, stores.clock),
+        directory=sending.directory,
+        names=members.names,
+        index=reading.searching.indexer.catch_up,
+        sweep=cold.archiving.run,
+        clock=stores.clock,
+    )
     works = {EXPIRING: expiry.end, SCHEDULED: schedule.send, JOBS: erasing.step, RULES: retention.keep}
     timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
     records, clock, access, sends = tables.records, stores.clock, members.access, sending.sends

@@ -46,3 +46,24 @@ async def test_texts_are_kept_where_the_team_says_so(a: FaultyNode, group: str) 
 async def test_a_job_that_nobody_began_is_not_found(a: FaultyNode) -> None:
     with pytest.raises(NotFound):
         await a.core.erasing.job("nothing")
+
+
+async def test_a_person_who_is_erased_leaves_all_groups_and_is_found_no_more(a: FaultyNode, group: str) -> None:
+    await a.core.directory.introduce(User(user_id="alice", name="Alice Liddell"))
+    done = await a.core.erasing.run((await a.core.erasing.begin("alice", "remove")).job_id)
+    assert (done.groups, done.is_cleared) == (1, True) and done.ended is not None
+    members = {one.user_id: one.role for one in await a.tables.conversations.members(group)}
+    assert "alice" not in members and "owner" in members.values()
+    assert [names async for names in a.core.names.user_ids("liddell")] == []
+
+
+async def test_an_erasure_waits_for_an_archiver_on_another_node(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await a.send("bob", group, "m1", "words")
+    job = await a.core.erasing.begin("bob", "remove")
+    async with b.core.cold.archiving._lead():
+        for _ in range(5):
+            await a.core.timed.step()
+            a.clock.ahead_ms += 3_000
+        waiting = await a.core.erasing.job(job.job_id)
+        assert (waiting.is_cleared, waiting.ended) == (True, None)
+    assert (await a.core.erasing.run(job.job_id)).ended is not None

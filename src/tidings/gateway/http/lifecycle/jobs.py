@@ -38,6 +38,9 @@ class JobStateBody(msgspec.Struct, frozen=True):
     ended_at: int | None
     conversations: int
     messages: int
+    files: int
+    reactions: int
+    groups: int
     devices: int
     records: int
     remains: tuple[str, ...]
@@ -126,6 +129,9 @@ def state_of(job: Job) -> JobStateBody:
         ended_at=job.ended,
         conversations=job.conversations,
         messages=job.messages,
+        files=job.files,
+        reactions=job.reactions,
+        groups=job.groups,
         devices=job.devices,
         records=job.records,
         remains=job.remains,

@@ -3,7 +3,8 @@
 A file of its own, because the index may be lost: it is not in copies, its commits never wait for those of messages, and
 an index that is damaged, or of tables before a restore, is deleted and made anew. The row number of a message is its
 mark, so FTS5 itself answers the newest first. The column `place` has one word for the conversation, so a question about
-few conversations reads only theirs. Removed words are gone from the file (`secure-delete`).
+few conversations reads only theirs. Removed words are gone from the file (`secure-delete`), and the write-ahead log is
+emptied after a write that removed some.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import apsw
 
 from tidings.errors import Unavailable
 from tidings.stores.tables.search import Asked, Document, Place, Term, mark_of
-from tidings.stores.tables.sqlite.file.file import connect
+from tidings.stores.tables.sqlite.file.bounds import BUSY_S
+from tidings.stores.tables.sqlite.file.file import connect, wait_for_locks
 
 T = TypeVar("T")
 _READERS = 2
@@ -126,6 +128,7 @@ class SqliteSearch:
         self._readers: SimpleQueue[apsw.Connection] = SimpleQueue()
         for reader in readers:
             self._readers.put(reader)
+        self._has_removed = False  # the write-ahead log may hold words that were removed
         self._writing = ThreadPoolExecutor(1, "search-writer")
         self._reading = ThreadPoolExecutor(len(readers), "search-reader")
 
@@ -136,12 +139,14 @@ class SqliteSearch:
     async def put(
         self, conversation_id: str, documents: Sequence[Document], removed: Sequence[int], *, after: int, up_to: int
     ) -> bool:
+        self._has_removed |= bool(removed)
         return await self._write(partial(_put, conversation_id, documents, removed, after, up_to))
 
     async def find(self, asked: Asked) -> list[Place]:
         return await self._read(partial(_find, asked))
 
     async def forget(self, conversation_id: str) -> None:
+        self._has_removed = True
         await self._write(partial(_forget, conversation_id))
 
     async def clear(self) -> None:
@@ -176,6 +181,8 @@ class SqliteSearch:
                 self._writer.execute("ROLLBACK")
                 raise
             self._writer.execute("COMMIT")
+            if self._has_removed:
+                self._has_removed = not _empty_log(self._writer)
             return answer
 
         return await self._run(self._writing, run)
@@ -185,6 +192,18 @@ class SqliteSearch:
             return await asyncio.get_running_loop().run_in_executor(threads, work)
         except (apsw.Error, RuntimeError) as error:  # RuntimeError: closed
             raise Unavailable(f"search index: {error}") from error
+
+
+def _empty_log(writer: apsw.Connection) -> bool:
+    """False: somebody reads. Then the next write tries again."""
+    wait_for_locks(writer, 0)
+    try:
+        ((is_busy, _, _),) = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return is_busy == 0
+    except apsw.BusyError:
+        return False
+    finally:
+        wait_for_locks(writer, BUSY_S)
 
 
 def _put(
