@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from playwright.async_api import expect
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from playwright.async_api import Browser, expect
 
+from tests.browser.conftest import LIMITS
 from tests.support.browser.people import People, Person
 from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
 
 Named = Callable[[str], str]
 # A browser that grants what is asked for, keeps what is shown, and whose window has not the focus.
@@ -87,3 +94,81 @@ async def test_the_page_can_be_installed(people: People, named: Named) -> None:
     assert found["start_url"] == "/" and found["display"] == "standalone"
     for icon in found["icons"]:
         assert await ann.page.evaluate("url => fetch(url).then((one) => one.ok)", icon["src"])
+
+
+# A browser with a push service, which is far away in tests.
+PUSH_SERVICE = """
+  const keys = { p256dh: 'B'.padEnd(87, 'A'), auth: 'A'.repeat(22) };
+  const subscription = {
+    unsubscribe: async () => { window.subscribed = null; return true; },
+    toJSON: () => ({ endpoint: 'https://fcm.googleapis.com/fcm/send/a-browser', expirationTime: null, keys }),
+  };
+  window.subscribed = null;
+  PushManager.prototype.subscribe = async (wanted) => { window.subscribed = wanted; return subscription; };
+  PushManager.prototype.getSubscription = async () => window.subscribed && subscription;
+"""
+
+
+async def test_a_browser_with_push_is_a_device_until_notifications_are_turned_off(
+    browser: Browser, named: Named, tmp_path: Path
+) -> None:
+    me, key = named("ann"), tmp_path / "vapid.pem"
+    secret = ec.generate_private_key(ec.SECP256R1())
+    key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    env = LIMITS | {"TIDINGS_PUSH_VAPID_KEY_FILE": str(key), "TIDINGS_PUSH_VAPID_CONTACT": "mailto:ops@chat.example"}
+    with NodeProcess(tmp_path / "data", env, ["--dev"]) as node:
+        people = People(browser, await asyncio.to_thread(node.start))
+
+        async def devices() -> list[str]:
+            _, answer = await asyncio.to_thread(node.rest, "GET", "/v1/devices", None, me)
+            return [device["provider"] for device in answer["devices"]]
+
+        ann = await people(me, is_in=False)
+        await ann.page.add_init_script(STAND_IN + PUSH_SERVICE)
+        await ann.enter(node.token(me))
+        await choose(ann, "Turn notifications on")
+        await ann.until(
+            "() => window.subscribed?.userVisibleOnly && window.subscribed.applicationServerKey.length > 80"
+        )
+        await until(devices, ["webpush"])
+        await push(ann, {"title": "Bob", "body": "a message", "conversation_id": "c1", "badge": 3})
+        await ann.until(NOTIFIED, ["Bob", "a message", "c1"])
+        await choose(ann, "Turn notifications off")
+        await until(devices, [])
+        assert await ann.page.evaluate("window.subscribed") is None
+        assert await people.close() == []
+
+
+NOTIFIED = """async (wanted) => {
+  const worker = await navigator.serviceWorker.ready;
+  return (await worker.getNotifications()).some(({ title, body, tag }) => [title, body, tag].join() === wanted.join());
+}"""
+
+
+async def choose(person: Person, entry: str) -> None:
+    await person.page.get_by_label("Your account").click()
+    await person.page.get_by_role("menuitem", name=entry).click()
+
+
+async def until(read: Callable[[], Awaitable[list[str]]], wanted: list[str]) -> None:
+    async with asyncio.timeout(60):
+        while await read() != wanted:
+            await asyncio.sleep(0.05)
+
+
+async def push(person: Person, told: dict[str, object]) -> None:
+    """What a push service would bring to the service worker."""
+    await person.context.grant_permissions(["notifications"], origin=person.url)
+    session = await person.context.new_cdp_session(person.page)
+    registration: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def heard(event: dict[str, list[dict[str, str]]]) -> None:
+        for one in event["registrations"]:
+            if not registration.done():
+                registration.set_result(one["registrationId"])
+
+    session.on("ServiceWorker.workerRegistrationUpdated", heard)
+    await session.send("ServiceWorker.enable")
+    id_ = await asyncio.wait_for(registration, 60)
+    told_ = {"origin": person.url, "registrationId": id_, "data": json.dumps(told)}
+    await session.send("ServiceWorker.deliverPushMessage", told_)

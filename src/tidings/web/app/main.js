@@ -166,6 +166,7 @@ class Page {
     this.isOver = true;
     this.session.forget();
     if (note) noteForLater(note);
+    await Promise.race([this.notifier.push.end(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
     await this.client.close();
     location.hash = '';
     location.reload();

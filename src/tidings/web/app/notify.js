@@ -1,11 +1,12 @@
 // Notifications of this browser. The page asks for them after the first answer to the user, in a line with a button,
 // never at the start. A message notifies when the page is not in view and the conversation is not muted, unless
-// another device of the user reads it at once.
+// another device of the user reads it at once. Where the browser takes push, the service worker shows it instead.
 
 import { el } from './parts/dom.js';
 import { icon } from './parts/icons.js';
 import { plainOf } from './parts/text.js';
 import { t } from './parts/words.js';
+import { PushTarget } from './push.js';
 
 const CHOICE = 'tidings.notify'; // 'on', 'off', or nothing: not asked yet
 const LATE_MS = 15_000; // an older message was missed while the page was away; the badge tells it
@@ -18,6 +19,8 @@ export class Notifier {
     this.profiles = profiles;
     this.on = on;
     this.element = el('section.ask', { 'aria-label': t('notifications'), hidden: true });
+    this.push = new PushTarget(client);
+    client.on('state', ({ state }) => state === 'connected' && this.isOn && this.push.begin());
     client.on('message', ({ conversation, message }) => this._came(conversation, message));
   }
 
@@ -28,7 +31,7 @@ export class Notifier {
   menuItem() {
     if (!isPossible() || Notification.permission === 'denied') return null;
     return this.isOn
-      ? { icon: 'muted', label: t('notifyOff'), run: () => choose('off') }
+      ? { icon: 'muted', label: t('notifyOff'), run: () => this.turnOff() }
       : { icon: 'bell', label: t('notifyOn'), run: () => this.turnOn() };
   }
 
@@ -36,6 +39,12 @@ export class Notifier {
     this.element.hidden = true;
     const answer = await Notification.requestPermission();
     choose(answer === 'granted' ? 'on' : 'off');
+    if (this.isOn) await this.push.begin();
+  }
+
+  async turnOff() {
+    choose('off');
+    await this.push.end();
   }
 
   _came(conversation, message) {
@@ -44,7 +53,7 @@ export class Notifier {
     if (this.client.now() - (message.sentAt ?? 0) > LATE_MS) return;
     if (choice() === null && this._isWriting) this._offer(); // an answer: now a person knows what it is good for
     const isLooking = document.visibilityState === 'visible' && document.hasFocus();
-    if (!this.isOn || isLooking || conversation.muted || conversation.requested || conversation.invited) return;
+    if (!this.isOn || this.push.isOn || isLooking || conversation.muted || conversation.requested || conversation.invited) return;
     setTimeout(() => this._show(conversation, message), WAIT_MS);
   }
 

@@ -63,12 +63,16 @@ async function keepPage() {
   await Promise.all(names.map((name) => cache.match(name).then((known) => known ?? cache.add(name))));
 }
 
-self.addEventListener('push', (event) => {
-  const told = read(event.data);
-  const title = told.title ?? 'Tidings';
-  const facts = { body: told.body ?? '', tag: told.conversation_id, icon: '/web/app/icon-192.png', data: { id: told.conversation_id } };
-  event.waitUntil(self.registration.showNotification(title, facts));
-});
+self.addEventListener('push', (event) => event.waitUntil(notify(read(event.data))));
+
+/** Show a message, unless the user looks at the page: then the page shows it. */
+async function notify({ title, body, badge, conversation_id: id, seq }) {
+  if (typeof badge === 'number') await self.navigator.setAppBadge?.(badge).catch(() => {});
+  const windows = await self.clients.matchAll({ type: 'window' });
+  if (windows.some((one) => one.visibilityState === 'visible' && one.focused)) return;
+  const facts = { body: body ?? '', tag: id, icon: '/web/app/icon-192.png', renotify: id !== undefined, data: { id, seq } };
+  await self.registration.showNotification(title ?? 'Tidings', facts);
+}
 
 self.addEventListener('notificationclick', (event) => {
   event.notification.close();
