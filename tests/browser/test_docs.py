@@ -30,6 +30,20 @@ async def test_the_api_page_needs_no_other_host_and_breaks_no_policy(browser: Br
     await page.close()
 
 
+async def test_a_command_is_copied_with_the_address_of_the_node(browser: Browser, page_node: NodeProcess) -> None:
+    home = f"http://127.0.0.1:{page_node.port}"
+    context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = await context.new_page()
+    await page.goto(f"{home}/docs#post_conversations")
+    operation = page.locator("#post_conversations")
+    await operation.locator("summary").click()
+    await operation.get_by_role("button", name="Copy as curl").click()
+    await expect(operation.get_by_role("button", name="Copied")).to_be_visible()
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f'curl "{home}/v1/conversations" -H "Authorization: Bearer $TOKEN" -d ')
+    await context.close()
+
+
 @pytest.mark.long
 async def test_the_api_page_has_no_barriers_and_fits_a_phone(browser: Browser, page_node: NodeProcess) -> None:
     for scheme in ("light", "dark"):

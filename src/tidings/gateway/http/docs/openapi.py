@@ -13,6 +13,7 @@ import msgspec
 
 from tidings import __version__
 from tidings.errors import TABLE
+from tidings.gateway.http.docs.examples import add_examples
 from tidings.gateway.http.routes import Route
 from tidings.protocol.bodies import ErrorBody
 from tidings.protocol.client_frames import Id, ReactionKey, Seq, UserId
@@ -55,6 +56,7 @@ def openapi_of(routes: Sequence[Route]) -> Document:
     paths: dict[str, Document] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+    add_examples(paths, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tidings", "version": __version__, "license": {"name": "Apache-2.0"}},

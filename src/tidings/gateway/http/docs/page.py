@@ -1,13 +1,17 @@
 """/docs: the API's description as one page, made from /openapi.json and /asyncapi.json once at the start.
 
-The page has no script and loads nothing from another host. All text is escaped.
+The page is whole without its script, which only copies commands, and loads nothing from another host. All text is
+escaped.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from html import escape
 from typing import Any
+
+from tidings.gateway.http.docs.examples import curl_of
 
 Document = dict[str, Any]
 
@@ -25,6 +29,7 @@ _HEAD = """<!doctype html>
 <title>Tidings API</title>
 <link rel="icon" type="image/svg+xml" href="/web/app/icon.svg">
 <link rel="stylesheet" href="/assets/pages.css">
+<script type="module" src="/assets/docs.js"></script>
 </head>
 <body class="docs">
 """
@@ -34,6 +39,8 @@ _OPENING = """<h1>Tidings API <small>{version}</small></h1>
 <p>Users send <code>Authorization: Bearer</code> with their token; a team's own backend sends <code>X-Api-Key</code>,
 and <code>X-User-Id</code> for whom it acts. An error is <code>{{"error": {{"code", "message", "temporary",
 "retry_after_ms"}}}}</code> with the status of its code.</p>
+<p>In the examples <code>$URL</code> is the address of this node, <code>$TOKEN</code> a user's token and
+<code>$API_KEY</code> a server key. Ids stand for your own.</p>
 """
 _SOCKET = """<p><code>GET /v1/ws</code>, one JSON object per text frame. A request carries an <code>id</code>,
 which its answer echoes. The first frame is <code>connect</code>.</p>
@@ -90,8 +97,20 @@ def _operation(path: str, method: str, facts: Document, schemas: Document) -> st
     if "requestBody" in facts:
         note = "" if facts["requestBody"]["required"] else " <small>optional</small>"
         parts.append(f"<h3>Body{note}</h3>" + _fields(_json_schema(facts["requestBody"]), schemas))
-    parts += [_answers(facts["responses"], schemas), _errors(facts["responses"])]
+    parts += [_answers(facts["responses"], schemas), _errors(facts["responses"]), _example(path, method, facts)]
     return f'<details id="{escape(facts["operationId"])}"><summary>{summary}</summary>{"".join(parts)}</details>\n'
+
+
+def _example(path: str, method: str, facts: Document) -> str:
+    """The operation as a command, and what it may answer."""
+    made = f'<h3>Example</h3><pre class="curl" tabindex="0">{escape(curl_of(path, method, facts))}</pre>'
+    answers = [found for status, one in facts["responses"].items() if int(status) < 400 and (found := _answer_of(one))]
+    return made + (f'<pre tabindex="0">{escape(answers[0])}</pre>' if answers else "")
+
+
+def _answer_of(response: Document) -> str:
+    content: Document = response.get("content", {}).get("application/json", {})
+    return json.dumps(content["example"], ensure_ascii=False) if "example" in content else ""
 
 
 def _who(security: list[Document]) -> str:
