@@ -26,7 +26,7 @@ def _erase(arguments: argparse.Namespace) -> int:
     return 0
 
 
-PRODUCTS = ("slack", "jsonl")
+PRODUCTS = ("slack", "mattermost", "rocketchat", "zulip", "jsonl")
 
 
 def _export(arguments: argparse.Namespace) -> int:

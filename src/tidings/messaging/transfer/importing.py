@@ -85,9 +85,12 @@ class Importing:
                 done.messages += sum(1 for _ in source.messages(conversation))
             return done
         works = [self._work(source, conversations, done) for _ in range(IMPORTS_AT_ONCE)]
-        async with asyncio.TaskGroup() as tasks:
-            for work in works:
-                tasks.create_task(work)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for work in works:
+                    tasks.create_task(work)
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         return done
 
     async def _work(self, source: Source, conversations: Iterator[ImportedConversation], done: Imported) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -111,6 +112,17 @@ def members_of(user_ids: Iterator[str] | tuple[str, ...]) -> tuple[ImportedMembe
     """Each once. The first one owns the conversation."""
     names = dict.fromkeys(user_ids)
     return tuple(ImportedMember(one, "member" if at else "owner") for at, one in enumerate(names))
+
+
+_AT = re.compile(r"@([A-Za-z0-9_.-]*[A-Za-z0-9_-])")
+_WIDE: dict[str, Mention] = {"all": "all", "channel": "all", "here": "here"}
+
+
+def named_in(text: str, users: Mapping[str, str]) -> tuple[tuple[str, ...], Mention | None]:
+    """The people whom a text names as `@name`, and whether it names everybody."""
+    names = _AT.findall(text) if "@" in text else []
+    wide = next((_WIDE[name] for name in names if name in _WIDE), None)
+    return tuple(dict.fromkeys(users[name] for name in names if name in users)), wide
 
 
 def conversation_id_of(text: str) -> str:
