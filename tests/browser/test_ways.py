@@ -26,6 +26,7 @@ async def test_a_channel_is_opened_to_everybody_found_and_joined(people: People,
     await seeds.say(me, channel, "welcome to the garden")
     ann, bob = await (await people(me)).open(channel), await people(you)
     await ann.page.locator(".thread-who").click()
+    await ann.page.get_by_role("button", name="Settings").click()
     await ann.page.get_by_label("Who finds it").select_option("Everybody finds it and may join")
     await ann.page.get_by_label("Who may write").select_option("Only admins")
     assert await findings(ann, "members and rules") == []

@@ -148,7 +148,7 @@ export class QuickOpen {
 
   _hitRow({ conversationId, message, snippet }) {
     const conversation = this.client.conversation(conversationId);
-    const who = message.senderId === this.client.userId ? t('you') : this.profiles.nameOf(message.senderId);
+    const who = message.senderId === this.client.userId ? t('youName') : this.profiles.nameOf(message.senderId);
     const parts = (snippet ?? []).map(([text, isHit]) => (isHit ? el('mark', null, text) : text));
     return this._option([
       el('div.hit', null,

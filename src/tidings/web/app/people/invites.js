@@ -3,7 +3,7 @@
 import { round } from '../parts/controls.js';
 import { ask, faultLine, openDialog } from '../parts/dialogs.js';
 import { el } from '../parts/dom.js';
-import { momentOf } from '../parts/format.js';
+import { dayMonthOf, shortWhen, timeOf } from '../parts/format.js';
 import { t } from '../parts/words.js';
 
 const DAY_S = 86_400;
@@ -29,12 +29,12 @@ export async function showInvites(client, conversation, profiles) {
     list.replaceChildren(...invites.map(row));
   };
   const row = ({ inviteId, by, createdAt, expiresAt, usesLeft }) => {
-    const ends = expiresAt ? t('inviteUntil', { when: momentOf(expiresAt) }) : t('lives.forever');
+    const ends = expiresAt ? t('inviteUntil', { when: `${dayMonthOf(expiresAt)}, ${timeOf(expiresAt)}` }) : t('lives.forever');
     const rest = usesLeft === undefined ? [] : [t('usesLeft', { count: usesLeft, n: usesLeft })];
-    const who = by === client.userId ? t('you') : profiles.nameOf(by);
+    const who = by === client.userId ? t('youName') : profiles.nameOf(by);
     const withdraw = () => fault.guard(() => client.rest('DELETE', `${path}/${encodeURIComponent(inviteId)}`).then(draw));
     return el('li.person', null,
-      el('div.who', null, el('strong', { dir: 'auto' }, t('inviteBy', { name: who, when: momentOf(createdAt) })), el('span', null, [ends, ...rest].join(' · '))),
+      el('div.who', null, el('strong', { dir: 'auto' }, t('inviteBy', { name: who, when: shortWhen(createdAt, client.now()) })), el('span', null, [ends, ...rest].join(' · '))),
       round(t('withdraw'), 'trash', withdraw));
   };
   openDialog(t('inviteLinks'), el('p.hint', null, t('inviteHint')),
@@ -51,6 +51,7 @@ function showMade(place, url) {
   place.replaceChildren(el('div.field', null, el('div.copy-line', null, field, copy), el('p.hint', null, t('shownOnce'))));
   place.hidden = false;
   field.focus();
+  field.scrollLeft = 0;
 }
 
 /** Take an invite out of the address. It waits while a person signs in. */

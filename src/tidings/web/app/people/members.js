@@ -32,7 +32,7 @@ export async function showMembers(client, profiles, conversation, title, on) {
     presences = await presencesIn(client, conversation, details.members.map((one) => one.userId));
     redraw();
     profiles.want(conversation, details.members.map((one) => one.userId));
-    if (isLead() && !more.firstChild) more.append(renameForm(), addForm(), inviteButton(), rulesFields(client, conversation, details, change)); // once: the user may be writing in them
+    if (isLead() && !more.firstChild) more.append(...leadTools()); // once: the user may be writing in them
     if (details.name) dialog.querySelector('h2').textContent = details.name;
   };
   dialog.addEventListener('close', profiles.onChange(() => details && redraw()));
@@ -80,9 +80,15 @@ export async function showMembers(client, profiles, conversation, title, on) {
     ask(t('blockTitle', { name: profiles.nameOf(userId) }), t('blockText'), t('block'), () => client.block(userId));
   };
 
-  const inviteButton = () => el('button.plain', {
-    type: 'button', 'aria-haspopup': 'dialog', onclick: () => showInvites(client, conversation, profiles),
-  }, icon('link'), t('inviteLinks'));
+  /** Buttons for those who lead, each with the form that it opens. */
+  const leadTools = () => {
+    const invites = tool('link', 'inviteLinks', () => showInvites(client, conversation, profiles));
+    invites.setAttribute('aria-haspopup', 'dialog');
+    const settings = () => el('div.stack', null, renameForm(), rulesFields(client, conversation, details, change));
+    const [add, addPlace] = opening('plus', 'addMembers', addForm);
+    const [manage, managePlace] = opening('gear', 'settings', settings);
+    return [el('div.tools', null, add, invites, manage), addPlace, managePlace];
+  };
 
   const addForm = () => {
     const people = new PeopleField(client, profiles, {
@@ -104,6 +110,21 @@ export async function showMembers(client, profiles, conversation, title, on) {
 
   await fault.guard(draw);
   dialog.querySelector('.dialog-body').focus();
+}
+
+const tool = (name, label, run) => el('button.tool', { type: 'button', onclick: run }, icon(name), t(label));
+
+/** A button and the place of the form that it opens and closes. */
+function opening(name, label, make) {
+  const place = el('div', { hidden: true });
+  const button = tool(name, label, () => {
+    place.hidden = !place.hidden;
+    if (!place.firstChild) place.append(make());
+    button.setAttribute('aria-expanded', String(!place.hidden));
+    if (!place.hidden) place.querySelector('input')?.focus();
+  });
+  button.setAttribute('aria-expanded', 'false');
+  return [button, place];
 }
 
 /** Presence by user id, without people who cannot be asked about now. */

@@ -39,13 +39,22 @@ function drawMessage(element, row, { isDirect, ownId, on, files }) {
   element.tabIndex = -1;
   element.dataset.key = message.key;
   if (message.seq !== null) element.dataset.seq = message.seq;
-  const words = el('div.words', null, textOf(row, ownId), factsOf(row, isDirect, on)); // the time stands beside a short text
+  const text = textOf(row, ownId);
+  const words = el('div.words', null, text, factsOf(row, isDirect, on));
+  words.classList.toggle('is-flow', isFlow(row, text)); // the time stands in the last line of the text
   const bubble = el('div.bubble', null, senderOf(row, isDirect), quoteOf(row, on), files(message), words, cardOf(message));
   const stack = el('div.bubble-stack', null, bubble, reactionPills(message, on));
   const body = el('div.message-body', null, stack, barOf(message, on));
   if (message.mine || isDirect) element.replaceChildren(body);
   else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
 }
+
+const BLOCKS = 'div, ul, blockquote';
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufefc]/u;
+
+/** Whether a text is lines alone, in one direction. */
+const isFlow = ({ value, isCut }, text) => !isCut && !text.classList.contains('is-big') && !text.classList.contains('is-waiting')
+  && !text.querySelector(BLOCKS) && !RIGHT_TO_LEFT.test(value.text ?? '') && !value.files?.length;
 
 /** Whether a message is being written while it is read. */
 const isStreaming = ({ stream, deleted }) => stream === 'streaming' && !deleted;

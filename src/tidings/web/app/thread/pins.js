@@ -59,7 +59,7 @@ export class PinBar {
 
   _nameOf({ senderId }) {
     const { client, profiles } = this.thread;
-    return senderId === client.userId ? t('you') : profiles.nameOf(senderId);
+    return senderId === client.userId ? t('youName') : profiles.nameOf(senderId);
   }
 
   async _jump() {

@@ -105,7 +105,7 @@ function messageRow(one, before, after, isBroken, lastMine, view) {
 /** The quoted message as a row shows it. */
 function quoteOf(seq, view) {
   const message = view.quoteOf(seq);
-  const name = !message ? '' : message.senderId === view.ownId ? t('you') : view.personOf(message.senderId).name;
+  const name = !message ? '' : message.senderId === view.ownId ? t('youName') : view.personOf(message.senderId).name;
   return { seq, message, name, mark: `${seq} ${name} ${message?.text ?? message?.deleted ?? ''}` };
 }
 

@@ -75,7 +75,7 @@ export class SavedMessages {
   _row({ conversationId, message }, dialog, fault) {
     const conversation = this.client.conversation(conversationId);
     const { userId } = this.client;
-    const who = message.senderId === userId ? t('you') : this.profiles.nameOf(message.senderId);
+    const who = message.senderId === userId ? t('youName') : this.profiles.nameOf(message.senderId);
     const open = () => {
       dialog.close();
       this.on.open(conversation, message.seq);

@@ -95,4 +95,5 @@ export default {
   banText: 'Die Person wird entfernt; kein Link und kein Mitglied bringt sie zurück.', muteMenu: 'Stummschalten …',
   muteFor: 'Wie lange stummschalten?', 'mute.hour': '1 Stunde', 'mute.hours': '8 Stunden', 'mute.week': '1 Woche',
   'mute.forever': 'Bis ich es aufhebe', mutedUntil: 'Stumm bis {when}',
+  youName: 'Du', settings: 'Einstellungen',
 };

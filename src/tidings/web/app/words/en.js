@@ -144,4 +144,7 @@ export const EN = {
   banText: 'They are removed, and neither a link nor a member can bring them back.', muteMenu: 'Mute …',
   muteFor: 'Mute for how long?', 'mute.hour': '1 hour', 'mute.hours': '8 hours', 'mute.week': '1 week',
   'mute.forever': 'Until I turn it on again', mutedUntil: 'Muted until {when}',
+
+  // names of the user, and of what a leader changes
+  youName: 'You', settings: 'Settings',
 };

@@ -94,4 +94,5 @@ export default {
   banText: 'Se le quita, y ni un enlace ni un miembro puede traerle de vuelta.', muteMenu: 'Silenciar …', muteFor: '¿Cuánto tiempo?',
   'mute.hour': '1 hora', 'mute.hours': '8 horas', 'mute.week': '1 semana', 'mute.forever': 'Hasta que lo reactive',
   mutedUntil: 'Silenciado hasta {when}',
+  youName: 'Tú', settings: 'Ajustes',
 };

@@ -94,4 +94,5 @@ export default {
   banText: 'La personne est retirée ; ni lien ni membre ne peut la faire revenir.', muteMenu: 'Mettre en sourdine …',
   muteFor: 'Pour combien de temps ?', 'mute.hour': '1 heure', 'mute.hours': '8 heures', 'mute.week': '1 semaine',
   'mute.forever': 'Jusqu’à ce que je réactive', mutedUntil: 'En sourdine jusqu’à {when}',
+  youName: 'Vous', settings: 'Réglages',
 };

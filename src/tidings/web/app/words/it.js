@@ -93,4 +93,5 @@ export default {
   banText: 'Viene rimosso, e né un link né un membro può riportarlo.', muteMenu: 'Silenzia …', muteFor: 'Per quanto tempo?',
   'mute.hour': '1 ora', 'mute.hours': '8 ore', 'mute.week': '1 settimana', 'mute.forever': 'Finché non lo riattivo',
   mutedUntil: 'Silenziato fino a {when}',
+  youName: 'Tu', settings: 'Impostazioni',
 };

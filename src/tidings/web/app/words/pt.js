@@ -93,4 +93,5 @@ export default {
   banText: 'A pessoa é removida, e nem link nem membro a traz de volta.', muteMenu: 'Silenciar …', muteFor: 'Por quanto tempo?',
   'mute.hour': '1 hora', 'mute.hours': '8 horas', 'mute.week': '1 semana', 'mute.forever': 'Até eu reativar',
   mutedUntil: 'Silenciado até {when}',
+  youName: 'Você', settings: 'Definições',
 };
