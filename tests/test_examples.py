@@ -54,7 +54,7 @@ async def said(process: Process) -> str:
 
 
 async def ended(process: Process, stdin: str = "") -> str:
-    output, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+    output, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 200)
     assert process.returncode == 0
     return output.decode().strip()
 

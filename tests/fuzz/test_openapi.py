@@ -66,8 +66,8 @@ def _fuzz(attack: Attacked, schema: Any, examples: int) -> Counter[int]:
 
 
 def test_no_request_of_the_document_is_answered_otherwise(attack: Attacked, schema: Any) -> None:
-    statuses = _fuzz(attack, schema, examples=8)
-    assert statuses[200] > 20 and statuses[400] > 20 and statuses[404] > 20, statuses
+    statuses = _fuzz(attack, schema, examples=4)
+    assert statuses[200] > 10 and statuses[400] > 10 and statuses[404] > 10, statuses
     attack.check_unharmed()
 
 

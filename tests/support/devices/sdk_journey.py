@@ -18,7 +18,7 @@ from tidings_proof.world.proxy import Proxy, open_proxy
 
 PEOPLE = ("alice", "bob", "carol")
 DEVICES = ("phone", "laptop")
-SETTLE_S = 45.0
+SETTLE_S = 120.0
 
 
 @dataclass

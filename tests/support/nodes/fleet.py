@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -50,13 +52,17 @@ class Fleet:
         return sign(SECRET, user_id, ttl_s=3600, now_ms=Clock().now_ms())
 
     def rest(self, method: str, path: str, body: Any = None, *, user_id: str) -> Any:
-        """The body of an answer that is no error."""
-        status, answer = rest(self.port, method, path, body, self.token(user_id))
+        """The body of an answer that is no error. A store that is too slow beside other work is asked again."""
+        for _ in range(60):
+            status, answer = rest(self.port, method, path, body, self.token(user_id))
+            if status != 503:
+                break
+            time.sleep(0.5)
         assert status < 300, (status, answer)
         return answer
 
     def group(self, users: Sequence[str]) -> str:
-        body = {"kind": "group", "members": list(users[1:])}
+        body = {"kind": "group", "members": list(users[1:]), "client_id": secrets.token_hex(8)}
         return str(self.rest("POST", "/v1/conversations", body, user_id=users[0])["conversation_id"])
 
     def direct(self, one: str, other: str) -> str:

@@ -1,7 +1,7 @@
 """A push worker as a process of its own, so that a test can kill it.
 
 `python -m tests.support.nodes.push_worker NODE KEYSPACE TABLES APNS_URL APNS_KEY` carries out jobs until SIGTERM. It
-takes over the jobs of a dead worker after a second.
+takes over the jobs of a dead worker after ten seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def run(node_id: str, keyspace: str, tables: str, url: str, key: str) -> N
     settings = dataclasses.replace(Settings(), keyspace=keyspace, tables=tables)
     async with open_office(settings) as office:
         apns = Apns(url=url, key=key, key_id=KEY_ID, team_id=TEAM_ID, topic=TOPIC, clock=Clock())
-        worker = office.worker(node_id, providers={"apns": apns}, idle_s=4.0)
+        worker = office.worker(node_id, providers={"apns": apns}, idle_s=10.0)
         worker.start()
         await stopped.wait()
         await worker.stop()

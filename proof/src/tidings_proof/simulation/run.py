@@ -1,7 +1,7 @@
 """Plays seeds in a process of its own, so that a seed means the same each time: sets are walked in the order of hashes.
 
     PYTHONHASHSEED=0 python -m tidings_proof.simulation.run FIRST COUNT
-        [--mutation NAME] [--crash] [--losing] [--odd KIND] [--story] [--until-found]
+        [--also SEED ...] [--mutation NAME] [--crash] [--losing] [--odd KIND] [--story] [--until-found]
 
 One line of JSON per seed that went wrong, and one about the whole. test_simulation.py starts it.
 """
@@ -55,6 +55,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
+    parser.add_argument("--also", type=int, nargs="*", default=[])
     parser.add_argument("--mutation", choices=sorted(KNOWN))
     parser.add_argument("--odd", choices=KINDS)
     for flag in ("--crash", "--losing", "--story", "--until-found"):
@@ -63,7 +64,7 @@ def _options() -> argparse.Namespace:
 
 
 def _worlds(options: argparse.Namespace) -> Iterator[World]:
-    for number in range(options.first, options.first + options.count):
+    for number in (*range(options.first, options.first + options.count), *options.also):
         if options.crash:
             yield World(7, Plan.quiet(dies_at=number))
         elif options.odd:

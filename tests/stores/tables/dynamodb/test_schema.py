@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from tests.support.servers.dynamodb_local import fresh_prefix
@@ -22,6 +23,12 @@ async def test_what_is_missing_is_made_and_nothing_is_made_twice(dynamodb: Dynam
     assert await dynamodb_adapter.create(url, Clock()) == names
     assert await dynamodb_adapter.check(url, Clock()) == []
     assert await dynamodb_adapter.create(url, Clock()) == []
+
+
+async def test_who_finds_a_table_made_meanwhile_goes_on(dynamodb: DynamoLocal) -> None:
+    url = dynamodb.url(fresh_prefix())
+    await asyncio.gather(*(dynamodb_adapter.create(url, Clock()) for _ in range(2)))
+    assert await dynamodb_adapter.check(url, Clock()) == []
 
 
 async def test_every_difference_is_named(dynamodb: DynamoLocal) -> None:

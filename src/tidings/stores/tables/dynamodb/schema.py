@@ -41,8 +41,7 @@ async def create(place: Place, clock: Clock) -> list[str]:
         there = await _there(wire, place)
         made = [definition for definition in definitions() if definition.name not in there]
         for definition in made:
-            name = place.prefix + definition.name
-            await wire.call("CreateTable", {**definition.table, "TableName": name})
+            await _make(wire, place, definition)
         for definition in definitions():
             await _until_ready(wire, place, definition, clock)
             await _expire(wire, place, definition)
@@ -60,6 +59,15 @@ async def check(place: Place, clock: Clock) -> list[str]:
         return [line for lines in found for line in lines]
     finally:
         wire.close()
+
+
+async def _make(wire: Wire, place: Place, definition: Definition) -> None:
+    """Make one table. A try whose answer was lost, or somebody else, may have made it first."""
+    try:
+        await wire.call("CreateTable", {**definition.table, "TableName": place.prefix + definition.name})
+    except Unavailable:
+        if definition.name not in await _there(wire, place):
+            raise
 
 
 async def _there(wire: Wire, place: Place) -> set[str]:
