@@ -9,6 +9,7 @@ from collections import deque
 from tidings_proof.judge.checker import Check, Interval, Truth
 from tidings_proof.judge.dump import Log
 from tidings_proof.judge.history import Record
+from tidings_proof.people.more import SILENT
 
 OPEN_S = 4.0  # a gap is closed after 3 s; a reader who asks later than this must not meet it
 Place = tuple[str, str]  # conversation, user
@@ -178,7 +179,7 @@ def _last(log: Log) -> int:
 class AtOnce(Check):
     id = "I10"
     about = "what was acknowledged is seen by whoever looks next, in history and inbox"
-    wants = frozenset(("send", "history", "inbox", "fault"))
+    wants = frozenset(("send", "history", "inbox", "fault", "flag"))
 
     def __init__(self, truth: Truth) -> None:
         super().__init__(truth)
@@ -186,11 +187,15 @@ class AtOnce(Check):
         self._acked_s: dict[str, dict[int, float]] = {}  # conversation -> seq -> when it was first acknowledged
         self._top: dict[str, deque[tuple[float, int]]] = {}  # conversation -> (since, highest acknowledged)
         self._asked: dict[int, tuple[float, dict[str, int]]] = {}  # op -> when, and what was acknowledged by then
+        self._archived: set[Place] = set()  # ever: then an inbox does not always show it
 
     def take(self, record: Record) -> None:
         if record.f == "send":
             if record.type == "ok":
                 self._acked(record)
+        elif record.f == "flag":
+            if record.value.get("archived"):
+                self._archived.add((record.conversation_id, record.user_id))
         elif record.f == "fault":
             if record.text == "tables-locked":  # while it lasts nobody can close a slot
                 self._writable_s = max(self._writable_s, record.at_s + record.value["lasts_s"])
@@ -204,6 +209,8 @@ class AtOnce(Check):
                 self._look_at_inbox(record, floor)
 
     def _acked(self, record: Record) -> None:
+        if record.message_id.endswith(SILENT):
+            return  # it moves nothing in an inbox
         self._acked_s.setdefault(record.conversation_id, {}).setdefault(record.seq, record.at_s)
         top = self._top.setdefault(record.conversation_id, deque([(0.0, 0)]))
         if record.seq > top[-1][1]:
@@ -242,7 +249,7 @@ class AtOnce(Check):
             if conversation.is_churned or record.user_id not in conversation.members or not acked:
                 continue
             self.looked += 1
-            if rows.get(id_, 0) < acked:
+            if rows.get(id_, 0) < acked and (id_, record.user_id) not in self._archived:
                 shown = rows.get(id_, "nothing")
                 self.blame(f"the inbox of {record.user_id} shows {id_} at {shown}, {acked} was acknowledged before")
 

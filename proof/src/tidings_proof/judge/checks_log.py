@@ -10,6 +10,7 @@ from tidings.bounds import STORE_DEADLINE_S
 from tidings.model import Entry
 from tidings_proof.judge.checker import Check, Truth
 from tidings_proof.judge.history import Record, Seen
+from tidings_proof.people.more import FLEETING
 
 Key = tuple[str, str, str]  # conversation, sender, message_id
 _OPS = frozenset(("send", "edit", "delete"))
@@ -243,7 +244,7 @@ class Meant(Check):
     def end(self) -> None:
         for id_, log in self.truth.logs():
             for entry in log.entries:
-                if entry.kind in ("member", "void"):
+                if entry.kind not in ("message", "edit", "delete") or self._has_ended(id_, entry):
                     continue
                 self.looked += 1
                 key = (id_, entry.sender_id or "", entry.message_id or "")
@@ -251,6 +252,11 @@ class Meant(Check):
                     self.blame(f"{id_} {entry.seq_no} holds {entry.message_id} of {entry.sender_id}, never sent")
                 elif not self._open[key]:
                     self.blame(f"{id_} {entry.seq_no} holds {entry.message_id}, which was refused for good")
+
+    def _has_ended(self, id_: str, entry: Entry) -> bool:
+        """Whether the server deleted a message whose time was over, in the name of its sender."""
+        target = self.truth.entries[id_].get(entry.target_seq or 0)
+        return entry.kind == "delete" and target is not None and (target.message_id or "").endswith(FLEETING)
 
 
 class Kept(Check):

@@ -4,6 +4,7 @@ Counts, inboxes and receipts agree with the log, nodes stay bounded, and nothing
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from tidings.config.settings import Unread
@@ -11,6 +12,7 @@ from tidings.model import Entry, Row, Status
 from tidings_proof.judge.checker import Check, Truth
 from tidings_proof.judge.dump import Log, Shown
 from tidings_proof.judge.history import Record
+from tidings_proof.people.more import FLEETING, SILENT
 
 UNREAD_CAP = Unread().cap  # what is shown of more than that
 RSS_BYTES_MAX = 500 * 1024 * 1024  # a node under torture stays far below it
@@ -29,7 +31,8 @@ class Tally:
 
     def add(self, record: Record) -> None:
         key = (record.conversation_id, record.user_id, record.message_id)
-        if record.user_id != self._but and key not in self._known:
+        is_lasting = not record.message_id.endswith((SILENT, FLEETING))  # others need not count when one looks
+        if record.user_id != self._but and key not in self._known and (is_lasting or record.type == "invoke"):
             self._known.add(key)
             self.counts[key[0]] = self.counts.get(key[0], 0) + 1
 
@@ -112,27 +115,28 @@ class Counts(Check):
 
     def _compare(self, user_id: str, shown: Shown) -> None:
         rows = {row.conversation_id: row for row in self.truth.dump.rows.get(user_id, [])}
-        total = conversations = 0
-        for seen in shown.inbox:
+        blocked = self.truth.dump.blocks.get(user_id, frozenset())
+        sums = [0, 0, 0]  # the badge, conversations with something unread, mentions
+        for seen in (*shown.inbox, *shown.filters.get("archived", [])):
             id_ = seen["conversation_id"]
             if id_ not in rows or id_ not in self.truth.dump.logs:
                 continue
             self.looked += 1
-            unread = unread_of(self.truth.dump.logs[id_], rows[id_], user_id)
+            unread = unread_of(self.truth.dump.logs[id_], rows[id_], user_id, blocked)
+            mentions = [entry for entry in unread if entry.mentions_user(user_id)]
             count = min(len(unread), UNREAD_CAP)
-            total, conversations = total + count, conversations + bool(unread)
-            found = (seen["unread_count"], seen["first_unread_seq"])
-            expected = (count, unread[0].seq_no if unread else None)
+            for at, more in enumerate((0 if rows[id_].muted else count, bool(unread), len(mentions))):
+                sums[at] += more
+            found = (seen["unread_count"], seen["first_unread_seq"], seen.get("mention_count") or 0)
+            expected = (count, unread[0].seq_no if unread else None, len(mentions))
             if found != expected:
-                self.blame(f"{user_id} sees {found} (unread, first) in {id_}; by the log it is {expected}")
-        if rows and (shown.total_unread, shown.unread_conversations) != (total, conversations):
-            self.blame(
-                f"the badge of {user_id} is {shown.total_unread} in {shown.unread_conversations} conversations; "
-                f"by the log it is {total} in {conversations}"
-            )
+                self.blame(f"{user_id} sees {found} (unread, first, mentions) in {id_}; by the log it is {expected}")
+        badge = [shown.total_unread, shown.unread_conversations, shown.total_mentions]
+        if rows and badge != sums:
+            self.blame(f"the totals of {user_id} are {badge} (badge, conversations, mentions); by the log {sums}")
 
 
-def unread_of(log: Log, row: Row, user_id: str) -> list[Entry]:
+def unread_of(log: Log, row: Row, user_id: str, blocked: Collection[str] = ()) -> list[Entry]:
     """Return the entries that the design calls unread, from the log and the member's own status."""
     status = log.statuses.get(user_id) or Status(conversation_id=row.conversation_id, user_id=user_id)
     is_of_now = status.since_seq >= row.joined_seq  # of an earlier membership nothing counts
@@ -145,7 +149,9 @@ def unread_of(log: Log, row: Row, user_id: str) -> list[Entry]:
         if entry.seq_no > start
         and entry.kind == "message"
         and not entry.is_deleted
+        and not entry.is_uncounted
         and entry.sender_id != user_id
+        and entry.sender_id not in blocked
         and not any(low <= entry.seq_no <= high for low, high in ranges)
     ]
 
@@ -165,21 +171,25 @@ class Inboxes(Check):
                 self.blame(
                     f"{user_id} is a member of {sorted(members)}, with rows of {[r.conversation_id for r in rows]}"
                 )
-            expected = [
-                id_ for _, id_ in sorted((self._place(row) for row in rows if self._is_shown(row)), reverse=True)
-            ]
+            listed = [row for row in rows if self._is_listed(row)]
+            expected = [id_ for _, id_ in sorted((self._place(row) for row in listed if not row.pinned), reverse=True)]
+            pinned = {row.conversation_id for row in listed if row.pinned}
             found = [row["conversation_id"] for row in shown.inbox]
-            if found != expected:
-                self.blame(f"the inbox of {user_id} is {found}, not {expected}")
+            if found[len(pinned) :] != expected or set(found[: len(pinned)]) != pinned:
+                self.blame(f"the inbox of {user_id} is {found}, not {sorted(pinned)} (pinned), then {expected}")
 
     def _place(self, row: Row) -> tuple[int, str]:
-        log = self.truth.dump.logs.get(row.conversation_id)
-        sent = [entry.sent_ms for entry in log.entries if entry.kind == "message"] if log else []
-        return max([row.joined_ms, *sent[-1:]]), row.conversation_id
+        return max([row.joined_ms, *(entry.sent_ms for entry in self._news(row)[-1:])]), row.conversation_id
 
-    def _is_shown(self, row: Row) -> bool:
+    def _is_listed(self, row: Row) -> bool:
+        """Whether the inbox shows the row: an archived one is back with a later message, unless it is muted."""
+        last_seq = max((entry.seq_no for entry in self._news(row)), default=0)
+        is_archived = row.archived and (row.muted or last_seq <= row.archived_seq)
+        return not is_archived and (not row.is_hidden or bool(last_seq))
+
+    def _news(self, row: Row) -> list[Entry]:
         log = self.truth.dump.logs.get(row.conversation_id)
-        return not row.is_hidden or any(entry.kind == "message" for entry in (log.entries if log else ()))
+        return [one for one in log.entries if one.kind == "message" and not one.is_uncounted] if log else []
 
 
 class Ticks(Check):

@@ -19,6 +19,7 @@ from tidings.node.graph import Core, build
 from tidings.node.stores import Stores, open_stores
 from tidings.stores.tables.values import Waiting
 from tidings_proof.judge.history import Seen, seen
+from tidings_proof.people.more import FILTERS
 from tidings_proof.people.wire import rest
 from tidings_proof.people.workload import Conversation, Workload
 from tidings_proof.world.valkey import Speaker
@@ -46,6 +47,9 @@ class Shown(msgspec.Struct, frozen=True):
     total_unread: int
     unread_conversations: int
     histories: dict[str, list[Seen]]  # oldest first
+    total_mentions: int = 0
+    filters: dict[str, list[dict[str, Any]]] = {}  # rows of each filter of the inbox
+    saved: frozenset[tuple[str, int]] = frozenset()  # (conversation, seq)
 
 
 class Dump(msgspec.Struct, frozen=True):
@@ -57,6 +61,10 @@ class Dump(msgspec.Struct, frozen=True):
     left: list[str] = []  # work under way that nobody finishes
     unseen: list[str] = []  # what could not be looked at, and why
     is_raw: bool = True  # False: the stores were not ours to read
+    blocks: dict[str, frozenset[str]] = {}  # user -> people whom they have blocked
+    taken_ms: int = 0  # when
+    looked_for: int = 0  # texts that must be nowhere
+    remains: list[str] = []  # and where they are all the same
 
 
 async def take_dump(world: World, people: Workload, within_s: float) -> Dump:
@@ -75,7 +83,8 @@ async def take_dump(world: World, people: Workload, within_s: float) -> Dump:
         logs = {id_: log for id_ in people.conversations if (log := await _log(stores, id_)) is not None}
         rows = {user_id: await _rows(stores, user_id) for user_id in users}
         pending = [one for user_id in users for one in await stores.tables.pending.of_user(user_id)]
-        return Dump(logs, rows, shown, pending, wrong, left, unseen)
+        blocks = {user_id: await _blocks(stores, user_id) for user_id in users}
+        return Dump(logs, rows, shown, pending, wrong, left, unseen, blocks=blocks, taken_ms=core.clock.now_ms())
 
 
 async def _at_rest(core: Core, within_s: float, look: Callable[[], Awaitable[list[T]]]) -> list[T]:
@@ -133,6 +142,10 @@ async def _rows(stores: Stores, user_id: str) -> list[Row]:
     return await stores.tables.inboxes.scan(user_id, after_id="", limit=1_000)
 
 
+async def _blocks(stores: Stores, user_id: str) -> frozenset[str]:
+    return frozenset(one.blocked_id for one in await stores.tables.people.blocks_of(user_id))
+
+
 async def _leftovers(world: World, core: Core, people: Workload) -> list[str]:
     """Marks of work under way, nodes that are not there, deliveries that devices have acknowledged long ago."""
     speakers = world.keyspace.speakers()
@@ -182,17 +195,36 @@ async def _shown(world: World, user_id: str, unseen: list[str]) -> Shown:
 
 
 async def _look(world: World, user_id: str, unseen: list[str]) -> Shown:
+    rows, totals = await _inbox(world, user_id)
+    filters = {name: (await _inbox(world, user_id, name))[0] for name in FILTERS}
+    ids = [row["conversation_id"] for row in (*rows, *filters["archived"])]
+    histories = {id_: await _history(world, user_id, id_, unseen) for id_ in ids}
+    saved = await _saved(world, user_id)
+    counts = (totals["total_unread"], totals["unread_conversations"])
+    return Shown(rows, *counts, histories, totals.get("total_mentions") or 0, filters, saved)
+
+
+async def _inbox(world: World, user_id: str, name: str = "") -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """All rows of the inbox or of one filter, and the last page with its totals."""
     rows: list[dict[str, Any]] = []
+    path = f"/v1/inbox?limit=50{f'&filter={name}' if name else ''}"
+    page = await _get(world, user_id, path)
+    while True:
+        rows += page["conversations"]
+        if not page["next_cursor"]:
+            return rows, page
+        page = await _get(world, user_id, f"{path}&cursor={page['next_cursor']}")
+
+
+async def _saved(world: World, user_id: str) -> frozenset[tuple[str, int]]:
+    found: set[tuple[str, int]] = set()
     cursor = ""
     while True:
-        page = await _get(world, user_id, f"/v1/inbox?limit=50{f'&cursor={cursor}' if cursor else ''}")
-        rows += page["conversations"]
-        cursor = page["next_cursor"]
+        page = await _get(world, user_id, f"/v1/saved{f'?cursor={cursor}' if cursor else ''}")
+        found |= {(one["conversation_id"], one["message"]["seq"]) for one in page["saved"]}
+        cursor = page.get("next_cursor")
         if not cursor:
-            break
-    ids = [row["conversation_id"] for row in rows]
-    histories = {id_: await _history(world, user_id, id_, unseen) for id_ in ids}
-    return Shown(rows, page["total_unread"], page["unread_conversations"], histories)
+            return frozenset(found)
 
 
 async def _history(world: World, user_id: str, id_: str, unseen: list[str]) -> list[Seen]:

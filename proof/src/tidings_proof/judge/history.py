@@ -32,6 +32,9 @@ class Seen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_deleted: bool = False
     action: str | None = None  # of a member entry, with whom it is about
     about: tuple[str, ...] = ()
+    reactions: dict[str, int] = {}  # beside a message: how many of each key
+    changes: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()  # of a reaction: key, added, taken away
+    is_pinned: bool = False  # a message that is, or a pin that says so
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -41,7 +44,8 @@ class Seen(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 def seen(message: Mapping[str, Any]) -> Seen:
     """A MESSAGE of the wire."""
-    member = message.get("member") or {}
+    member, beside = message.get("member") or {}, message.get("reactions") or {}
+    changes = beside if isinstance(beside, list) else ()
     return Seen(
         message["seq"],
         message["kind"],
@@ -52,6 +56,9 @@ def seen(message: Mapping[str, Any]) -> Seen:
         bool(message.get("deleted")),
         member.get("action"),
         tuple(member.get("user_ids", ())),
+        {} if changes else {key: one["count"] for key, one in beside.items()},
+        tuple((key, tuple(added), tuple(gone)) for key, added, gone in changes),
+        bool(message.get("pinned")),
     )
 
 

@@ -82,12 +82,14 @@ class Device:
         self.dice = dice
         self.followed = {id_: Followed(is_here) for id_, is_here in conversations}
         self.acked: list[tuple[str, str, int, str]] = []  # conversation, message_id, seq, text: for edits and resends
+        self.reacted: list[tuple[str, int, str]] = []  # conversation, seq, key: to take back
         self.loose: set[str] = set()  # ids whose order it broke itself
         self.is_asleep = False  # not to connect
         self.line: Line | None = None
         self._ports = ports
         self._token = token
         self._outbox: dict[str, deque[tuple[str, str]]] = {id_: deque() for id_ in self.followed}
+        self._more: dict[str, dict[str, Any]] = {}  # by message_id: what a message carries beside its text
         self._unsaid: set[str] = set()
         self._count = 0
         self._born_ms = Clock().now_ms() - _SINCE_MS
@@ -102,10 +104,12 @@ class Device:
     def is_live(self) -> bool:
         return self.line is not None and self.line.is_live
 
-    def compose(self, conversation_id: str, text: str | None = None) -> str:
-        """A new message to be sent, in its turn; its id."""
+    def compose(self, conversation_id: str, text: str | None = None, *, tail: str = "", **more: Any) -> str:
+        """A new message to be sent, in its turn; its id. `more`: what it carries beside its text."""
         self._count += 1
-        message_id = f"{self.user_id}-{self.name}-{self._count}"
+        message_id = f"{self.user_id}-{self.name}-{self._count}{tail}"
+        if more:
+            self._more[message_id] = more
         self._outbox[conversation_id].append((message_id, text or f"what {message_id} says"))
         return message_id
 
@@ -263,9 +267,8 @@ class Device:
         facts |= {"line": over.number if over else 0}
         loose = True if message_id in self.loose else None
         op = self._invoke("send", text=text, value=loose, **facts)
-        answer = await self.request(
-            "message.send", over, conversation_id=conversation_id, message_id=message_id, text=text
-        )
+        what = {"conversation_id": conversation_id, "message_id": message_id, "text": text}
+        answer = await self.request("message.send", over, **what, **self._more.get(message_id, {}))
         if answer is not None and answer["type"] == "ok":
             self._record("ok", "send", op=op, seq=answer["seq"], value=answer["duplicate"], **facts)
             self.acked.append((conversation_id, message_id, answer["seq"], text))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tidings.clock import Dice
 from tidings.config.values import SettingsError
 from tidings_proof.judge.history import History
-from tidings_proof.people import rude
+from tidings_proof.people import more, rude
 from tidings_proof.people.device import Device
 from tidings_proof.people.wire import rest
 
@@ -304,4 +304,14 @@ ACTS = (
     Act(4, _rewrite),
     Act(2, _change),
     Act(6, _be_rude),
+    Act(6, more.mention),
+    Act(2, more.whisper),
+    Act(2, more.burn),
+    Act(8, more.react),
+    Act(2, more.pin),
+    Act(2, more.save),
+    Act(2, more.draft),
+    Act(2, more.flag),
+    Act(4, more.look),
+    Act(5, more.block),
 )

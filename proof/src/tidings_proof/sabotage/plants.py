@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidings_proof.people.workload import RATE
+from tidings_proof.sabotage import beside as plants_beside
 from tidings_proof.sabotage import keyspace as plants_keyspace
 from tidings_proof.sabotage import log as plants_log
 from tidings_proof.sabotage import people as plants_people
@@ -124,6 +125,20 @@ PLANTS: dict[str, Plant] = {
         users=4,
         rate=20.0,
         seconds=14.0,
+    ),
+    # beside the messages
+    "mentions-uncounted": _plant("a mention counts as a plain message", plants_beside.mentions_uncounted, "I11"),
+    "pinned-unlisted": _plant(
+        "the index forgets that a conversation is pinned", plants_beside.pinned_unlisted, "I25 I12", seconds=10.0
+    ),
+    "blocked-counted": _plant(
+        "messages of a blocked person are counted", plants_beside.blocked_counted, "I22", seconds=14.0
+    ),
+    "reactions-stay": _plant(
+        "a reaction that was taken away is shown", plants_beside.reactions_stay, "I24", seconds=14.0
+    ),
+    "ended-text-logged": _plant(
+        "the text of a message that has ended is written to a log", plants_beside.ended_text_logged, "I21", seconds=10.0
     ),
     # people
     "resume-skips-one": _plant("a resume leaves the first entry out", plants_people.resume_skips_one, "I5"),

@@ -18,17 +18,18 @@ from tidings.clock import Clock, Dice
 from tidings.config.settings import Settings
 from tidings_proof.faults.faults import FAULTS, Struck
 from tidings_proof.faults.schedule import Step, plan
-from tidings_proof.judge import checks_live, checks_log, checks_state
+from tidings_proof.judge import checks_beside, checks_live, checks_log, checks_state
 from tidings_proof.judge.checker import Finding, Truth, judge
 from tidings_proof.judge.dump import Dump, take_dump
 from tidings_proof.judge.history import History, read_history
+from tidings_proof.judge.remains import look_for_remains
 from tidings_proof.people import archiving, rude
 from tidings_proof.people.device import Device
 from tidings_proof.people.workload import RATE, Workload
 from tidings_proof.world.scene import Scene
 from tidings_proof.world.world import Place, World, open_world
 
-CHECKS = (*checks_log.CHECKS, *checks_live.CHECKS, *checks_state.CHECKS)
+CHECKS = (*checks_log.CHECKS, *checks_live.CHECKS, *checks_state.CHECKS, *checks_beside.CHECKS)
 SETTLE_S = 40.0  # everything that was sent is decided and everybody has it by then
 FAULTS_END_S = 60.0  # a fault that is under way when its time is over may need as long as a drain
 RECOVER_S = 30.0  # how long a recovery is watched; more than CHECKS allow
@@ -179,7 +180,8 @@ class Run:
             await self._echo(people)
             if "archiver-race" in self._names(world):
                 await archiving.run_once(world)
-            return await take_dump(world, people, self._options.settle_s)
+            dump = await take_dump(world, people, self._options.settle_s)
+            return await look_for_remains(world, people, dump) if world.has_own_stores else dump
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
@@ -308,7 +310,10 @@ class Run:
             "reads": counts["ok", "read"] + counts["ok", "unread"],
             "edits and deletes": counts["ok", "edit"] + counts["ok", "delete"],
             "member changes": counts["ok", "join"] + counts["ok", "leave"],
-            "pages": counts["ok", "history"] + counts["ok", "inbox"],
+            "pages": counts["ok", "history"] + counts["ok", "inbox"] + counts["ok", "filter"],
+            "reactions": counts["ok", "react"],
+            "pins, flags and blocks": counts["ok", "pin"] + counts["ok", "flag"] + counts["ok", "block"],
+            "drafts and saved": counts["ok", "draft"] + counts["ok", "save"],
             "connects": counts["event", "connected"],
             "knocks": counts["fail", "knock"],
             "faults": len(self._done),
