@@ -228,6 +228,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     preview: str | None = None
     members_seq: int = 0  # the last member change: the version of the member list
     floor_seq: int = 0  # retention: nothing at or below it is shown or counted
+    last_message: str | None = None  # more about it, stored as last_message.py of the tables has it
 
 
 class Rules(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -279,6 +280,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     archived_seq: int = 0  # last_seq when it was archived: a later message brings it back, unless it is muted
     muted_until: int | None = None  # None: for good
     notify: Notify = "all"
+    last_message: str | None = None  # as in the head
+    role: Role | None = None  # of the member; None: a row from before roles were kept here
 
     def is_muted(self, now_ms: int) -> bool:
         return self.muted and (self.muted_until is None or self.muted_until > now_ms)
@@ -333,6 +336,7 @@ class InboxItem(msgspec.Struct, frozen=True):
     row: Row
     state: ReadState
     draft: tuple[str, int] | None = None  # text and version; only in a page of the inbox
+    rules: Rules = NO_RULES
 
 
 class InboxPage(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contracts import START_MS, conversation, fresh, group, message
 from tidings.errors import Missing
-from tidings.model import Head, Row, Status
+from tidings.model import Entry, Head, Member, MemberChange, Row, Status
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Touch
 
@@ -56,6 +56,17 @@ class InboxesContract:
             2,
         )
 
+    async def test_a_row_shows_the_role_and_more_about_the_last_message(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.inboxes.touch([touch(alice, c, 3, last_message='{"sender_id":"bob"}')])
+        change = MemberChange("role", (alice,), "admin")
+        entry = Entry(c, 1, "member", START_MS, sender_id=alice, member=change)
+        admin = Member(conversation_id=c, user_id=alice, role="admin")
+        assert await tables.log.append([group(entry, members=(admin,))]) == [None]
+        row = await row_of(tables, alice, c)
+        assert (row.last_message, row.role, row.last_message_preview) == ('{"sender_id":"bob"}', "admin", "text 3")
+
     async def test_a_late_touch_changes_nothing(self, tables: Tables) -> None:
         alice = fresh("alice")
         c = await conversation(tables, alice)
@@ -70,7 +81,7 @@ class InboxesContract:
         await tables.inboxes.touch([touch(alice, c, 3, unread_count=2)])
         await tables.inboxes.touch([touch(alice, c, 3, preview=None, unread_count=0)])
         row = await row_of(tables, alice, c)
-        assert (row.last_message_preview, row.unread_count) == (None, 0)
+        assert (row.last_message_preview, row.unread_count, row.last_message) == (None, 0, None)
 
     async def test_the_text_of_a_deleted_message_does_not_come_back_with_a_late_touch(self, tables: Tables) -> None:
         alice = fresh("alice")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.contracts import START_MS, conversation, fresh, group, head_of, log, message, void
 from tidings import bounds
 from tidings.model import Content, Entry, Member, MemberChange, Row
+from tidings.stores.tables.last_message import LastMessage, read_last
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Group, Known, Refused, Rewrite, Stored, Top
 
@@ -236,6 +237,7 @@ class HeadsContract:
         await tables.log.append([group(message(c, 1, "one"), message(c, 2, "two\nlines"), void(c, 3))])
         head = await head_of(tables, c)
         assert (head.head, head.last_seq, head.last_ms, head.preview) == (3, 2, START_MS + 2, "two lines")
+        assert read_last(head.last_message or "") == LastMessage("alice")
 
     async def test_a_preview_is_cut(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
@@ -312,6 +314,7 @@ def edit(c: str, seq_no: int, target: Entry, text: str | None) -> Group:
         edited_ms=None if is_deleted else entry.sent_ms,
         edit_seq=None if is_deleted else seq_no,
         wipe_seq=target.edit_seq,
+        sender_id=target.sender_id,
     )
     return group(entry, rewrites=(rewrite,))
 
@@ -368,6 +371,7 @@ class RewritesContract:
         assert (first_edit.text, entry.kind, entry.text) == (None, "delete", None)
         head = await head_of(tables, c)
         assert (head.preview, head.last_seq, head.head) == (None, 1, 3)
+        assert read_last(head.last_message or "") == LastMessage("alice", deleted=True)
 
     async def test_a_rewrite_of_an_earlier_message_leaves_the_preview(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")

@@ -25,6 +25,15 @@ class RecordsContract:
         assert found["c1"].key == RecordKey(owner, "drafts", "c1")
         assert await tables.records.get(owner, "draft", ["c1"]) == {}
 
+    async def test_records_of_several_owners_are_read_together(self, tables: Tables) -> None:
+        alice, c = of_user(fresh("alice")), of_conversation(fresh("c"))
+        await tables.records.put([Put(alice, "drafts", "c1", b"1"), Put(alice, "drafts", "c2", b"2")])
+        await tables.records.put([Put(c, "rules", "rules", b"{}")])
+        keys = [RecordKey(alice, "drafts", "c1"), RecordKey(alice, "drafts", "c3"), RecordKey(c, "rules", "rules")]
+        found = await tables.records.get_each(keys)
+        assert found == {keys[0]: Record(*keys[0], b"1", 1), keys[2]: Record(*keys[2], b"{}", 1)}
+        assert await tables.records.get_each([]) == {}
+
     async def test_a_put_with_another_version_changes_nothing(self, tables: Tables) -> None:
         owner = of_user(fresh("alice"))
         await tables.records.put([Put(owner, "drafts", "c1", b"1", expected=0)])

@@ -26,7 +26,7 @@ export class Conversation extends Actions {
     Object.assign(this, { mentionCount: 0, firstMentionSeq: null, mutedUntil: null, notify: 'all' });
     Object.assign(this, { muted: false, pinned: false, archived: false, removed: false });
     this.deliveredAllSeq = this.readAllSeq = 0;
-    Object.assign(this, { draft: null, _draftVersion: 0 });
+    Object.assign(this, { draft: null, _draftVersion: 0, role: null, rules: null, data: null });
     this._log = new Log(this, client);
     this._window = new Window(this, client);
     this._unsent = new Unsent(this, client);
@@ -214,6 +214,7 @@ export class Conversation extends Actions {
       Object.assign(this, { requested: !!row.requested, invited: !!row.invited });
       Object.assign(this, { mentionCount: row.mentionCount ?? 0, firstMentionSeq: row.firstMentionSeq ?? null });
       Object.assign(this, { mutedUntil: row.mutedUntil ?? null, notify: row.notify ?? 'all' });
+      Object.assign(this, { role: row.role ?? null, rules: row.rules ?? null, data: row.data ?? null });
     }
     this._hasRow ||= row.lastSeq !== undefined; // only the inbox knows the name of a direct conversation
     this._score = Math.max(this._score, this.lastMessageTs);

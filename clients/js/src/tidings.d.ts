@@ -588,7 +588,7 @@ export class Conversation {
   /** Facts about the last message; null while the server has not told them. */
   readonly lastMessage: {
     readonly seq: number; readonly senderId: string | null; readonly kind: string; readonly deleted?: boolean;
-    readonly files?: number;
+    readonly textPreview?: string; readonly files?: number;
   } | null;
   /** When waiting sends go on (clock of this machine), after the server refused one for now; null: nothing waits. */
   readonly retryAt: number | null;
@@ -607,6 +607,12 @@ export class Conversation {
   readonly notify: 'all' | 'mentions' | 'none';
   /** The text that the user has typed and not sent, on any device. */
   readonly draft: Draft | null;
+  /** The role of the user; null in a direct conversation. */
+  readonly role: Role | null;
+  /** The rules that differ from the defaults; null: none. */
+  readonly rules: RulesPatch | null;
+  /** The application's own. */
+  readonly data: Readonly<Record<string, unknown>> | null;
   readonly muted: boolean;
   readonly pinned: boolean;
   readonly archived: boolean;

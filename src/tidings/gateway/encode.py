@@ -25,10 +25,12 @@ from tidings.model import (
     InboxItem,
     InboxPage,
     Member,
+    Row,
+    Rules,
     Sent,
 )
 from tidings.protocol import server_frames as frames
-from tidings.protocol.beside import BesideBody, OwnDraftBody, ReactedBody
+from tidings.protocol.beside import BesideBody, LastMessageBody, OwnDraftBody, ReactedBody
 from tidings.protocol.bodies import (
     BudgetBody,
     ConversationBody,
@@ -44,6 +46,7 @@ from tidings.protocol.bodies import (
 )
 from tidings.protocol.rules import RulesBody
 from tidings.pushes import Event, MessageNew
+from tidings.stores.tables.last_message import read_last
 
 ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older entries come no more
 
@@ -176,7 +179,32 @@ def inbox_row_of(item: InboxItem, kind: type[InboxRowBody] = InboxRowBody) -> In
         requested=True if row.is_requested else UNSET,
         invited=True if row.is_invited else UNSET,
         draft=OwnDraftBody(*item.draft) if item.draft is not None else UNSET,
+        last_message=_last_message(row),
+        role=row.role or UNSET if row.kind != "direct" else UNSET,
+        rules=_rules_of(item.rules),
+        data=item.rules.data if item.rules.data is not None else UNSET,
     )
+
+
+def _last_message(row: Row) -> LastMessageBody | UnsetType:
+    """UNSET: there is none, or it is older than what rows hold about it."""
+    if row.last_message is None or row.last_seq == 0:
+        return UNSET
+    last = read_last(row.last_message)
+    return LastMessageBody(
+        seq=row.last_seq,
+        sender_id=last.sender_id,
+        kind=last.kind,
+        text_preview=UNSET if row.last_message_preview is None else row.last_message_preview,
+        deleted=True if last.deleted else UNSET,
+        files=last.files or UNSET,
+    )
+
+
+def _rules_of(rules: Rules) -> RulesBody | UnsetType:
+    """The rules that differ from the defaults."""
+    shown = RulesBody(rules.post, rules.slow_s, rules.frozen, rules.visibility, rules.retention_s)
+    return shown if shown != RulesBody() else UNSET
 
 
 def inbox_of(page: InboxPage) -> InboxBody:
@@ -208,7 +236,6 @@ def begun_of(sent: Sent, offset: int) -> frames.BegunBody:
 def conversation_of(view: View, user_id: str = "") -> ConversationBody:
     """The conversation as one of its members sees it."""
     head, rules = view.head, view.rules
-    shown = RulesBody(rules.post, rules.slow_s, rules.frozen, rules.visibility, rules.retention_s)
     return ConversationBody(
         conversation_id=head.conversation_id,
         kind=head.kind,
@@ -220,7 +247,7 @@ def conversation_of(view: View, user_id: str = "") -> ConversationBody:
         members=[member_of(one) for one in view.members],
         role=next((one.role for one in view.members if one.user_id == user_id), view.role or UNSET),
         members_count=view.members_count or UNSET,
-        rules=shown if shown != RulesBody() else UNSET,
+        rules=_rules_of(rules),
         data=rules.data if rules.data is not None else UNSET,
     )
 

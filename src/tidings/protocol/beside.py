@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tidings.model import ReactionCount
+from tidings.model import EntryKind, ReactionCount
 from tidings.protocol.client_frames import Cursor
 
 
@@ -26,6 +28,17 @@ class OwnDraftBody(msgspec.Struct, frozen=True, gc=False):
 
     text: str
     version: int
+
+
+class LastMessageBody(msgspec.Struct, frozen=True, gc=False):
+    """The message that an inbox row shows."""
+
+    seq: int
+    sender_id: str | None
+    kind: EntryKind
+    text_preview: str | UnsetType = UNSET
+    deleted: Literal[True] | UnsetType = UNSET
+    files: int | UnsetType = UNSET
 
 
 class ReactedBody(BesideBody, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from tidings.model import (
     Totals,
     Visibility,
 )
-from tidings.protocol.beside import OwnDraftBody
+from tidings.protocol.beside import LastMessageBody, OwnDraftBody
 from tidings.protocol.client_frames import (
     Anchor,
     Cursor,
@@ -265,6 +265,10 @@ class InboxRowBody(msgspec.Struct, frozen=True):
     requested: Literal[True] | UnsetType = UNSET  # a stranger began it; PUT .../accept, or answer
     invited: Literal[True] | UnsetType = UNSET  # no membership yet; PUT .../accept, or DELETE .../members/{me}
     draft: OwnDraftBody | UnsetType = UNSET  # in a page of the inbox
+    last_message: LastMessageBody | UnsetType = UNSET
+    role: Role | UnsetType = UNSET  # in a group or channel
+    rules: RulesBody | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET  # the application's own
 
 
 class InboxBody(msgspec.Struct, frozen=True):

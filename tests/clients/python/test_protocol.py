@@ -38,7 +38,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
         for name in (
             "Message", "InboxRow", "Sent", "ReadState", "Member", "Conversation", "Receipts", "Totals", "Budget",
             "File", "RateLimits", "Profile", "Profiles", "Block", "Blocks", "Preferences", "Revoked",
-            "Reacted", "Reactors", "OwnDraft",
+            "Reacted", "Reactors", "OwnDraft", "LastMessage",
         )
     },
 }  # fmt: skip

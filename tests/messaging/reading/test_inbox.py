@@ -7,12 +7,14 @@ import base64
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.messaging.big_inboxes import START_MS, name, put_many
 from tests.support.messaging.faulty_stores import FaultyNode, down
 from tests.support.messaging.warm_index_checks import check_warm, say
 from tidings.errors import BadCursor, NotFound
+from tidings.gateway.encode import inbox_row_of
 from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
 from tidings.model import Content, ContentPatch, InboxPage, Row, Totals
 from tidings.node.graph import Core
@@ -317,3 +319,50 @@ async def test_pages_of_one_user_that_are_wanted_at_once_are_read_from_the_table
     pages = await asyncio.gather(*(a.core.inbox.page("bob", limit=20, cursor=None) for _ in range(20)))
     assert all(page == pages[0] and page.is_stale for page in pages)
     assert asked == [21], "one read of a page, not of all rows"
+
+
+# --- what a row tells of its conversation -----------------------------------------------------------------
+
+
+async def shown(node: FaultyNode, user_id: str = "bob") -> dict[str, Any]:
+    """The first row of a page, as the wire has it. `conversation.updated` has the same fields."""
+    item = (await node.core.inbox.page(user_id, limit=20, cursor=None)).items[0]
+    row: dict[str, Any] = msgspec.to_builtins(inbox_row_of(item))
+    alone = await node.core.inbox.item(user_id, item.row.conversation_id)
+    assert msgspec.to_builtins(inbox_row_of(alone)) == row
+    return row
+
+
+async def test_a_row_tells_of_the_last_message_and_of_its_deletion(a: FaultyNode, direct: str) -> None:
+    assert "last_message" not in await shown(a, "alice")
+    await a.send("alice", direct, "m1")
+    await a.core.sends.send("alice", direct, None, Content("hush", silent=True))
+    last = {"seq": 1, "sender_id": "alice", "kind": "message"}
+    assert (await shown(a))["last_message"] == last | {"text_preview": "hi"}
+    await a.core.rows.flush()
+    await a.core.rewrites.edit("alice", direct, 1, ContentPatch("ho"))
+    assert (await shown(a))["last_message"] == last | {"text_preview": "ho"}
+    await a.core.rewrites.delete("alice", direct, 1)
+    assert (await shown(a))["last_message"] == last | {"deleted": True}
+    assert (await shown(a))["last_message_preview"] is None
+
+
+async def test_a_row_tells_the_role_the_rules_and_the_data(a: FaultyNode) -> None:
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob"], name="g")
+    group = view.head.conversation_id
+    row = await shown(a)
+    assert (row["role"], "rules" in row, "data" in row) == ("member", False, False)
+    assert (await shown(a, "alice"))["role"] == "owner"
+    await a.core.directory.set_role("alice", group, "bob", "admin")
+    await a.core.rules.change("alice", group, {"slow_s": 30, "data": {"color": "red"}})
+    row = await shown(a)
+    assert (row["role"], row["rules"], row["data"]) == ("admin", {"slow_s": 30}, {"color": "red"})
+    await a.core.directory.add("alice", group, ["carl"])
+    assert (await shown(a, "carl"))["role"] == "member"
+
+
+async def test_a_page_without_rules_reads_no_record(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    records, members = rows_read(a.core, "records"), rows_read(a.core, "members")
+    await a.core.inbox.page("bob", limit=20, cursor=None)
+    assert (rows_read(a.core, "records"), rows_read(a.core, "members")) == (records, members)

@@ -91,6 +91,17 @@ class OwnDraft(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
+class LastMessage(msgspec.Struct, frozen=True, gc=False):
+    """The message that an inbox row shows."""
+
+    seq: int
+    sender_id: str | None
+    kind: str
+    text_preview: str | None = None  # None: it has no text, or was deleted
+    deleted: bool = False
+    files: int = 0
+
+
 class InboxRow(msgspec.Struct, frozen=True):
     """One conversation as the inbox of a user shows it."""
 
@@ -115,6 +126,10 @@ class InboxRow(msgspec.Struct, frozen=True):
     requested: bool = False  # a stranger began it: accept, or answer
     invited: bool = False  # the user is no member yet: accept, or remove oneself
     draft: OwnDraft | None = None  # only a page of the inbox has it
+    last_message: LastMessage | None = None
+    role: str | None = None  # of the user, in a group or channel
+    rules: Rules | None = None  # None: the defaults
+    data: dict[str, Any] | None = None
 
 
 class InboxPage(msgspec.Struct, frozen=True):

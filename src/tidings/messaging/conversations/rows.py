@@ -93,6 +93,7 @@ def shared_rows(head: Head, owner_id: str, others: Sequence[str]) -> tuple[list[
             name=head.name,
             avatar_url=head.avatar_url,
             joined_ms=now_ms,
+            role=one.role,
         )
         for one in people
     ]

@@ -7,7 +7,6 @@ leaves the version. A device that has seen no draft names 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -50,7 +49,7 @@ class Drafts:
         owner = of_user(user_id)
         while True:
             found = await self._records.get(owner, DRAFTS, [conversation_id])
-            now = _draft_of(found.get(conversation_id))
+            now = draft_of(found.get(conversation_id))
             if now.text == text:
                 return now  # a repeated request, or nothing to say
             if version != now.version and (version > 0 or now.text):
@@ -64,13 +63,5 @@ class Drafts:
             return made
 
 
-async def read_drafts(records: Records, user_id: str, conversation_ids: Sequence[str]) -> dict[str, OwnDraft]:
-    """The drafts of a user in these conversations, where there is a text."""
-    if not conversation_ids:
-        return {}
-    found = await records.get(of_user(user_id), DRAFTS, conversation_ids)
-    return {id_: draft for id_, record in found.items() if (draft := _draft_of(record)).text}
-
-
-def _draft_of(record: Record | None) -> OwnDraft:
+def draft_of(record: Record | None) -> OwnDraft:
     return OwnDraft(_decode(record.value), record.version) if record is not None else NO_DRAFT

@@ -19,11 +19,11 @@ from tidings.clock import Clock
 from tidings.errors import BadCursor, NotFound, Unavailable
 from tidings.ids import is_id
 from tidings.messaging.access import Access
-from tidings.messaging.reading.drafts import OwnDraft, read_drafts
 from tidings.messaging.reading.inbox_rows import write_rows
+from tidings.messaging.reading.row_records import RowRecords, read_row_records, read_rules
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
-from tidings.model import ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals
+from tidings.model import NO_RULES, ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Page, Place
 from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
@@ -116,14 +116,17 @@ class Inbox:
         if conversation_id not in rows:
             raise NotFound("no such conversation")
         repaired = await self._repair(rows, [conversation_id])
-        return self._item(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id))
+        rules = await read_rules(self._tables.records, conversation_id)
+        beside = RowRecords(rules={conversation_id: rules})
+        return self._item(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id), beside)
 
-    def _item(self, row: Row, state: ReadState, draft: OwnDraft | None = None) -> InboxItem:
+    def _item(self, row: Row, state: ReadState, beside: RowRecords) -> InboxItem:
         """A line of the inbox with the flags as they are now: a mute may be over, and an archived one may be back."""
         if row.muted or row.archived:
             now_ms = self._clock.now_ms()
             row = msgspec.structs.replace(row, muted=row.is_muted(now_ms), archived=row.is_archived(now_ms))
-        return InboxItem(row, state, draft)
+        rules = NO_RULES if row.is_invited else beside.rules_of(row.conversation_id)
+        return InboxItem(row, state, beside.drafts.get(row.conversation_id), rules)
 
     async def changed(self, user_id: str, since_ms: int, limit: int = -1) -> list[str]:
         """Return conversations with a message or a join since then, newest first; limit -1 means all of them. The inbox
@@ -146,15 +149,15 @@ class Inbox:
                 await self._rebuilds.cold_conversations(user_id)
                 continue
             ids = [one.conversation_id for one in page.listed]
-            rows, drafts = await asyncio.gather(
-                self._tables.inboxes.rows(user_id, ids), read_drafts(self._tables.records, user_id, ids)
+            rows, beside = await asyncio.gather(
+                self._tables.inboxes.rows(user_id, ids), read_row_records(self._tables.records, user_id, ids)
             )
             if len(rows) == len(page.listed):
-                return await self._complete(user_id, page, rows, drafts)
+                return await self._complete(user_id, page, rows, beside)
             await self._drop_left(user_id, page, rows)
         raise Unavailable("the inbox is being rebuilt")
 
-    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row], drafts: dict[str, OwnDraft]) -> InboxPage:
+    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row], beside: RowRecords) -> InboxPage:
         behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
         if behind:
             rows = await self._repair(rows, behind)
@@ -163,7 +166,7 @@ class Inbox:
         for one in page.listed:
             assert one.mark is not None  # page.cold is 0
             state = await describe(user_id, one.conversation_id, one.mark, *totals)
-            items.append(self._item(rows[one.conversation_id], state, drafts.get(one.conversation_id)))
+            items.append(self._item(rows[one.conversation_id], state, beside))
         return InboxPage(
             items,
             encode_cursor(user_id, page.next) if page.next else None,
@@ -214,7 +217,7 @@ class Inbox:
     async def _items_from_tables(self, user_id: str, rows: list[Row]) -> list[InboxItem]:
         ids = [row.conversation_id for row in rows]
         repaired = await self._repair({row.conversation_id: row for row in rows}, ids)
-        drafts = await read_drafts(self._tables.records, user_id, ids)
+        beside = await read_row_records(self._tables.records, user_id, ids)
         states = await asyncio.gather(*(self._unread.from_tables(user_id, id_) for id_ in ids), return_exceptions=True)
         items = []
         for id_, state in zip(ids, states, strict=True):
@@ -222,7 +225,7 @@ class Inbox:
                 if not isinstance(state, NotFound):  # left since the rows were read
                     raise state
             else:
-                items.append(self._item(repaired[id_], state, drafts.get(id_)))
+                items.append(self._item(repaired[id_], state, beside))
         return items
 
 
@@ -236,7 +239,11 @@ def _is_older(row: Row, head: Head) -> bool:
 
 def _up_to_date(row: Row, head: Head) -> Row:
     return msgspec.structs.replace(
-        row, last_message_preview=head.preview, last_message_ts=head.last_ms, last_seq=head.last_seq
+        row,
+        last_message_preview=head.preview,
+        last_message_ts=head.last_ms,
+        last_seq=head.last_seq,
+        last_message=head.last_message,
     )
 
 
@@ -247,6 +254,7 @@ def _touch(row: Row) -> Touch:
         last_seq=row.last_seq,
         last_ms=row.last_message_ts,
         preview=row.last_message_preview,
+        last_message=row.last_message,
     )
 
 

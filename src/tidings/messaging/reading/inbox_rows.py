@@ -119,6 +119,7 @@ def _touches(head: Head, late: _Late) -> list[Touch]:
             last_seq=head.last_seq,
             last_ms=head.last_ms,
             preview=head.preview,
+            last_message=head.last_message,
             **_count_of(late.counts.get(user_id), is_known=head.last_seq <= late.last_seq),
         )
         for user_id, member in late.members.items()
@@ -136,4 +137,4 @@ def _count_of(counted: Indexed | None, *, is_known: bool) -> dict[str, int]:
 def _is_other_text(now: Head, then: Head) -> bool:
     """Whether the message shown was edited or deleted. A newer message does not count: its node writes its rows, and in
     a busy conversation there would be no end."""
-    return now.last_seq == then.last_seq and now.preview != then.preview
+    return now.last_seq == then.last_seq and (now.preview, now.last_message) != (then.preview, then.last_message)

@@ -287,6 +287,7 @@ def _rewrite(draft: Draft) -> Rewrite:
         edited_ms=target.edited_ms if is_deleted or is_end else draft.sent_ms,
         edit_seq=None if is_deleted else draft.seq_no,  # after a delete no entry holds the content
         wipe_seq=target.edit_seq,
+        sender_id=target.sender_id,
     )
 
 
@@ -337,4 +338,6 @@ def _row(member_list: MemberList, member: Member) -> Row:
         last_seq=head.last_seq if is_visible else 0,
         joined_seq=member.joined_seq,
         joined_ms=member.joined_ms,
+        last_message=head.last_message if is_visible else None,
+        role=member.role,
     )

@@ -169,6 +169,7 @@ class Importing:
                 conversation_id=id_,
                 joined_seq=one.joined_seq,
                 joined_ms=one.joined_ms,
+                role=one.role,
                 **facts,  # type: ignore[arg-type]
             )
             for one in members

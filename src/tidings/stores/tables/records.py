@@ -62,6 +62,10 @@ class Records(Protocol):
         """The records named, as far as they exist."""
         ...
 
+    async def get_each(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        """The records at these places, of any owners, as far as they exist. Each place comes once."""
+        ...
+
     async def page(
         self, owner: str, collection: str, *, limit: int, after: str = "", before: str = "", newest_first: bool = False
     ) -> list[Record]:

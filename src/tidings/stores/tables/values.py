@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tidings.errors import StoreError
-from tidings.model import Content, Entry, Member, Provider, Row, Scope
+from tidings.model import Content, Entry, Member, Provider, Role, Row, Scope
 from tidings.stores.tables.records import Put
 
 # --- the log --------------------------------------------------------------------------------------
@@ -24,6 +24,7 @@ class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
     edited_ms: int | None
     edit_seq: int | None
     wipe_seq: int | None  # the earlier edit entry, whose content goes too
+    sender_id: str | None = None  # of the target
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     rows_removed: tuple[str, ...] = ()  # user ids
     rows_accepted: tuple[str, ...] = ()  # user ids: their rows are requests no more
     puts: tuple[Put, ...] = ()  # records that are committed with the entries, each record once
+
+    @property
+    def roles(self) -> list[tuple[str, Role]]:
+        """(user_id, role) of members who get another role: their inbox rows show it from this commit on."""
+        changes = [entry.member for entry in self.entries if entry.member is not None and entry.member.action == "role"]
+        named = {user_id for change in changes for user_id in change.user_ids}
+        return [(member.user_id, member.role) for member in self.members if member.user_id in named]
 
     @property
     def is_plain(self) -> bool:
@@ -136,6 +144,7 @@ class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     last_ms: int
     preview: str | None
     unread_count: int | None = None  # None: not known as of last_seq
+    last_message: str | None = None  # as in the head
     version: int = 0  # of the member's status that the count belongs to: a later status makes the count unknown
 
 

@@ -97,7 +97,9 @@ class DynamoArchive:
         is_lower = f"{EXISTS} AND #floor_seq < :up_to"
         changes = (
             update("conversation_heads", key, "SET #floor_seq = :up_to", held, is_lower),
-            update("conversation_heads", key, "REMOVE #preview", held, f"{EXISTS} AND #last_seq <= :up_to"),
+            update(
+                "conversation_heads", key, "REMOVE #preview, #last_message", held, f"{EXISTS} AND #last_seq <= :up_to"
+            ),
         )
         for change in changes:
             try:

@@ -137,6 +137,7 @@ async def _touch(store: Store, one: Touch) -> None:
         "last_seq": one.last_seq,
         "last_message_ts": one.last_ms,
         "last_message_preview": one.preview,
+        "last_message": one.last_message,
         "unread_count": one.unread_count,
     }
     if one.last_seq > 0:

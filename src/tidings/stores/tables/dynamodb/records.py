@@ -13,7 +13,7 @@ from tidings.stores.tables.dynamodb.append.puts import put_op, record_key
 from tidings.stores.tables.dynamodb.client.client import Canceled, Item
 from tidings.stores.tables.dynamodb.client.items import plain, unique, values
 from tidings.stores.tables.dynamodb.client.operations import Store
-from tidings.stores.tables.records import DUE_SHARDS, Put, Record
+from tidings.stores.tables.records import DUE_SHARDS, Put, Record, RecordKey
 
 _TABLE = "records"
 
@@ -26,6 +26,10 @@ class DynamoRecords:
         keys = [record_key(owner, collection, name) for name in unique(names)]
         found = [record_of(item) for item in await self._store.batch_get(_TABLE, keys)]
         return {record.name: record for record in found}
+
+    async def get_each(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        found = [record_of(item) for item in await self._store.batch_get(_TABLE, [record_key(*key) for key in keys])]
+        return {record.key: record for record in found}
 
     async def page(
         self, owner: str, collection: str, *, limit: int, after: str = "", before: str = "", newest_first: bool = False

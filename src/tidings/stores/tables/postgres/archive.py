@@ -44,7 +44,8 @@ _CHUNK_END = """
 _CUT_LOG = "DELETE FROM @messages WHERE conversation_id = $1 AND seq_no <= $2"
 _CUT_HEAD = """
     UPDATE @conversation_heads
-    SET floor_seq = greatest(floor_seq, $1), preview = CASE WHEN last_seq > $1 THEN preview END
+    SET floor_seq = greatest(floor_seq, $1), preview = CASE WHEN last_seq > $1 THEN preview END,
+    last_message = CASE WHEN last_seq > $1 THEN last_message END
     WHERE conversation_id = $2
 """
 _PUT_NEW = f"INSERT INTO @rechecks ({names(_RECHECK)}) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"

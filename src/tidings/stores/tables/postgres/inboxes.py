@@ -8,7 +8,7 @@ from typing import Any
 from tidings.errors import Missing
 from tidings.model import Row
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
-from tidings.stores.tables.values import FLAGS, Touch
+from tidings.stores.tables.values import FLAGS, Group, Touch
 
 _ROW = Row.__struct_fields__
 _TYPES = {
@@ -26,6 +26,7 @@ _PUT_ROWS = f"""
 """
 _REMOVE_ROWS = "DELETE FROM @conversations WHERE user_id = ANY($1::text[]) AND conversation_id = $2"
 _ACCEPT = "UPDATE @conversations SET is_requested = false WHERE user_id = ANY($1::text[]) AND conversation_id = $2"
+_KEEP_ROLE = "UPDATE @conversations SET role = $1 WHERE user_id = $2 AND conversation_id = $3"
 _HIDE = "UPDATE @conversations SET is_hidden = true, hidden_seq = $1 WHERE user_id = $2 AND conversation_id = $3"
 _ROWS = f"SELECT {names(_ROW)} FROM @conversations WHERE user_id = $1 AND conversation_id = ANY($2::text[])"
 _SCAN = f"""
@@ -44,12 +45,12 @@ _UNREAD = """
     WHERE user_id = $1 AND (NOT is_hidden OR last_seq > hidden_seq)
 """
 _PLACE_MAX = 1 << 62  # no row is newer
-_TOUCH_TYPES = ("text", "text", "bigint", "bigint", "bytea", "bigint", "bigint")
+_TOUCH_TYPES = ("text", "text", "bigint", "bigint", "bytea", "bigint", "bigint", "text")
 # A message above hidden_seq makes a hidden row visible. Rows are locked in the order of their keys: no deadlock.
 _TOUCH = f"""
     WITH v AS MATERIALIZED (
       SELECT * FROM {unnested(_TOUCH_TYPES)}
-      AS t (user_id, conversation_id, last_seq, last_ms, preview, unread_count, version)
+      AS t (user_id, conversation_id, last_seq, last_ms, preview, unread_count, version, last_message)
     ), locked AS MATERIALIZED (
       SELECT c.user_id, c.conversation_id FROM @conversations AS c JOIN v USING (user_id, conversation_id)
       ORDER BY c.user_id, c.conversation_id FOR UPDATE OF c
@@ -58,6 +59,7 @@ _TOUCH = f"""
       last_seq = v.last_seq,
       last_message_ts = v.last_ms,
       last_message_preview = v.preview,
+      last_message = v.last_message,
       unread_count = CASE WHEN c.status_version <= v.version THEN v.unread_count END,
       is_hidden = c.is_hidden AND v.last_seq <= c.hidden_seq
     FROM v JOIN locked USING (user_id, conversation_id)
@@ -110,8 +112,7 @@ class PostgresInboxes:
         while waiting:
             first = {(touch.user_id, touch.conversation_id): touch for touch in reversed(waiting)}
             values = [
-                (*key, one.last_seq, one.last_ms, _bytes(one.preview), one.unread_count, one.version)
-                for key, one in first.items()
+                (*key, *_last(one), one.unread_count, one.version, one.last_message) for key, one in first.items()
             ]
             await self._database.write("conversations", _TOUCH, *columns(values, len(_TOUCH_TYPES)))
             done = {id(touch) for touch in first.values()}
@@ -151,6 +152,15 @@ async def remove_rows(tx: Statements, conversation_id: str, user_ids: Iterable[s
 async def accept_rows(tx: Statements, conversation_id: str, user_ids: Iterable[str]) -> None:
     if accepted := list(user_ids):
         await tx.write("conversations", _ACCEPT, accepted, conversation_id)
+
+
+async def keep_roles(tx: Statements, group: Group) -> None:
+    for user_id, role in sorted(group.roles):
+        await tx.write("conversations", _KEEP_ROLE, role, user_id, group.conversation_id)
+
+
+def _last(one: Touch) -> tuple[int, int, bytes | None]:
+    return one.last_seq, one.last_ms, _bytes(one.preview)
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -17,8 +17,9 @@ import asyncpg
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.errors import StoreError, Throttled
 from tidings.model import COUNTED_KINDS, Entry, preview_of
+from tidings.stores.tables.last_message import last_of, last_of_entry
 from tidings.stores.tables.postgres.conversations import put_members
-from tidings.stores.tables.postgres.inboxes import accept_rows, put_rows, remove_rows
+from tidings.stores.tables.postgres.inboxes import accept_rows, keep_roles, put_rows, remove_rows
 from tidings.stores.tables.postgres.records import are_stale, put_records
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
 from tidings.stores.tables.stored_content import from_json, is_mentioned, mentions_from_text, mentions_to_text, to_json
@@ -46,12 +47,14 @@ _ENTRY = {
     "content": "bytea",
 }
 _COLUMNS = names(tuple(_ENTRY))
-_HEAD_TYPES = ("text", "bigint", "bigint", "bigint", "bytea")
+_HEAD_TYPES = ("text", "bigint", "bigint", "bigint", "bytea", "text")
+_HEAD_NAMES = "(conversation_id, head, last_seq, last_ms, preview, last_message)"
 _RAISED = """
     head = greatest(h.head, v.head),
     last_seq = greatest(h.last_seq, v.last_seq),
     last_ms = CASE WHEN v.last_seq > h.last_seq THEN v.last_ms ELSE h.last_ms END,
-    preview = CASE WHEN v.last_seq > h.last_seq THEN v.preview ELSE h.preview END
+    preview = CASE WHEN v.last_seq > h.last_seq THEN v.preview ELSE h.preview END,
+    last_message = CASE WHEN v.last_seq > h.last_seq THEN v.last_message ELSE h.last_message END
 """
 _STORE = f"""
     WITH locked AS MATERIALIZED (
@@ -59,7 +62,7 @@ _STORE = f"""
       ORDER BY conversation_id FOR UPDATE
     ), raised AS (
       UPDATE @conversation_heads AS h SET {_RAISED}
-      FROM {unnested(_HEAD_TYPES)} AS v (conversation_id, head, last_seq, last_ms, preview), locked
+      FROM {unnested(_HEAD_TYPES)} AS v {_HEAD_NAMES}, locked
       WHERE h.conversation_id = v.conversation_id AND locked.conversation_id = v.conversation_id
       RETURNING h.conversation_id
     ), written AS (
@@ -72,7 +75,7 @@ _STORE = f"""
 _PUT = f"INSERT INTO @messages ({_COLUMNS}) SELECT * FROM {unnested(tuple(_ENTRY.values()))}"
 _RAISE = f"""
     UPDATE @conversation_heads AS h SET {_RAISED}
-    FROM {unnested(_HEAD_TYPES)} AS v (conversation_id, head, last_seq, last_ms, preview)
+    FROM {unnested(_HEAD_TYPES)} AS v {_HEAD_NAMES}
     WHERE h.conversation_id = v.conversation_id
 """
 _LOCK = "SELECT 1 FROM @conversation_heads WHERE conversation_id = $1 FOR UPDATE"
@@ -104,7 +107,7 @@ _RECHECK = """
     ON CONFLICT (conversation_id, s3_ref)
     DO UPDATE SET why = excluded.why, mark = excluded.mark, since_ms = excluded.since_ms
 """
-_SHOW = "UPDATE @conversation_heads SET preview = $1 WHERE conversation_id = $2 AND last_seq = $3"
+_SHOW = "UPDATE @conversation_heads SET preview = $1, last_message = $2 WHERE conversation_id = $3 AND last_seq = $4"
 _MEMBERS_SEQ = "UPDATE @conversation_heads SET members_seq = greatest(members_seq, $1) WHERE conversation_id = $2"
 _NEWEST_FIRST = f"""
     SELECT {_COLUMNS} FROM @messages WHERE conversation_id = $1 AND seq_no > $2 AND seq_no < $3
@@ -256,6 +259,7 @@ async def _store(tx: Statements, group: Group, entries: Sequence[Entry]) -> None
         changed = [entry.seq_no for entry in entries if entry.changes_members] or [entries[-1].seq_no]
         await tx.write("conversation_heads", _MEMBERS_SEQ, changed[-1], group.conversation_id)
         await put_members(tx, group.members)
+        await keep_roles(tx, group)
     await put_rows(tx, group.rows_added)
     await remove_rows(tx, group.conversation_id, group.rows_removed)
     await accept_rows(tx, group.conversation_id, group.rows_accepted)
@@ -275,7 +279,8 @@ async def _rewrite(tx: Statements, conversation_id: str, rewrite: Rewrite) -> No
     content = None if rewrite.is_deleted else rewrite.content
     values = (to_json(content), rewrite.is_deleted, rewrite.edited_ms, rewrite.edit_seq)
     await tx.write("messages", _REWRITE, *values, conversation_id, rewrite.target_seq)
-    await tx.write("conversation_heads", _SHOW, to_bytes(preview_of(content)), conversation_id, rewrite.target_seq)
+    shown = (to_bytes(preview_of(content)), last_of(rewrite.sender_id, content, is_deleted=rewrite.is_deleted))
+    await tx.write("conversation_heads", _SHOW, *shown, conversation_id, rewrite.target_seq)
 
 
 def to_bytes(text: str | None) -> bytes | None:
@@ -307,13 +312,14 @@ def _values(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, bytes | None]:
+def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, bytes | None, str | None]:
     """The changes that the entries make to the head: its number, and the last message if there is one among them."""
     for entry in reversed(entries):
         if entry.bumps:
             preview = None if entry.is_deleted else preview_of(entry.content)
-            return conversation_id, entries[-1].seq_no, entry.seq_no, entry.sent_ms, to_bytes(preview)
-    return conversation_id, entries[-1].seq_no, 0, 0, None
+            last = (entry.seq_no, entry.sent_ms, to_bytes(preview), last_of_entry(entry))
+            return conversation_id, entries[-1].seq_no, *last
+    return conversation_id, entries[-1].seq_no, 0, 0, None, None
 
 
 def _entry(row: Any) -> Entry:

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from tidings.errors import Conflict
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names
-from tidings.stores.tables.records import Put, Record
+from tidings.stores.tables.records import Put, Record, RecordKey
 
 _COLUMNS = names(Record.__struct_fields__)
 _GET = f"SELECT {_COLUMNS} FROM @records WHERE owner = $1 AND collection = $2 AND name = ANY($3::text[])"
+_GET_EACH = f"""
+    SELECT {", ".join(f"r.{name}" for name in Record.__struct_fields__)} FROM @records AS r
+    JOIN unnest($1::text[], $2::text[], $3::text[]) AS k (owner, collection, name)
+      ON r.owner = k.owner AND r.collection = k.collection AND r.name = k.name
+"""
 _OLDEST = f"""
     SELECT {_COLUMNS} FROM @records
     WHERE owner = $1 AND collection = $2 AND name > $3 AND ($4 = '' OR name < $4) ORDER BY name LIMIT $5
@@ -44,6 +49,10 @@ class PostgresRecords:
     async def get(self, owner: str, collection: str, names: Iterable[str]) -> dict[str, Record]:
         found = await self._database.rows("records", _GET, owner, collection, list(names))
         return {row[2]: Record(*row) for row in found}
+
+    async def get_each(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        found = await self._database.rows("records", _GET_EACH, *columns(keys, 3))
+        return {RecordKey(*row[:3]): Record(*row) for row in found}
 
     async def page(
         self, owner: str, collection: str, *, limit: int, after: str = "", before: str = "", newest_first: bool = False

@@ -42,7 +42,8 @@ _MOVE = """
 _CHUNK_END = "SELECT seq_no FROM messages WHERE conversation_id = ? AND seq_no <= ? ORDER BY seq_no LIMIT 1 OFFSET ?"
 _CUT_LOG = "DELETE FROM messages WHERE conversation_id = ? AND seq_no <= ?"
 _CUT_HEAD = """
-    UPDATE conversation_heads SET floor_seq = max(floor_seq, ?1), preview = CASE WHEN last_seq > ?1 THEN preview END
+    UPDATE conversation_heads SET floor_seq = max(floor_seq, ?1), preview = CASE WHEN last_seq > ?1 THEN preview END,
+      last_message = CASE WHEN last_seq > ?1 THEN last_message END
     WHERE conversation_id = ?2
 """
 _PUT = f"INSERT OR REPLACE INTO rechecks ({_RECHECK}) VALUES (?, ?, ?, ?, ?)"

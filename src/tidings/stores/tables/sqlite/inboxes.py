@@ -14,7 +14,7 @@ from tidings.errors import Missing
 from tidings.model import Row, Status
 from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.sql import Bulk, json_of, names, values_of
-from tidings.stores.tables.values import FLAGS, Touch
+from tidings.stores.tables.values import FLAGS, Group, Touch
 
 _ROW = Row.__struct_fields__
 _KEPT = ("user_id", "conversation_id", *FLAGS)  # the user's own: never overwritten by a put
@@ -27,6 +27,7 @@ _PUT_ROWS = Bulk(
     len(_ROW),
 )
 _ACCEPT_ROW = "UPDATE conversations SET is_requested = 0 WHERE user_id = ? AND conversation_id = ?"
+_KEEP_ROLE = "UPDATE conversations SET role = ? WHERE user_id = ? AND conversation_id = ?"
 _HIDE = "UPDATE conversations SET is_hidden = 1, hidden_seq = ? WHERE user_id = ? AND conversation_id = ?"
 _REMOVE_ROW = "DELETE FROM conversations WHERE user_id = ? AND conversation_id = ?"
 _ROWS = f"""
@@ -60,6 +61,7 @@ _TOUCH = Bulk(
       last_seq = v.column3,
       last_message_ts = v.column4,
       last_message_preview = v.column5,
+      last_message = v.column8,
       unread_count = CASE
         WHEN (SELECT cursor_seq FROM message_status AS s
               WHERE s.conversation_id = v.column2 AND s.user_id = v.column1) >= v.column3 THEN 0
@@ -72,7 +74,7 @@ _TOUCH = Bulk(
       last_seq < v.column3
       OR last_seq = v.column3 AND (v.column5 IS NULL OR last_message_preview IS NOT NULL))
     """,
-    columns=7,
+    columns=8,
 )
 _LABEL = "UPDATE conversations SET name = ?, avatar_url = ? WHERE user_id = ? AND conversation_id = ?"
 _USERS = """
@@ -133,6 +135,11 @@ def accept_rows(tx: Transaction, conversation_id: str, user_ids: Iterable[str]) 
         tx.write("conversations", _ACCEPT_ROW, (user_id, conversation_id))
 
 
+def keep_roles(tx: Transaction, group: Group) -> None:
+    for user_id, role in group.roles:
+        tx.write("conversations", _KEEP_ROLE, (role, user_id, group.conversation_id))
+
+
 def _rows(user_id: str, conversation_ids: Iterable[str], tx: Transaction) -> dict[str, Row]:
     found = tx.rows("conversations", _ROWS, (user_id, json_of(conversation_ids)))
     return {row.conversation_id: row for row in map(_row, found)}
@@ -162,6 +169,7 @@ def _touch(touches: Sequence[Touch], tx: Transaction) -> None:
             touch.preview,
             touch.unread_count,
             touch.version,
+            touch.last_message,
         )
         for touch in touches
     ]
@@ -215,5 +223,5 @@ def _row(values: tuple[Any, ...]) -> Row:
         hidden_seq=hidden_seq,
         is_requested=standing[0] == 1,
         is_invited=standing[1] == 1,
-        **dict(zip(_ROW[-4:], standing[2:], strict=True)),
+        **dict(zip(_ROW[-6:], standing[2:], strict=True)),
     )

@@ -18,9 +18,10 @@ import apsw
 
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.model import COUNTED_KINDS, Entry, preview_of
+from tidings.stores.tables.last_message import last_of, last_of_entry
 from tidings.stores.tables.sqlite.conversations import put_members
 from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.inboxes import accept_rows, put_rows, remove_rows
+from tidings.stores.tables.sqlite.inboxes import accept_rows, keep_roles, put_rows, remove_rows
 from tidings.stores.tables.sqlite.records import are_stale, put_records
 from tidings.stores.tables.sqlite.sql import Bulk, json_of
 from tidings.stores.tables.stored_content import from_json, is_mentioned, mentions_from_text, mentions_to_text, to_json
@@ -40,10 +41,11 @@ _RAISE = Bulk(
       head = max(head, v.column2),
       last_seq = max(last_seq, v.column3),
       last_ms = iif(v.column3 > last_seq, v.column4, last_ms),
-      preview = iif(v.column3 > last_seq, v.column5, preview)
+      preview = iif(v.column3 > last_seq, v.column5, preview),
+      last_message = iif(v.column3 > last_seq, v.column6, last_message)
     FROM (VALUES {values}) AS v WHERE conversation_heads.conversation_id = v.column1
     """,
-    columns=5,
+    columns=6,
 )
 _DROP = "DELETE FROM messages WHERE conversation_id = ? AND seq_no = ?"
 _EXISTS = "SELECT 1 FROM conversation_heads WHERE conversation_id = ?"
@@ -65,7 +67,7 @@ _RECHECK = """
     SELECT conversation_id, s3_ref, 'rewritten', lower(hex(randomblob(8))), CAST(unixepoch('subsec') * 1000 AS INTEGER)
     FROM messages WHERE conversation_id = ? AND seq_no = ? AND s3_ref IS NOT NULL
 """
-_SHOW = "UPDATE conversation_heads SET preview = ? WHERE conversation_id = ? AND last_seq = ?"
+_SHOW = "UPDATE conversation_heads SET preview = ?, last_message = ? WHERE conversation_id = ? AND last_seq = ?"
 _MEMBERS_SEQ = "UPDATE conversation_heads SET members_seq = max(members_seq, ?) WHERE conversation_id = ?"
 _NEWEST_FIRST = f"""
     SELECT {_COLUMNS} FROM messages WHERE conversation_id = ? AND seq_no > ? AND seq_no < ?
@@ -194,6 +196,7 @@ def _store(tx: Transaction, group: Group, entries: Sequence[Entry]) -> None:
         changed = [entry.seq_no for entry in entries if entry.changes_members] or [entries[-1].seq_no]
         tx.write("conversation_heads", _MEMBERS_SEQ, (changed[-1], group.conversation_id))
         put_members(tx, group.members)
+        keep_roles(tx, group)
     put_rows(tx, group.rows_added)
     remove_rows(tx, group.conversation_id, group.rows_removed)
     accept_rows(tx, group.conversation_id, group.rows_accepted)
@@ -211,7 +214,8 @@ def _rewrite(tx: Transaction, conversation_id: str, rewrite: Rewrite) -> None:
     content = None if rewrite.is_deleted else rewrite.content
     values = (to_json(content), rewrite.is_deleted, rewrite.edited_ms, rewrite.edit_seq, rewrite.is_deleted)
     tx.write("messages", _REWRITE, (*values, conversation_id, rewrite.target_seq))
-    tx.write("conversation_heads", _SHOW, (preview_of(content), conversation_id, rewrite.target_seq))
+    shown = (preview_of(content), last_of(rewrite.sender_id, content, is_deleted=rewrite.is_deleted))
+    tx.write("conversation_heads", _SHOW, (*shown, conversation_id, rewrite.target_seq))
 
 
 def _page(
@@ -277,13 +281,13 @@ def _values(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, str | None]:
+def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, str | None, str | None]:
     """The values that the entries give to the head: its number, and the last message if they hold one."""
     for entry in reversed(entries):
         if entry.bumps:
             preview = None if entry.is_deleted else preview_of(entry.content)
-            return conversation_id, entries[-1].seq_no, entry.seq_no, entry.sent_ms, preview
-    return conversation_id, entries[-1].seq_no, 0, 0, None
+            return conversation_id, entries[-1].seq_no, entry.seq_no, entry.sent_ms, preview, last_of_entry(entry)
+    return conversation_id, entries[-1].seq_no, 0, 0, None, None
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from tidings.errors import Conflict
-from tidings.stores.tables.records import Put, Record
+from tidings.stores.tables.records import Put, Record, RecordKey
 from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.sql import json_of, names
 
@@ -14,6 +14,10 @@ _COLUMNS = Record.__struct_fields__
 _GET = f"""
     SELECT {names(_COLUMNS, "r")} FROM json_each(?3) AS named
     CROSS JOIN records AS r ON r.owner = ?1 AND r.collection = ?2 AND r.name = named.value
+"""
+_GET_EACH = f"""
+    SELECT {names(_COLUMNS, "r")} FROM json_each(?) AS named CROSS JOIN records AS r
+    ON r.owner = named.value ->> 0 AND r.collection = named.value ->> 1 AND r.name = named.value ->> 2
 """
 _OLDEST = f"""
     SELECT {names(_COLUMNS)} FROM records
@@ -36,6 +40,10 @@ class SqliteRecords(Port):
         bindings = (owner, collection, json_of(names))
         found = await self._read(lambda tx: tx.rows("records", _GET, bindings))
         return {row[2]: Record(*row) for row in found}
+
+    async def get_each(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        found = await self._read(lambda tx: tx.rows("records", _GET_EACH, (json_of(keys),)))
+        return {RecordKey(*row[:3]): Record(*row) for row in found}
 
     async def page(
         self, owner: str, collection: str, *, limit: int, after: str = "", before: str = "", newest_first: bool = False

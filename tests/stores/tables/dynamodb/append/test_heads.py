@@ -15,7 +15,7 @@ from tidings_proof.world.dynamodb import DynamoLocal
 
 def test_the_last_message_is_what_the_head_shows() -> None:
     entries = [message("c", 1, "one"), message("c", 2, "two\nlines"), void("c", 3)]
-    assert raised_by(entries) == Raised(3, 2, START_MS + 2, "two lines")
+    assert raised_by(entries) == Raised(3, 2, START_MS + 2, "two lines", '{"sender_id":"alice"}')
     assert raised_by([void("c", 4)]) == Raised(4)
 
 

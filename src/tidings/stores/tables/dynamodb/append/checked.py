@@ -41,6 +41,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     values,
 )
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, check, delete, put, update
+from tidings.stores.tables.last_message import last_of
 from tidings.stores.tables.values import FLAGS, Group, Known, Recheck, Refused, Rewrite, places_of
 
 Rows = Mapping[int, Entry]  # seq_no -> what is there
@@ -112,6 +113,9 @@ def _ops(group: Group, entries: Sequence[Entry], rows: Rows, head: Head, now_ms:
         yield put("members", member_key(member.conversation_id, member.user_id), to_item(member))
     for row in group.rows_added:
         yield put_row(row)
+    for user_id, role in group.roles:
+        change, held = assign({"role": role})
+        yield update("conversations", row_key(user_id, group.conversation_id), change, held)
     for user_id in group.rows_removed:
         yield delete("conversations", row_key(user_id, group.conversation_id))
     for user_id in group.rows_accepted:
@@ -182,6 +186,7 @@ def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Ite
         last = max(shown, key=lambda rewrite: rewrite.target_seq)
         preview = None if last.is_deleted else preview_of(last.content)
         fields |= {"last_seq": last.target_seq, "last_ms": rows[last.target_seq].sent_ms, "preview": preview}
+        fields["last_message"] = last_of(last.sender_id, last.content, is_deleted=last.is_deleted)
         conditions.append("#last_seq = :seen")
         seen = values(seen=head.last_seq)
     if fields:

@@ -16,6 +16,7 @@ from tidings.model import Entry, preview_of
 from tidings.stores.tables.dynamodb.client.client import ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import head_key, head_of
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, update
+from tidings.stores.tables.last_message import last_of_entry
 
 EXISTS = "attribute_exists(#head)"
 
@@ -27,6 +28,7 @@ class Raised(NamedTuple):
     last_seq: int = 0
     last_ms: int = 0
     preview: str | None = None
+    last_message: str | None = None
 
 
 def raised_by(entries: Sequence[Entry]) -> Raised:
@@ -34,7 +36,7 @@ def raised_by(entries: Sequence[Entry]) -> Raised:
     for entry in reversed(entries):
         if entry.bumps:
             preview = None if entry.is_deleted else preview_of(entry.content)
-            return Raised(entries[-1].seq_no, entry.seq_no, entry.sent_ms, preview)
+            return Raised(entries[-1].seq_no, entry.seq_no, entry.sent_ms, preview, last_of_entry(entry))
     return Raised(entries[-1].seq_no)
 
 
@@ -62,6 +64,7 @@ def _raise(conversation_id: str, raised: Raised, is_head: bool, is_last: bool) -
     conditions = ["#head < :head"] if is_head else [EXISTS]
     if is_last:
         fields |= {"last_seq": raised.last_seq, "last_ms": raised.last_ms, "preview": raised.preview}
+        fields["last_message"] = raised.last_message
         conditions.append("#last_seq < :last_seq")
     change, values = assign(fields)
     return update("conversation_heads", head_key(conversation_id), change, values, " AND ".join(conditions))

@@ -43,6 +43,13 @@ _STEPS = {
         CREATE INDEX search_words ON @search USING gin (words);
         CREATE INDEX search_marks ON @search (conversation_id, mark);
     """,
+    # More about the last message than its preview, and the role of the member.
+    5: """
+        ALTER TABLE @conversation_heads ADD COLUMN last_message text;
+        ALTER TABLE @conversations ADD COLUMN last_message text, ADD COLUMN role text;
+        UPDATE @conversations AS c SET role = m.role FROM @members AS m
+        WHERE m.conversation_id = c.conversation_id AND m.user_id = c.user_id;
+    """,
 }
 SCHEMA_VERSION = max(_STEPS, default=1)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"

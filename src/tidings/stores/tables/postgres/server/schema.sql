@@ -19,7 +19,8 @@ CREATE TABLE @conversation_heads (
   last_ms         bigint  NOT NULL,
   preview         bytea,
   members_seq     bigint  NOT NULL,
-  floor_seq       bigint  NOT NULL
+  floor_seq       bigint  NOT NULL,
+  last_message    text    -- JSON: more about it than the preview
 ) WITH (fillfactor = 70);
 
 CREATE TABLE @messages (
@@ -84,6 +85,8 @@ CREATE TABLE @conversations (
   archived_seq         bigint  NOT NULL DEFAULT 0,
   muted_until          bigint,
   notify               text    NOT NULL DEFAULT 'all',
+  last_message         text,
+  role                 text,
   PRIMARY KEY (user_id, conversation_id)
 ) WITH (fillfactor = 70);
 

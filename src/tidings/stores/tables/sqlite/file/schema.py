@@ -99,6 +99,15 @@ _STEPS = {
         UPDATE conversations SET archived_seq = last_seq WHERE archived = 1;
         UPDATE conversations SET pinned_ms = 1 WHERE pinned = 1;
     """,
+    # More about the last message than its preview, and the role of the member.
+    9: """
+        ALTER TABLE conversation_heads ADD COLUMN last_message TEXT;
+        ALTER TABLE conversations ADD COLUMN last_message TEXT;
+        ALTER TABLE conversations ADD COLUMN role TEXT;
+        UPDATE conversations SET role = (
+          SELECT role FROM members AS m
+          WHERE m.conversation_id = conversations.conversation_id AND m.user_id = conversations.user_id);
+    """,
 }
 SCHEMA_VERSION = max(_STEPS)
 

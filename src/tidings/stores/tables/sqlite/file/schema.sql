@@ -19,7 +19,8 @@ CREATE TABLE conversation_heads (
   last_ms         INTEGER NOT NULL,
   preview         TEXT,
   members_seq     INTEGER NOT NULL,
-  floor_seq       INTEGER NOT NULL
+  floor_seq       INTEGER NOT NULL,
+  last_message    TEXT     -- JSON: more about it than the preview
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE messages (
@@ -84,6 +85,8 @@ CREATE TABLE conversations (
   archived_seq         INTEGER NOT NULL DEFAULT 0,
   muted_until          INTEGER,
   notify               TEXT    NOT NULL DEFAULT 'all',
+  last_message         TEXT,
+  role                 TEXT,
   PRIMARY KEY (user_id, conversation_id)
 ) STRICT, WITHOUT ROWID;
 
