@@ -202,6 +202,7 @@ class Importing:
             last_seq=head.last_seq,
             last_ms=head.last_ms,
             preview=head.preview,
+            last_message=head.last_message,
             unread_count=0,
             version=read.version,
         )
