@@ -71,7 +71,8 @@ $(VENV)-docs/.ready: requirements/docs.txt
 	@$(VENV)-docs/bin/python -m pip --disable-pip-version-check install -qq --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
-# The locks name exact versions and hashes and no host, so they hold wherever the packages come from.
+# The locks name exact versions and hashes and no host, so they hold wherever the packages come from. Python before 3.11.3
+# needs async-timeout too: a lock that a later Python makes leaves it out, and it must be put back.
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -80,7 +81,7 @@ locks: setup
 	@$(LOCK) -o requirements/run.txt pyproject.toml
 	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml \
 	  | $(LOCK) -c requirements/run.txt -o requirements/dev.txt -
-	@$(LOCK) --extra dynamodb --extra otel --extra postgresql --extra push --extra thumbnails -c requirements/dev.txt -o requirements/image.txt pyproject.toml
+	@$(LOCK) --extra aws --extra dynamodb --extra otel --extra postgresql --extra push --extra thumbnails -c requirements/dev.txt -o requirements/image.txt pyproject.toml
 	@$(LOCK) --only-build-deps --build-deps-for wheel -c requirements/dev.txt -o requirements/build.txt pyproject.toml
 	@$(BIN)/python tools/requirements.py pyproject.toml[dev] clients/python/pyproject.toml proof/pyproject.toml[peers] \
 	  | $(LOCK) -c requirements/dev.txt -o requirements/bench.txt -

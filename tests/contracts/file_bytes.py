@@ -63,6 +63,9 @@ class FileBytesContract:
             with pytest.raises(Missing):
                 await read(files, f"{folder}2", [Part(0, size)], 0, size)
 
+    async def test_only_a_store_that_clients_reach_has_an_origin(self, files: FileBytes) -> None:
+        assert (await files.origin()).startswith("http") == files.is_direct
+
     async def test_without_all_parts_nothing_is_finished(self, files: FileBytes) -> None:
         folder = f"{fresh('folder')}/f1"
         with pytest.raises(Missing):

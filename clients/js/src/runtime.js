@@ -44,9 +44,15 @@ export function camel(value) {
 
 /** Make an id: the time first, so that ids of one device sort in the order of their making; then 80 random bits. */
 export function newId() {
-  const random = globalThis.crypto.getRandomValues(new Uint8Array(10));
-  const tail = Array.from(random, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const tail = Array.from(randomBytes(10), (byte) => byte.toString(16).padStart(2, '0')).join('');
   return Date.now().toString(16).padStart(12, '0') + tail;
+}
+
+/** Random bytes. Node 18 has no global crypto unless a flag says so: an id must be unique there, and is no secret. */
+function randomBytes(count) {
+  const bytes = new Uint8Array(count);
+  if (globalThis.crypto?.getRandomValues) return globalThis.crypto.getRandomValues(bytes);
+  return bytes.map(() => Math.floor(Math.random() * 256));
 }
 
 /** Cut a text as the server cuts the preview of an inbox row. */

@@ -44,7 +44,7 @@ from tidings.gateway.http.presence import PresenceRoutes
 from tidings.gateway.http.routes import Route
 from tidings.gateway.http.search import SearchRoutes
 from tidings.gateway.http.users import AccountRoutes
-from tidings.gateway.http.web import WebRoutes
+from tidings.gateway.http.web import Origin, WebRoutes
 from tidings.gateway.server import GatewayServer, open_tls
 from tidings.gateway.tokens import Tokens
 from tidings.gateway.upgrade import LOOPBACK
@@ -78,6 +78,7 @@ def build_gateway(
         metrics_page=partial(_metrics_page, core, siblings),
         worker_states=None if siblings is None else siblings.states,
         signed_in_on_page=core.events.signed_in_on_page,
+        files_origin=core.files.origin,
         more_routes=[
             *_device_routes(core),
             *_webhook_routes(core),
@@ -112,6 +113,7 @@ def build_server(
     metrics_page: MetricsPage,
     signed_in_on_page: Callable[[str], None],
     worker_states: WorkerStates | None = None,
+    files_origin: Origin | None = None,
     more_routes: Sequence[Route] = (),
 ) -> GatewayServer:
     """`worker_states`: the state of each worker of the port, where several share it."""
@@ -123,7 +125,7 @@ def build_server(
     account_routes = AccountRoutes(*people, dev_auth, pictures, cases.limiter, signed_in_on_page)
     routes = [
         *(route for route in pages.routes() if not (has_own_port and route.path == METRICS_PATH)),
-        *WebRoutes(pictures, settings.login_url).routes(),
+        *WebRoutes(pictures, settings.login_url, files_origin).routes(),
         *account_routes.routes(),
         *InboxRoutes(cases.inbox, cases.flags, cases.unread, cases.limiter).routes(),
         *LimitRoutes(cases.overrides, cases.audit).routes(),

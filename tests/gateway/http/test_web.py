@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.gateway.raw_websocket import http
 from tests.support.gateway.served import SECRET, Gateway, opened
 from tidings.config.settings import Auth, Settings
-from tidings.gateway.http.web import CONTENT_TYPES, read_files
+from tidings.errors import Unavailable
+from tidings.gateway.http.pictures import Pictures
+from tidings.gateway.http.routes import Request
+from tidings.gateway.http.web import CONTENT_TYPES, WebRoutes, read_files
 
 CLIENTS = Path(__file__).resolve().parents[3] / "clients" / "js" / "src"
 
@@ -29,6 +33,27 @@ async def test_the_page_fetches_pictures_from_listed_hosts_alone(gateway: Gatewa
         _, headers, _ = await http(listed.port, "GET", "/")
         wanted = "img-src 'self' data: blob: https://example.com https://*.pictures.test;"
         assert wanted in headers["content-security-policy"]
+
+
+async def test_the_page_may_exchange_files_with_the_bucket() -> None:
+    asked: list[int] = []
+
+    async def origin() -> str:
+        asked.append(1)
+        if len(asked) == 1:
+            raise Unavailable("no keys yet")
+        return "https://bucket.example"
+
+    routes = WebRoutes(Pictures(()), None, origin)
+    nobody: Any = None
+    request = Request("GET", (), nobody, None, None, None, ())
+    first, second, third = [dict((await routes.index(request)).headers) for _ in range(3)]
+    assert b"bucket" not in first[b"content-security-policy"]
+    policy = second[b"content-security-policy"]
+    assert third[b"content-security-policy"] == policy and len(asked) == 2
+    for part in (b"connect-src 'self' https://bucket.example;", b"script-src 'self';"):
+        assert part in policy
+    assert b"img-src 'self' data: blob:  https://bucket.example;" in policy
 
 
 async def test_the_client_is_served_as_it_is_in_its_package(gateway: Gateway) -> None:

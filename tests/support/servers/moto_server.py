@@ -52,8 +52,13 @@ class S3Server:
             self.stop()
             raise
 
+    @property
+    def endpoint(self) -> str:
+        """Of S3, and of STS too."""
+        return f"http://127.0.0.1:{self._port}"
+
     def url(self, prefix: str) -> str:
-        return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{self._port}&region=eu-west-1"
+        return f"s3://{BUCKET}/{prefix}?endpoint={self.endpoint}&region=eu-west-1"
 
     def stop(self) -> None:
         self._process.kill()

@@ -67,6 +67,9 @@ class SimFiles:
         self._data = data
         self._clock = clock
 
+    async def origin(self) -> str:
+        return ""
+
     def parts(self, size: int) -> list[Part]:
         return parts_of(size)
 

@@ -10,14 +10,14 @@ in the wheel.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import msgspec
 
-from tidings.errors import NotFound
+from tidings.errors import NotFound, StoreError
 from tidings.gateway.http.page.assets import packed
 from tidings.gateway.http.pictures import Pictures
 from tidings.gateway.http.routes import Reply, Request, Route
@@ -32,17 +32,21 @@ CONTENT_TYPES = {
     "ico": b"image/x-icon",
     "webmanifest": b"application/manifest+json",
 }
-# Pictures of people come from hosts that the operator lists; everything else is ours. No page may embed this one.
+# Pictures of people come from hosts that the operator lists, and files from the bucket, where the page exchanges them
+# with it. Everything else is ours. No page may embed this one.
 PAGE_CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: {pictures}; connect-src 'self'"
-    "; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types tidings-worker"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: {pictures}{files}; "
+    "connect-src 'self'{files}; media-src 'self' blob:{files}; manifest-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types tidings-worker"
 )
 _NO_CHANGES = (b"cache-control", b"no-cache")  # a browser keeps the file, but asks each time
 _FOR_EVER = (b"cache-control", b"public, max-age=31536000, immutable")
 _VARIES = (b"vary", b"accept-encoding")
 _WORTH_PACKING_BYTES = 1024  # a smaller file fits into one packet anyway
 _PACKABLE = (b"text/", b"image/svg", b"application/")
+
+
+Origin = Callable[[], Awaitable[str]]
 
 
 class WebFile(msgspec.Struct, frozen=True):
@@ -52,13 +56,16 @@ class WebFile(msgspec.Struct, frozen=True):
 
 
 class WebRoutes:
-    def __init__(self, pictures: Pictures, login_url: str | None = None) -> None:
+    def __init__(self, pictures: Pictures, login_url: str | None = None, files_origin: Origin | None = None) -> None:
+        """`files_origin`: the place with which the page exchanges files, if it is not this server."""
+        self._files_origin = files_origin
+        self._pictures = pictures
         self._files = read_files()
         page = packed({name: one.content for name, one in self._files.items()}, login_url)
         self._assets = {name: _web_file(name, content) for name, content in page.assets.items()}
         self._page = _web_file("index.html", page.index)
         self._gzipped: dict[bytes, bytes] = {}  # by ETag, made when first asked for
-        self._csp = PAGE_CSP.format(pictures=pictures.sources).encode()
+        self._csp: bytes | None = None  # known when the store of files has signed something
 
     def routes(self) -> list[Route]:
         missing = ("not_found",)
@@ -98,31 +105,39 @@ class WebRoutes:
         return Reply(200, found.content, found.content_type)
 
     async def index(self, request: Request) -> Reply:
-        return self._answer(self._page, request, (_NO_CHANGES, self._policy))
+        return self._answer(self._page, request, (_NO_CHANGES, await self._policy()))
 
     async def worker(self, request: Request) -> Reply:
-        return self._reply("app/worker.js", request)
+        return await self._reply("app/worker.js", request)
 
     async def admin(self, request: Request) -> Reply:
-        return self._reply("admin/index.html", request)
+        return await self._reply("admin/index.html", request)
 
     async def file(self, request: Request) -> Reply:
-        return self._reply("/".join(request.params), request)
+        return await self._reply("/".join(request.params), request)
 
     async def sdk(self, request: Request) -> Reply:
-        return self._reply(f"sdk/{request.params[0]}", request)
+        return await self._reply(f"sdk/{request.params[0]}", request)
 
-    @property
-    def _policy(self) -> tuple[bytes, bytes]:
-        return (b"content-security-policy", self._csp)
+    async def _policy(self) -> tuple[bytes, bytes]:
+        if self._csp is not None:
+            return (b"content-security-policy", self._csp)
+        origin, is_known = "", True
+        try:
+            origin = await self._files_origin() if self._files_origin is not None else ""
+        except StoreError:
+            is_known = False  # the page works without files; the next request asks again
+        made = PAGE_CSP.format(pictures=self._pictures.sources, files=f" {origin}" if origin else "").encode()
+        self._csp = made if is_known else None
+        return (b"content-security-policy", made)
 
     def _found(self, name: str) -> WebFile:
         if name not in self._files:
             raise NotFound("no file has this name")
         return self._files[name]
 
-    def _reply(self, name: str, request: Request) -> Reply:
-        policy = (self._policy,) if name.endswith(".html") else ()
+    async def _reply(self, name: str, request: Request) -> Reply:
+        policy = (await self._policy(),) if name.endswith(".html") else ()
         return self._answer(self._found(name), request, (_NO_CHANGES, *policy))
 
     def _answer(self, found: WebFile, request: Request, more: tuple[tuple[bytes, bytes], ...]) -> Reply:

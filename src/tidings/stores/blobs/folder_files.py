@@ -40,6 +40,9 @@ class FolderFiles:
         self._root = root
         self._clock = clock
 
+    async def origin(self) -> str:
+        return ""
+
     def parts(self, size: int) -> list[Part]:
         return parts_of(size)
 

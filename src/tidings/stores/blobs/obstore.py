@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Missing, StoreError, Unavailable
+from tidings.stores.aws import Profile, open_profile
 from tidings.stores.blobs.ports import Blob, Blobs
 
 T = TypeVar("T")
@@ -50,13 +51,30 @@ def open_store(url: str) -> Any:
         "allow_http": query.get("endpoint", "").startswith("http://"),
     }
     retries: Any = {"max_retries": bounds.BLOBS_RETRIES, "retry_timeout": timedelta(seconds=bounds.BLOBS_DEADLINE_S)}
+    keys = {"credential_provider": _provider(profile)} if (profile := _profile(parts.scheme)) is not None else {}
     try:
         store = _STORES[parts.scheme].from_url(  # type: ignore[attr-defined]  # a union of three classes
-            parts._replace(query="").geturl(), config=query, client_options=options, retry_config=retries
+            parts._replace(query="").geturl(), config=query, client_options=options, retry_config=retries, **keys
         )
     except (exceptions.BaseError, ValueError) as error:
         raise Unavailable(f"blobs: {_first_line(error)}", store="blobs", op="open") from None
     return store
+
+
+def _profile(scheme: str) -> Profile | None:
+    """The AWS profile of the process, where the store is S3 and nothing nearer has keys."""
+    return open_profile() if scheme == "s3" else None
+
+
+def _provider(profile: Profile) -> Callable[[], Awaitable[dict[str, Any]]]:
+    """The keys of a profile, as the library asks for them."""
+
+    async def keys() -> dict[str, Any]:
+        found = await profile.key()
+        token = {"token": found.token} if found.token else {}
+        return {"access_key_id": found.id, "secret_access_key": found.secret, "expires_at": found.expires, **token}
+
+    return keys
 
 
 class ObjectBlobs:

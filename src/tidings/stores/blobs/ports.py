@@ -60,6 +60,10 @@ class FileBytes(Protocol):
 
     is_direct: bool  # clients exchange the bytes with the store itself, by signed URLs
 
+    async def origin(self) -> str:
+        """The origin of signed URLs, for a browser's policy; empty where bytes pass the node."""
+        ...
+
     def parts(self, size: int) -> list[Part]:
         """The parts in which a file of this size is sent."""
         ...

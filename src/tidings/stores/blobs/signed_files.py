@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import obstore
 from obstore import exceptions
@@ -27,6 +28,10 @@ class SignedFiles:
     def __init__(self, store: Any, upload_headers: dict[str, str]) -> None:
         self._store = store
         self._upload_headers = upload_headers  # that the store wants with a PUT, beside the type
+
+    async def origin(self) -> str:
+        parts = urlsplit(await self._sign("GET", "origin", 1))
+        return f"{parts.scheme}://{parts.netloc}"
 
     def parts(self, size: int) -> list[Part]:
         return [Part(0, size)]

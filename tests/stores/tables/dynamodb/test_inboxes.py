@@ -14,7 +14,8 @@ from tests.contracts.inboxes import row_of, touch
 from tests.support.servers.dynamodb_tables import Counts, Once, faults, store_of
 from tidings.errors import Missing, Unavailable
 from tidings.stores.tables.dynamodb.client.client import Item
-from tidings.stores.tables.dynamodb.client.items import USER_SHARDS, user_shard
+from tidings.stores.tables.dynamodb.client.items import USER_SHARDS, row_key, user_shard, values
+from tidings.stores.tables.dynamodb.client.operations import update
 from tidings.stores.tables.ports import Tables
 from tidings_proof.world.dynamodb import DynamoLocal
 
@@ -85,3 +86,16 @@ async def test_a_flag_that_changes_nothing_answers_the_row(dynamo: Tables) -> No
     assert await dynamo.inboxes.flag(alice, c, {}) == await row_of(dynamo, alice, c)
     with pytest.raises(Missing):
         await dynamo.inboxes.flag(alice, fresh("c"), {})
+
+
+async def test_a_row_that_an_earlier_version_archived_stays_until_its_next_message(dynamo: Tables) -> None:
+    user_id = fresh("zw")
+    c = await conversation(dynamo, user_id)
+    await dynamo.inboxes.touch([touch(user_id, c, 7)])
+    key, store = row_key(user_id, c), store_of(dynamo)
+    await store.write(update("conversations", key, "SET #archived = :yes REMOVE #archived_seq", values(yes=True)))
+    row = (await dynamo.inboxes.rows(user_id, [c]))[c]
+    assert row.is_archived(0) and row.archived_seq == 7
+    await dynamo.inboxes.touch([touch(user_id, c, 8)])
+    row = (await dynamo.inboxes.rows(user_id, [c]))[c]
+    assert not row.is_archived(0) and (row.archived, row.archived_seq, row.last_seq) == (True, 7, 8)

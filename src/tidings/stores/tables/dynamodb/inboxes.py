@@ -24,6 +24,8 @@ from tidings.stores.tables.values import FLAGS, Touch
 _THERE = "attribute_exists(#user_id)"
 _NOT_HIDDEN = "(#is_hidden = :no OR attribute_not_exists(#hidden_seq) OR #hidden_seq < :last_seq)"
 _HAS_TEXT = "attribute_type(#last_message_preview, :text)"
+# A row that was archived by an earlier version does not say when: the last message before this one.
+_ARCHIVED_BEFORE = "SET #archived_seq = if_not_exists(#archived_seq, #last_seq), "
 _USERS_PAGE = 50  # rows of the index read in one query
 
 
@@ -143,6 +145,7 @@ async def _touch(store: Store, one: Touch) -> None:
     if one.last_seq > 0:
         fields["is_hidden"] = False  # a message above hidden_seq makes a hidden row visible
     change, held = assign(fields)
+    change = change.replace("SET ", _ARCHIVED_BEFORE, 1)
     key, condition = row_key(one.user_id, one.conversation_id), f"{_THERE} AND #last_seq <= :last_seq"
     if one.preview is not None:
         condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_HAS_TEXT})"

@@ -1,4 +1,4 @@
-"""Where AWS keys come from: environment, web identity (EKS service accounts), pod identity, file, ECS, EC2.
+"""Where AWS keys come from: environment, web identity (EKS service accounts), profiles, pod identity, file, ECS, EC2.
 
 aiodynamo knows environment, file, ECS and EC2 and renews what expires; the two ways of EKS are added here. The first
 source that has a key is kept. Concurrent callers share one request, and a caller that gives up does not cancel it for
@@ -30,6 +30,7 @@ from aiodynamo.utils import parse_amazon_timestamp
 
 from tidings.clock import Clock
 from tidings.errors import Unavailable
+from tidings.stores.aws import Profile, open_profile
 from tidings.stores.tables.dynamodb.client import bounds
 from tidings.stores.tables.dynamodb.client.http import HttpFailed, fetch
 from tidings.tasks import SingleFlight
@@ -84,6 +85,26 @@ class PodIdentityCredentials(ContainerMetadataCredentials):
         return await super().fetch_metadata(http)
 
 
+@dataclass
+class ProfileCredentials(Credentials):
+    """The profile of the process, read by botocore: SSO, a program that prints keys, a role that is assumed."""
+
+    profile: Profile | None
+
+    def is_disabled(self) -> bool:
+        return self.profile is None
+
+    async def get_key(self, http: HttpImplementation) -> Key | None:
+        assert self.profile is not None
+        found = await self.profile.key()
+        return Key(found.id, found.secret, found.token)
+
+    def invalidate(self) -> bool:
+        assert self.profile is not None
+        self.profile.forget()
+        return True
+
+
 async def _read(path: str) -> str:
     return (await asyncio.to_thread(Path(path).read_text, "utf-8")).strip()
 
@@ -100,6 +121,7 @@ def sources(environment: Mapping[str, str], region: str) -> list[Credentials]:
             session_name=environment.get("AWS_ROLE_SESSION_NAME", "tidings"),
             sts_url=sts_url,
         ),
+        ProfileCredentials(open_profile(environment)),
         FileCredentials(path=Path(file) if file else None),
         PodIdentityCredentials(token_file=environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "")),
         ContainerMetadataCredentials(),

@@ -151,8 +151,10 @@ def member_of(item: Item) -> Member:
 
 
 def row_of(item: Item) -> Row:
-    """A row without a count: it is not known."""
+    """A row without a count: it is not known. One that an earlier version archived stays so until its next message."""
     row = from_item(Row, item)
+    if row.archived and "archived_seq" not in item:
+        row = msgspec.structs.replace(row, archived_seq=row.last_seq)
     return row if "unread_count" in item else msgspec.structs.replace(row, unread_count=None)
 
 
