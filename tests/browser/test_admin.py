@@ -25,14 +25,25 @@ Named = Callable[[str], str]
 Visit = Callable[..., Awaitable["Operator"]]
 LIMITS = {"TIDINGS_LIMITS_SEND": "20/60s", "TIDINGS_LIMITS_HTTP": "off", "TIDINGS_LIMITS_READ": "off"}
 ROLES = ("admin", "readonly")
-VIEWS = ("overview", "nodes", "users", "conversations", "rejects", "audit", "push", "cold", "settings", "doctor")
+VIEWS = (
+    *("overview", "nodes", "users", "conversations", "reports", "webhooks", "keys", "rejects", "audit", "push", "cold"),
+    *("settings", "doctor"),
+)
 TICKS = """async ([most, isWhole]) => {
   const { niceMax, tickDigits } = await import('/web/admin/charts.js');
   const { rate } = await import('/web/admin/figures.js');
   const top = niceMax(most, isWhole);
   return [0, 1, 2, 3, 4].map((tick) => rate((top * tick) / 4, tickDigits(top)));
 }"""
-LOADED = {"nodes": "[data-node]", "audit": ".card", "settings": "table", "doctor": ".finding"}
+LOADED = {
+    "reports": ".none, .card",
+    "webhooks": ".none, .card",
+    "keys": "tbody tr",
+    "nodes": "[data-node]",
+    "audit": ".card",
+    "settings": "table",
+    "doctor": ".finding",
+}
 
 
 @pytest.fixture(scope="module")

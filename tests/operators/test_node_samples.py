@@ -20,6 +20,9 @@ def sample(at_ms: int, node_id: str = "a", **counts: Any) -> Sample:
     return Sample(at_ms=at_ms, node_id=node_id, version="1", **{"started_ms": 0, **counts})
 
 
+async def unheard(sample: Sample) -> None: ...
+
+
 def test_figures_are_what_happened_between_two_samples() -> None:
     before = sample(0, messages=10, ack=[0, 0, 0, 0], rejects={"send": 1})
     now = sample(2_000, messages=50, connections=3, ack=[50, 100, 100, 100], rejects={"send": 5, "http": 2})
@@ -70,7 +73,7 @@ def writer(core: Core, node_id: str, others: tuple[str, ...] = ()) -> Samples:
     def take() -> Sample:
         return sample(core.clock.now_ms(), node_id, messages=7)
 
-    return Samples(core.keyspace, core.keys, core.clock, node_id, lambda: others, take)
+    return Samples(core.keyspace, core.keys, core.clock, node_id, lambda: others, take, unheard)
 
 
 async def test_any_node_reads_the_samples_of_all(core: Core) -> None:
@@ -110,7 +113,7 @@ async def test_it_goes_on_when_one_sample_could_not_be_taken(core: Core, monkeyp
             raise ValueError("once")
         return sample(core.clock.now_ms())
 
-    samples = Samples(core.keyspace, core.keys, core.clock, "a", tuple, take)
+    samples = Samples(core.keyspace, core.keys, core.clock, "a", tuple, take, unheard)
     samples.loop.start()
     await eventually(lambda: turns >= 3)
     await samples.loop.stop()

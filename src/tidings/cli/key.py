@@ -1,9 +1,7 @@
 """`tidings key`: create, list and revoke the API keys of servers.
 
-A name should belong to one key, because limits and the audit stream use the name; `create` warns about a second key. An
-exception to the limits is removed with the last key of its name, so that a later key never inherits it. Only the hash
-of a key is stored, and no verb shows more than the first characters of the hash. Nodes remember a key for API_KEY_S:
-after that time every node refuses a revoked key.
+`create` warns about a second key of a name. No verb shows more than the first characters of a hash
+(gateway/http/operators/api_keys.py).
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from tidings.cli.verb import BY, Verb, checked, load, on_stores, print_json, run
 from tidings.config.values import text
 
 if TYPE_CHECKING:
+    from tidings.gateway.http.operators.api_keys import ApiKeys
     from tidings.node.graph import Core
     from tidings.stores.tables.values import ApiKey
 
@@ -27,16 +26,9 @@ def _create(arguments: argparse.Namespace) -> int:
     _begin(arguments)
 
     async def work(core: Core) -> str:
-        from tidings.gateway.auth import hash_api_key
-        from tidings.stores.tables.values import ApiKey
-
-        if await _named(core, name):
+        if await _keys(core).named(name):
             print(f"Another key is named {name!r}: limits and audit treat both as one.", file=sys.stderr)
-        key, now_ms = f"tk_{core.clock.random_id(32)}", core.clock.now_ms()
-        made = ApiKey(key_hash=hash_api_key(key), name=name, role=arguments.role, created_ms=now_ms)
-        await core.tables.accounts.put_api_key(made)
-        core.limiting.audit.acted("key.created", BY, detail=f"{made.role} {name}")
-        return key
+        return (await _keys(core).create(name, arguments.role, BY))[0]
 
     key = on_stores(arguments, work)
     if arguments.json:
@@ -74,14 +66,12 @@ def _revoke(arguments: argparse.Namespace) -> int:
     async def work(core: Core) -> tuple[list[ApiKey], bool]:
         from tidings.errors import Missing
 
-        keys = [key for key in await _named(core, arguments.name) if key.key_hash.startswith(arguments.hash)]
+        named = await _keys(core).named(arguments.name)
+        keys = [key for key in named if key.key_hash.startswith(arguments.hash)]
         if not keys:
             which = f"{arguments.name!r}" + (f" with a hash that begins {arguments.hash!r}" if arguments.hash else "")
             raise Missing(f"no key is named {which}; `tidings key list` shows every key")
-        for key in keys:
-            await core.tables.accounts.remove_api_key(key.key_hash)
-            core.limiting.audit.acted("key.revoked", BY, detail=f"{key.role} {key.name}")
-        return keys, not await _named(core, arguments.name) and await _clear_limit(core, arguments.name)
+        return keys, any([await _keys(core).revoke(key, BY) for key in keys])
 
     gone, is_cleared = on_stores(arguments, work)
     if arguments.json:
@@ -97,20 +87,10 @@ def _revoke(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _clear_limit(core: Core, name: str) -> bool:
-    """Remove the exception to the limits of this key; False when it has none."""
-    from tidings.messaging.limits.policy import KEY_CLASS
+def _keys(core: Core) -> ApiKeys:
+    from tidings.gateway.http.operators.api_keys import ApiKeys
 
-    overrides = await core.limiting.overrides.all()
-    if not any((one.scope, one.name, one.class_name) == ("key", name, KEY_CLASS) for one in overrides):
-        return False
-    await core.limiting.overrides.remove("key", name, KEY_CLASS)
-    core.limiting.audit.acted("limits.clear", BY, detail=f"key {name} {KEY_CLASS}")
-    return True
-
-
-async def _named(core: Core, name: str) -> list[ApiKey]:
-    return [key for key in await core.tables.accounts.api_keys() if key.name == name]
+    return ApiKeys(core.tables.accounts, core.limiting.overrides, core.limiting.audit, core.clock)
 
 
 def _fields(key: ApiKey) -> dict[str, Any]:

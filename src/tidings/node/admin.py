@@ -12,13 +12,18 @@ from tidings.clock import Clock
 from tidings.config import settings as config
 from tidings.config.settings import Settings
 from tidings.gateway.http.admin import AdminRoutes, Check, DoctorView, Setting
+from tidings.gateway.http.operators.api_keys import ApiKeys
+from tidings.gateway.http.operators.keys import KeyRoutes
+from tidings.gateway.http.operators.lists import ListRoutes
 from tidings.gateway.http.routes import Route
 from tidings.node.graph import Core
 from tidings.operators.bounds import ADMIN_CENSUS_S
 from tidings.operators.inspection import Inspection
+from tidings.operators.listing import Listing
 from tidings.operators.node_samples import Samples
 from tidings.operators.sampler import Sampler
 from tidings.operators.status import SystemStatus
+from tidings.operators.traffic import Traffic
 from tidings.tasks import SingleFlight
 from tidings.telemetry.metrics import SECONDS
 
@@ -27,7 +32,10 @@ _DOCTOR_S = 10 * DOCTOR_CHECK_S + ADMIN_CENSUS_S  # each family of checks has it
 
 def build_samples(core: Core, is_draining: Callable[[], bool]) -> Samples:
     sampler = Sampler(core.hub, core.metrics, core.cold.archiving, core.clock, core.node_id, is_draining)
-    return Samples(core.keyspace, core.keys, core.clock, core.node_id, lambda: core.registry.others, sampler.take)
+    traffic = Traffic(core.keyspace, core.keys)
+    return Samples(
+        core.keyspace, core.keys, core.clock, core.node_id, lambda: core.registry.others, sampler.take, traffic.add
+    )
 
 
 def build_inspection(core: Core) -> Inspection:
@@ -61,7 +69,9 @@ def admin_routes(core: Core, samples: Samples, sources: Mapping[str, str] | None
     if settings.dev and known["auth.secret"] == "default":
         known["auth.secret"] = "data folder"  # where --dev keeps one
     rows = config.rows()
-    return AdminRoutes(
+    keys = ApiKeys(core.tables.accounts, core.limiting.overrides, core.limiting.audit, core.clock)
+    lists = ListRoutes(Listing(core.tables, core.registry), Traffic(core.keyspace, core.keys), core.clock)
+    views = AdminRoutes(
         node_id=core.node_id,
         settings=[Setting(row.path, config.shown(row, settings), known[row.path], row.about) for row in rows],
         doctor=SingleFlight(lambda: _examine(settings, known, core.clock), _DOCTOR_S),
@@ -74,7 +84,8 @@ def admin_routes(core: Core, samples: Samples, sources: Mapping[str, str] | None
         audit=core.limiting.audit,
         clock=core.clock,
         dev_auth=settings.auth if settings.dev else None,
-    ).routes()
+    )
+    return [*views.routes(), *lists.routes(), *KeyRoutes(keys).routes()]
 
 
 async def _examine(settings: Settings, sources: Mapping[str, str], clock: Clock) -> DoctorView:

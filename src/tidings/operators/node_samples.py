@@ -8,7 +8,7 @@ charts of a page that was just opened have a past. Nothing else depends on sampl
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -64,7 +64,7 @@ _decode = msgspec.json.Decoder(Sample).decode
 
 
 class Samples:
-    """`take` reads the counters of this node; `others` lists the other live nodes."""
+    """`take` reads the counters of this node; `others` lists the other live nodes; `hear` gets each sample written."""
 
     def __init__(
         self,
@@ -74,6 +74,7 @@ class Samples:
         node_id: str,
         others: Callable[[], Iterable[str]],
         take: Callable[[], Sample],
+        hear: Callable[[Sample], Awaitable[None]],
     ) -> None:
         self._keyspace = keyspace
         self._keys = keys
@@ -81,15 +82,17 @@ class Samples:
         self._node_id = node_id
         self._others = others
         self._take = take
+        self._hear = hear
         self.loop = Loop("samples", lambda: bounds.SAMPLE_S, self.write, is_eager=True)
 
     # --- writing ----------------------------------------------------------------------------------
 
     async def write(self) -> None:
         """Raises StoreError."""
-        key, sample = self._keys.samples(self._node_id), _encode(self._take())
-        added = plain(key, b"XADD", key, b"MAXLEN", b"~", bounds.SAMPLES_MAX, b"*", b"sample", sample)
+        key, sample = self._keys.samples(self._node_id), self._take()
+        added = plain(key, b"XADD", key, b"MAXLEN", b"~", bounds.SAMPLES_MAX, b"*", b"sample", _encode(sample))
         await self._keyspace.run([added, plain(key, b"EXPIRE", key, bounds.SAMPLES_TTL_S)])
+        await self._hear(sample)
 
     # --- reading ----------------------------------------------------------------------------------
 

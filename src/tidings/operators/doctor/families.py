@@ -110,6 +110,7 @@ def _of_figures() -> tuple[Family, ...]:
         ),
         Family("audit_flush", "audit_flush:{}:*", "string", 1_000, 8, "a node's last flush", "it lasts an hour"),
         Family("blocks", "blocks_changed:{}", "zset", 10_000, 150, "blocks changed lately", "it lasts a minute"),
+        Family("traffic", "traffic:{}:#", "hash", 100, 100, "what all nodes counted in an hour", "it lasts a day"),
         Family("active", "active:{}:*", "string", 16_384, 2, "who was there on a day, estimated", "12 KiB at most"),
     )
 

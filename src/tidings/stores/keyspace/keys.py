@@ -151,6 +151,10 @@ class Keys:
         """zset: user whose blocks changed lately -> when, ms. TTL 4 x BLOCKS_CHANGED_S."""
         return f"{self.prefix}blocks_changed:{{all}}"
 
+    def traffic(self, hour: int) -> str:
+        """hash: slot and what was counted -> how many, of all nodes in an hour. TTL TRAFFIC_TTL_S."""
+        return f"{self.prefix}traffic:{{all}}:{hour}"
+
     # everybody: one slot, so that several days can be counted together
     def active(self, day: str) -> str:
         """hyperloglog of the users who were there on a day, such as 20261115. TTL ACTIVE_TTL_S."""

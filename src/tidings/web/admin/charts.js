@@ -104,9 +104,9 @@ function grid(width, top, shown, frame) {
 }
 
 function times(end_ms, span_ms, frame, height) {
-  const step_s = span_ms > 120_000 ? 60 : span_ms > 60_000 ? 30 : 15;
-  const steps = span_ms / (step_s * 1000);
-  const name = (back) => (back === 0 ? 'now' : (back * step_s) % 60 ? `-${back * step_s} s` : `-${(back * step_s) / 60} min`);
+  const step_s = span_ms > 3_600_000 ? 14_400 : span_ms > 120_000 ? 60 : span_ms > 60_000 ? 30 : 15;
+  const steps = Math.floor(span_ms / (step_s * 1000));
+  const name = (back) => (back === 0 ? 'now' : step_s >= 3600 ? `-${(back * step_s) / 3600} h` : (back * step_s) % 60 ? `-${back * step_s} s` : `-${(back * step_s) / 60} min`);
   return Array.from({ length: steps + 1 }, (_, back) => svg('text', {
     class: 'chart-text',
     x: frame.x(end_ms - back * step_s * 1000),

@@ -1,15 +1,35 @@
 // One conversation: members with their receipts, its head, and its part in the cold tier. Never a text.
 
 import { el } from '../app/parts/dom.js';
+import { asked, showList } from './listing.js';
 import { ago, bytes, count, moment } from './figures.js';
 import { card, facts, fill, finder, fixedTiles, head, linkTo, pill, table } from './parts.js';
 
 export function show(place, context, id) {
+  if (!id) return showAll(place, context);
   const found = el('div.results');
   const find = (wanted) => { location.hash = `#/conversations/${encodeURIComponent(wanted)}`; };
   place.replaceChildren(head('Conversations', 'Look one up by id. What people wrote is not shown here.'),
     finder('Conversation id', 'conversation-id', id, find), found);
-  if (id) fill(found, () => context.api.look(`conversations/${encodeURIComponent(id)}`), draw);
+  fill(found, () => context.api.look(`conversations/${encodeURIComponent(id)}`), draw);
+  return null;
+}
+
+function showAll(place, context) {
+  showList(place, {
+    title: 'Conversations',
+    lead: 'Find one by a part of its name or id. What people wrote is not shown here.',
+    label: 'Name or id',
+    id: 'conversation-query',
+    columns: [['Name'], ['Id'], ['Kind'], ['Entries', true], ['Last message'], ['Created']],
+    load: async (query, cursor) => {
+      const { conversations, next_cursor } = await context.api.look(`conversations?${asked(query, cursor)}`);
+      return { rows: conversations, next_cursor };
+    },
+    row: (one) => [one.name ?? '–', linkTo('conversations', one.conversation_id), one.kind, count(one.last_seq),
+      one.last_message_at ? ago(one.last_message_at) : 'none yet', moment(one.created_at)],
+    empty: 'There is no such conversation.',
+  });
   return null;
 }
 

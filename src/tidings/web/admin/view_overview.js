@@ -1,4 +1,4 @@
-// The overview: traffic of all nodes together over the last five minutes, and the people online.
+// The overview: traffic of all nodes together over the last five minutes and the last day, and the people online.
 
 import { el, setText } from '../app/parts/dom.js';
 import { barChart, lineChart } from './charts.js';
@@ -7,6 +7,7 @@ import { card, head, pill, tile, tiles } from './parts.js';
 import { poll } from './poll.js';
 
 const SPAN_MS = 5 * 60_000;
+const DAY_MS = 24 * 3_600_000;
 const EVERY_MS = 2000;
 const QUIET_MS = 6000; // this long after the last acknowledgement the tile shows the age of the figure
 const STAGES = ['admit', 'number', 'store', 'index', 'acknowledge', 'route'];
@@ -39,6 +40,12 @@ export function show(place, context) {
     rejects: lineChart({ title: 'Refused / s', shown: rate, span_ms: SPAN_MS, isFilled: true,
       series: [{ name: 'refused', of: (one) => one.rejects }] }),
   };
+  const day = {
+    flow: lineChart({ title: 'Last 24 h: messages and deliveries / min', shown: rate, span_ms: DAY_MS, isFilled: true,
+      series: [{ name: 'messages', of: (one) => one.messages }, { name: 'deliveries', of: (one) => one.deliveries }] }),
+    connections: lineChart({ title: 'Last 24 h: connections', shown: rate, span_ms: DAY_MS, isFilled: true, isWhole: true,
+      series: [{ name: 'open', of: (one) => one.connections }] }),
+  };
   const stages = stageTable();
   const days = el('div');
   place.replaceChildren(
@@ -46,6 +53,7 @@ export function show(place, context) {
     tiles(...Object.values(parts)),
     el('div.charts', null, ...Object.values(charts).map((one) => one.figure)),
     card('Time in each stage', stages.node),
+    el('div.charts', null, ...Object.values(day).map((one) => one.figure)),
     days,
   );
   let points = [];
@@ -73,7 +81,17 @@ export function show(place, context) {
       live.className = `pill pill-${error ? 'bad' : 'good'}`;
     });
   const askingDays = poll(60_000, (signal) => context.api.look('activity', signal), (found) => days.replaceChildren(daily(found)), () => {});
-  return { stop: () => { asking.stop(); askingDays.stop(); } };
+  const askingDay = poll(60_000, (signal) => context.api.look('traffic', signal), (found) => {
+    const slots = byMinute(found);
+    for (const chart of Object.values(day)) chart.update(slots);
+  }, () => {});
+  return { stop: () => [asking, askingDays, askingDay].forEach((one) => one.stop()) };
+}
+
+/** Slots with counts of a minute; the last one, which is not over, is left out. */
+function byMinute({ slot_ms, slots }) {
+  const minutes = slot_ms / 60_000;
+  return slots.slice(0, -1).map((one) => ({ ...one, messages: one.messages / minutes, deliveries: one.deliveries / minutes }));
 }
 
 function stageTable() {

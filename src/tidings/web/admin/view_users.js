@@ -2,16 +2,35 @@
 
 import { openDialog } from '../app/parts/dialogs.js';
 import { el } from '../app/parts/dom.js';
+import { dataOf } from './data.js';
+import { asked, showList } from './listing.js';
 import { ago, count, moment, plural } from './figures.js';
 import { card, button, deed, facts, fill, finder, fixedTiles, head, linkTo, pill, sentenceOf, table } from './parts.js';
 
 export function show(place, context, id) {
+  if (!id) return showAll(place, context);
   const found = el('div.results');
   const find = (wanted) => { location.hash = `#/users/${encodeURIComponent(wanted)}`; };
   place.replaceChildren(head('Users', 'Look somebody up by id: devices, presence, unread.'), finder('User id', 'user-id', id, find), found);
-  if (!id) return null;
   const load = () => fill(found, () => context.api.look(`users/${encodeURIComponent(id)}`), (user) => draw(user, context, load));
   load();
+  return null;
+}
+
+function showAll(place, context) {
+  showList(place, {
+    title: 'Users',
+    lead: 'Find somebody by a part of the name or id.',
+    label: 'Name or id',
+    id: 'user-query',
+    columns: [['Id'], ['Name'], ['Presence']],
+    load: async (query, cursor) => {
+      const { users, next_cursor } = await context.api.look(`users?${asked(query, cursor)}`);
+      return { rows: users, next_cursor };
+    },
+    row: (one) => [linkTo('users', one.user_id), one.name ?? '–', one.is_online ? pill('online', 'good') : pill('offline')],
+    empty: 'There is nobody of this name or id.',
+  });
   return null;
 }
 
@@ -66,6 +85,7 @@ function actions(user, context, again) {
     }
   };
   return el('div.deeds', null,
+    ...dataOf(id, context, said),
     deed(context, 'Kick', 'plain', { title: `Kick ${id}?`, text: 'Every connection is closed, on every node. The clients come back by themselves.' }, kick),
     deed(context, 'Revoke tokens', 'danger', { title: `Revoke the tokens of ${id}?`, text: 'Every token made before now is refused and every connection is closed.' }, revoke),
     context.me.is_dev ? button('Mint a token', null, mint, { isOff: context.me.role !== 'admin', why: 'Your key may only look' }) : null,

@@ -23,6 +23,7 @@ NAMED: Document = {
     "message_id": "0198-a",
     "file_id": "f1a1e",
     "node_id": "n1",
+    "key_id": "5d1f07ab",
     "seq": 42,
     "key": "👍",
     "text": "hello",

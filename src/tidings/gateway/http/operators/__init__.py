@@ -1,0 +1,1 @@
+"""Routes of operators: lists to look through, and the API keys."""

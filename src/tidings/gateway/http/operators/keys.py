@@ -1,0 +1,97 @@
+"""Routes of the API keys, for operators. Any key reads the list, an admin's key makes and revokes keys.
+
+A key is in the answer that makes it, and in no other. `key_id` is the beginning of its hash, and reveals nothing about
+the key.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tidings.errors import NotFound
+from tidings.gateway.http.operators.api_keys import ApiKeys, KeyRole
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.protocol.bodies import RequestBody
+from tidings.stores.tables.values import ApiKey
+
+_ALL = "/v1/admin/keys"
+_ID_CHARS = 16
+
+
+class KeyBody(msgspec.Struct, frozen=True):
+    key_id: str
+    name: str
+    role: KeyRole
+    created_at: int
+
+
+class KeysBody(msgspec.Struct, frozen=True):
+    keys: list[KeyBody]
+
+
+class NewKey(RequestBody, frozen=True):
+    """`name`: the purpose of the key; limits and the audit stream use it."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[!-~]+\Z")]
+    role: KeyRole = "readonly"
+
+
+class NewKeyBody(msgspec.Struct, frozen=True):
+    """`key` is shown once."""
+
+    key: str
+    key_id: str
+    name: str
+    role: KeyRole
+
+
+class KeyRoutes:
+    def __init__(self, keys: ApiKeys) -> None:
+        self._keys = keys
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", _ALL, self.all, "Every API key", "operator", answer=KeysBody, errors=("forbidden",)),
+            Route(
+                "POST",
+                _ALL,
+                self.create,
+                "Make an API key; it is shown once",
+                "server",
+                body=NewKey,
+                answer=NewKeyBody,
+                statuses=(201,),
+                errors=("forbidden",),
+            ),
+            Route(
+                "DELETE",
+                _ALL + "/{key_id}",
+                self.revoke,
+                "Revoke an API key; every node refuses it within 5 s",
+                "server",
+                statuses=(204,),
+                errors=("forbidden", "not_found"),
+            ),
+        ]
+
+    async def all(self, request: Request) -> Reply:
+        return Reply(200, KeysBody([_body(key) for key in await self._keys.all()]))
+
+    async def create(self, request: Request) -> Reply:
+        asked: NewKey = request.body
+        key, made = await self._keys.create(asked.name, asked.role, request.caller.key_name or "")
+        return Reply(201, NewKeyBody(key, made.key_hash[:_ID_CHARS], made.name, made.role))
+
+    async def revoke(self, request: Request) -> Reply:
+        found = [key for key in await self._keys.all() if key.key_hash[:_ID_CHARS] == request.params[0]]
+        if not found:
+            raise NotFound("no such key")
+        await self._keys.revoke(found[0], request.caller.key_name or "")
+        return Reply(204)
+
+
+def _body(key: ApiKey) -> KeyBody:
+    return KeyBody(key.key_hash[:_ID_CHARS], key.name, key.role, key.created_ms)
