@@ -10,12 +10,14 @@ import itertools
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from tests.support.browser.people import People
+from tests.support.browser.pictures import KEPT
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
 
@@ -61,6 +63,12 @@ async def people(browser: Browser, page_node: NodeProcess) -> AsyncIterator[Peop
 async def seeds(page_node: NodeProcess) -> AsyncIterator[Seeds]:
     async with Seeds(page_node) as seeds:
         yield seeds
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of drawn pictures. `PICTURES=1` keeps them in docs/pictures."""
+    return KEPT if os.environ.get("PICTURES") else tmp_path
 
 
 @pytest.fixture

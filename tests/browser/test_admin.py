@@ -14,8 +14,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from tests.browser.test_access import findings
-from tests.browser.test_pictures import KEPT, PHONE, picture
+from tests.browser.test_pictures import PHONE
 from tests.support.browser.people import People, Person
+from tests.support.browser.pictures import KEPT, picture
 from tests.support.browser.seeding import Seeds
 from tests.support.devices.plain_client import Client
 from tests.support.nodes.node_process import NodeProcess

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
@@ -11,17 +10,15 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import LIMITS
-from tests.support.browser.people import STILL, People, Person
+from tests.support.browser.people import People
+from tests.support.browser.pictures import picture
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
 from tidings.stores.keyspace.embedded_folder import FOLDER_NAME
 
-KEPT = Path(__file__).resolve().parents[2] / "docs" / "pictures"
-PICTURE_BYTES_MAX = 200_000
 PHONE: dict[str, Any] = {
     "viewport": {"width": 360, "height": 740},
     "device_scale_factor": 2,
@@ -109,17 +106,6 @@ async def aged(node: NodeProcess) -> AsyncIterator[tuple[Seeds, str]]:
     await asyncio.to_thread(node.start)
     async with Seeds(node) as seeds:
         yield seeds, made["talk"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return KEPT if os.environ.get("PICTURES") else tmp_path
-
-
-async def picture(person: Person, file: Path) -> None:
-    await person.until(STILL)
-    drawn = await person.page.screenshot(path=file)
-    assert 10_000 < len(drawn) < PICTURE_BYTES_MAX
 
 
 async def test_the_page_is_drawn_on_a_desktop_in_the_dark_and_on_a_phone(

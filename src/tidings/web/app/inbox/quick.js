@@ -149,7 +149,7 @@ export class QuickOpen {
   _hitRow({ conversationId, message, snippet }) {
     const conversation = this.client.conversation(conversationId);
     const who = message.senderId === this.client.userId ? t('youName') : this.profiles.nameOf(message.senderId);
-    const parts = (snippet ?? []).map(([text, isHit]) => (isHit ? el('mark', null, text) : text));
+    const parts = (snippet ?? []).map(([text, isHit]) => (isHit ? el('mark', null, text) : this.profiles.named(text)));
     return this._option([
       el('div.hit', null,
         el('div.row-line', null, el('strong', { dir: 'auto' }, `${who} · ${this._rows.titleOf(conversation)}`),

@@ -72,7 +72,8 @@ export class Rows {
   _facts(one) {
     const waiting = this._waiting(one);
     const { senderId, deleted, files } = one.lastMessage ?? {};
-    return [waiting?.text, waiting?.state, senderId && this.profiles.nameOf(senderId), deleted, files, this.draftOf(one),
+    const said = this.profiles.named(one.lastMessagePreview ?? '');
+    return [said, waiting?.text, waiting?.state, senderId && this.profiles.nameOf(senderId), deleted, files, this.draftOf(one),
       one.readAllSeq, one.deliveredAllSeq];
   }
 
@@ -95,7 +96,7 @@ export class Rows {
     const { senderId = null, deleted = false, files = 0, seq = one.lastSeq } = one.lastMessage ?? {};
     const who = this._who(one, senderId);
     if (deleted) return el('span.row-preview.is-none', { dir: 'auto' }, ...who, t('deletedRow'));
-    const text = plainOf(one.lastMessagePreview ?? '');
+    const text = this.profiles.named(plainOf(one.lastMessagePreview ?? ''));
     const isMine = senderId !== null && senderId === this.client.userId;
     return line(isMine ? this._tick(one, seq) : '', ...who, files ? fileWord(files, text) : text || '…');
   }

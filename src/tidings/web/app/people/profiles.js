@@ -30,6 +30,11 @@ export class Profiles {
     return this.of(id).name;
   }
 
+  /** A text with the names of the people that it mentions by id, where they are known. */
+  named(text) {
+    return text.replace(/@([\w.|+:=~-]*\w)/gu, (whole, id) => (this._known.get(id)?.name ? `@${this.nameOf(id)}` : whole));
+  }
+
   /** Call `run` when a name or picture changes. Returns the function that ends it. */
   onChange(run) {
     this._listeners.add(run);

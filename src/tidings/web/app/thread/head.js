@@ -30,6 +30,7 @@ export class ThreadHead {
     const back = round(t('backToConversations'), 'back', () => on.back());
     back.classList.add('back');
     this.element = el('header.thread-head', null, back, who, round(t('searchMessages'), 'search', () => on.find()), more);
+    for (const event of ['online', 'offline']) addEventListener(event, () => this.refresh());
     this._clock = setInterval(() => this.refresh(), 30_000);
   }
 
@@ -102,7 +103,7 @@ export class ThreadHead {
     if (typists.length) return [typingOf(typists, kind), 'is-typing'];
     const others = this.others();
     if (!this.details) return ['', ''];
-    const isConnected = this.client.state === 'connected'; // without a connection presence is unknown
+    const isConnected = this.client.state === 'connected' && navigator.onLine; // without a connection presence is unknown
     const online = others.filter((id) => isConnected && this.client.presence(id)?.online);
     if (kind === 'direct') {
       if (!isConnected) return ['', ''];

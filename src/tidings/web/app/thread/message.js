@@ -6,7 +6,6 @@ import { momentOf, timeOf, tintOf } from '../parts/format.js';
 import { icon, tick, tickLabel } from '../parts/icons.js';
 import { textNodes } from '../parts/text.js';
 import { t } from '../parts/words.js';
-import { lineOf } from './quotes.js';
 import { reactionPills } from './reactions.js';
 import { whenOf } from './rows.js';
 import { dots } from './signs.js';
@@ -54,7 +53,7 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufefc]/u;
 
 /** Whether a text is lines alone, in one direction. */
 const isFlow = ({ value, isCut }, text) => !isCut && !text.classList.contains('is-big') && !text.classList.contains('is-waiting')
-  && !text.querySelector(BLOCKS) && !RIGHT_TO_LEFT.test(value.text ?? '') && !value.files?.length;
+  && !text.querySelector(BLOCKS) && !RIGHT_TO_LEFT.test(value.text ?? '') && !text.classList.contains('is-empty');
 
 /** Whether a message is being written while it is read. */
 const isStreaming = ({ stream, deleted }) => stream === 'streaming' && !deleted;
@@ -73,7 +72,7 @@ function quoteOf({ quote, value }, on) {
   if (!quote || value.deleted) return null;
   const facts = { type: 'button', tabindex: -1, 'data-part': 'quote', onclick: () => on.jump(quote.seq) };
   return el(`button.quote${quote.name ? `.ink-${tintOf(quote.name)}` : ''}`, facts,
-    el('strong', { dir: 'auto' }, quote.name), el('span', { dir: 'auto' }, lineOf(quote.message)));
+    el('strong', { dir: 'auto' }, quote.name), el('span', { dir: 'auto' }, quote.line));
 }
 
 function textOf(row, ownId) {

@@ -54,7 +54,7 @@ export class PinBar {
     this._at %= length;
     const { message } = this.pins[this._at];
     setText(this._title, length > 1 ? t('pinnedOf', { at: this._at + 1, n: length }) : t('pinnedMessage'));
-    setText(this._line, `${this._nameOf(message)}: ${lineOf(message)}`);
+    setText(this._line, `${this._nameOf(message)}: ${this.thread.profiles.named(lineOf(message))}`);
   }
 
   _nameOf({ senderId }) {
@@ -86,7 +86,7 @@ export class PinBar {
     });
     const draw = () => list.replaceChildren(...this.pins.map(({ message }) => listed({
       person: profiles.of(message.senderId), title: this._nameOf(message), when: shortWhen(message.sentAt, client.now()),
-      words: [lineOf(message)], run: () => go(message.seq),
+      words: [profiles.named(lineOf(message))], run: () => go(message.seq),
       action: round(t('unpinMessage'), 'close', () => unpin(message.seq)),
     })));
     draw();

@@ -3,6 +3,7 @@
 
 import { countOf, dayOf, isSameDay, listOf } from '../parts/format.js';
 import { t } from '../parts/words.js';
+import { lineOf } from './quotes.js';
 import { filesHeight } from '../files/show.js';
 
 const GROUP_MS = 5 * 60_000; // one sender's messages closer than this are one group
@@ -20,7 +21,7 @@ export const isLong = (text) => text !== null && text !== undefined
 
 /**
  * @param view { messages, divider: { seq, count } | null, hasOlder, start: { title, text }, isDirect, query,
- *   shownKey, now_ms, ownId, personOf(id), quoteOf(seq), isSaved(seq), wholeKeys, waits_s }
+ *   shownKey, now_ms, ownId, personOf(id), named(text), quoteOf(seq), isSaved(seq), wholeKeys, waits_s }
  * @returns rows { key, kind, value, mark } for a VirtualList
  */
 export function rowsOf(view) {
@@ -106,7 +107,8 @@ function messageRow(one, before, after, isBroken, lastMine, view) {
 function quoteOf(seq, view) {
   const message = view.quoteOf(seq);
   const name = !message ? '' : message.senderId === view.ownId ? t('youName') : view.personOf(message.senderId).name;
-  return { seq, message, name, mark: `${seq} ${name} ${message?.text ?? message?.deleted ?? ''}` };
+  const line = message ? view.named(lineOf(message)) : t('quoteLoading');
+  return { seq, line, name, mark: `${seq} ${name} ${line}` };
 }
 
 /** The names of the people who are mentioned, by id. */

@@ -86,7 +86,7 @@ export class SavedMessages {
     });
     const row = listed({
       person: this.profiles.of(message.senderId), title: `${who} · ${this._rows.titleOf(conversation)}`,
-      when: shortWhen(message.sentAt, this.client.now()), words: [lineOf(message)], run: open,
+      when: shortWhen(message.sentAt, this.client.now()), words: [this.profiles.named(lineOf(message))], run: open,
       action: round(t('unsave'), 'close', remove),
     });
     return row;

@@ -222,7 +222,7 @@ export class ThreadPane {
     return rowsOf({
       messages: conversation.messages, divider: reading.divider, hasOlder: conversation.hasOlder || !this.isLoaded,
       start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: reading.shownKey,
-      now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id),
+      now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id), named: (text) => profiles.named(text),
       quoteOf: (seq) => this._quotes.of(seq), wholeKeys: this._wholeKeys, waits_s: this.sending.waits_s(),
       isSaved: (seq) => seq !== null && this.on.saved.has(conversation.id, seq),
     });
