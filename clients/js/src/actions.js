@@ -56,6 +56,12 @@ export class Actions {
     return this.draft;
   }
 
+  /** Say why the unread count is what it is, reason by reason. */
+  explainUnread() {
+    const path = `/v1/unread/explain?conversation_id=${encodeURIComponent(this.id)}`;
+    return this._client._rest.send('GET', path, undefined, true);
+  }
+
   /** Take a draft, unless a newer one is known. */
   _takeDraft({ text, version }) {
     if (version <= this._draftVersion) return false;

@@ -672,6 +672,14 @@ export class Conversation {
   /** Keep a text that is not sent yet, on all devices; '' removes it. Where another device was first, the request fails
    *  with code 'conflict', and `draft` of the error and of the conversation is the newer one. */
   putDraft(text: string): Promise<Draft | null>;
+  /** Say why the unread count is what it is: each of `entries` above `fromSeq` has one reason, or is unread. */
+  explainUnread(): Promise<{
+    readonly head: number; readonly readSeq: number; readonly fromSeq: number; readonly entries: number;
+    readonly ranges: readonly (readonly [number, number])[]; readonly other: number; readonly deleted: number;
+    readonly uncounted: number; readonly own: number; readonly requested: number; readonly blocked: number;
+    readonly read: number; readonly unread: number; readonly unreadCount: number | null;
+    readonly unreadCapped: boolean; readonly muted: boolean; readonly complete: boolean;
+  }>;
   /** List who reacted to a message: key -> user ids. */
   reactions(seq: number): Promise<Readonly<Record<string, readonly string[]>>>;
   /** The files of the conversation, newest first. */

@@ -30,7 +30,7 @@ from tidings.gateway.http.docs.page import docs_page
 from tidings.gateway.http.files.bytes import ByteRoutes
 from tidings.gateway.http.files.routes import FileRoutes
 from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
-from tidings.gateway.http.inbox import InboxRoutes
+from tidings.gateway.http.inbox import ExplainRoutes, InboxRoutes
 from tidings.gateway.http.integration.webhooks import WebhookRoutes
 from tidings.gateway.http.lifecycle.jobs import JobRoutes
 from tidings.gateway.http.lifecycle.scheduled import ScheduledRoutes
@@ -48,6 +48,7 @@ from tidings.gateway.http.web import Origin, WebRoutes
 from tidings.gateway.server import GatewayServer, open_tls
 from tidings.gateway.tokens import Tokens
 from tidings.gateway.upgrade import LOOPBACK
+from tidings.messaging.unread.explain import Explain
 from tidings.node.admin import admin_routes, build_samples
 from tidings.node.graph import Core
 from tidings.node.siblings import Siblings
@@ -84,6 +85,7 @@ def build_gateway(
             *_webhook_routes(core),
             *_file_routes(core),
             *_lifecycle_routes(core),
+            *ExplainRoutes(_explain(core), core.limiting.limiter).routes(),
             *PinRoutes(core.pins, core.limiting.limiter).routes(),
             *SavedRoutes(core.saved).routes(),
             *DraftRoutes(core.drafts).routes(),
@@ -91,6 +93,10 @@ def build_gateway(
         ],
     )
     return server, samples
+
+
+def _explain(core: Core) -> Explain:
+    return Explain(core.access, core.tables, core.scripts, core.unread, core.clock)
 
 
 def build_connections(

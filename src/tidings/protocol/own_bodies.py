@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from tidings.model import Ranges
 from tidings.protocol.bodies import ErrorFacts, MessageBody, RequestBody
-from tidings.protocol.client_frames import Seq
+from tidings.protocol.client_frames import Id, Seq
 
 
 class SavedBody(msgspec.Struct, frozen=True):
@@ -19,6 +20,33 @@ class SavedListBody(msgspec.Struct, frozen=True):
 
     saved: list[SavedBody]
     next_cursor: str | None
+
+
+class ExplainQuery(msgspec.Struct, frozen=True):
+    conversation_id: Id | None = None  # needed
+
+
+class ExplanationBody(msgspec.Struct, frozen=True):
+    """Each of `entries` above `from_seq` is counted under one reason (other … read), or is unread."""
+
+    conversation_id: str
+    head: int
+    read_seq: int
+    from_seq: int
+    ranges: Ranges
+    entries: int
+    other: int
+    deleted: int
+    uncounted: int
+    own: int
+    requested: int
+    blocked: int
+    read: int
+    unread: int
+    unread_count: int | None
+    unread_capped: bool
+    muted: bool
+    complete: bool
 
 
 class DraftPut(RequestBody, frozen=True):

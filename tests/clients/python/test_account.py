@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tidings.testing import TestServer
-from tidings_client import Preferences
+from tidings_client import LastMessage, Preferences
 from tidings_client.errors import Forbidden, NotFound
 
 
@@ -61,6 +61,9 @@ async def test_messages_are_sent_edited_deleted_and_read(server: TestServer) -> 
     ]  # fmt: skip
     assert entries[-1].ts == 5
     assert (await bob.unread()).total_unread == 1
+    why = await bob.explain_unread(name)
+    assert (why.entries, why.other, why.deleted, why.unread, why.unread_count) == (4, 2, 1, 1, 1)
+    assert (await bob.inbox()).conversations[0].last_message == LastMessage(3, "alice", "message", deleted=True)
     assert (await bob.page(name, is_first_unread=True)).first_unread_seq == 1
     assert (await bob.mark_read(name)).unread_count == 0
     assert (await alice.receipts(name, 1)).read == ["bob"]

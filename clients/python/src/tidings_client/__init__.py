@@ -14,6 +14,7 @@ from tidings_client.connection.tokens import TokenSource, sign_token
 from tidings_client.errors import Disconnected, Lagging, Problem, Stopped
 from tidings_client.files import FilesPage, SentFile
 from tidings_client.people import Block, Person, PersonFound, Preferences, Profile, Revoked
+from tidings_client.reading.explanation import Explanation
 from tidings_client.reading.found import Hit, SearchPage
 from tidings_client.reading.streams import Stream
 from tidings_client.requests.drafts import NewerDraft, SavedDraft
@@ -83,6 +84,7 @@ __all__ = [
     "Drafts",
     "Draining",
     "Event",
+    "Explanation",
     "File",
     "FileDrafts",
     "FilesPage",

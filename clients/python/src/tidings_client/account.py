@@ -59,6 +59,7 @@ from tidings_client.people import (
     Profile,
     Profiles,
 )
+from tidings_client.reading.explanation import Explanation
 from tidings_client.reading.found import SearchPage
 from tidings_client.requests.drafts import OwnDrafts
 from tidings_client.requests.joining import Ways
@@ -282,6 +283,11 @@ class Account(BesideMessages):
 
     async def unread(self) -> Totals:
         return await self._rest.get(path_of("unread"), Totals)
+
+    async def explain_unread(self, conversation_id: str) -> Explanation:
+        """Say why the unread count of a conversation is what it is, reason by reason."""
+        path, id_ = path_of("unread", "explain"), checked_id(conversation_id)
+        return await self._rest.get(path, Explanation, conversation_id=id_)
 
     async def mark_read(
         self, conversation_id: str, up_to_seq: int | None = None, *, seqs: Sequence[int] | None = None

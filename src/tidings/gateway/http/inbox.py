@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tidings.bounds import PAGE_MAX
+from tidings.errors import BadRequest
+from tidings.gateway.dispatch import payment
 from tidings.gateway.encode import inbox_of, inbox_row_of, rate_limits_of
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.reading.flags import FlagChange, Flags
 from tidings.messaging.reading.inbox import Inbox
+from tidings.messaging.unread.explain import Explain
 from tidings.messaging.unread.unread import Unread
 from tidings.protocol.bodies import (
     FlagsBody,
@@ -17,6 +22,34 @@ from tidings.protocol.bodies import (
     RateLimitsBody,
     TotalsBody,
 )
+from tidings.protocol.own_bodies import ExplainQuery, ExplanationBody
+
+
+class ExplainRoutes:
+    def __init__(self, explain: Explain, limiter: Limiter) -> None:
+        self._explain = explain
+        self._limiter = limiter
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                "GET",
+                "/v1/unread/explain",
+                self.explain,
+                "Why the unread count of a conversation is what it is",
+                query=ExplainQuery,
+                answer=ExplanationBody,
+                errors=("not_found",),
+            )
+        ]
+
+    async def explain(self, request: Request) -> Reply:
+        query: ExplainQuery = request.query
+        if query.conversation_id is None:
+            raise BadRequest("`conversation_id` is missing")
+        pay = payment(self._limiter, request.user_id)
+        found = await self._explain.explain(request.user_id, query.conversation_id, pay)
+        return Reply(200, ExplanationBody(**msgspec.structs.asdict(found)))
 
 
 class InboxRoutes:

@@ -33,6 +33,7 @@ from tidings.errors import (
 from tidings.ids import is_user_id
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.conversations.announcements import Announcements
+from tidings.messaging.conversations.changes import change_draft
 from tidings.messaging.conversations.direct_ids import client_made_id, direct_id, unkeyed_direct_id
 from tidings.messaging.conversations.invitations import Invitations
 from tidings.messaging.conversations.rows import Rows, direct_row, shared_rows
@@ -178,16 +179,21 @@ class Directory:
         name: str | UnsetType | None = UNSET,
         avatar_url: str | UnsetType | None = UNSET,
     ) -> View:
+        """Change the name or the picture, as a numbered entry of kind `conversation`. It counts for nobody.
+
+        The tables have the new name before the entry. Should the node die between the two, a repeated rename writes the
+        entry."""
         member_list = await self._access.authorize(user_id, conversation_id, "rename")
         before = (await self.view(user_id, conversation_id)).head
+        given = {"name": name, "avatar_url": avatar_url}
+        fields = {field: value for field, value in given.items() if not isinstance(value, UnsetType)}
         try:
             await self._conversations.rename(
-                conversation_id,
-                name=before.name if isinstance(name, UnsetType) else name,
-                avatar_url=before.avatar_url if isinstance(avatar_url, UnsetType) else avatar_url,
+                conversation_id, **{"name": before.name, "avatar_url": before.avatar_url, **fields}
             )
         except Missing:
             raise NotFound("no such conversation") from None
+        await self._sends.complete(change_draft(self._clock, user_id, member_list, fields))
         await self._access.load(conversation_id)
         rows = [(member_id, conversation_id) for member_id in member_list.members]
         self._announcements.announce(rows, ConversationUpdated)

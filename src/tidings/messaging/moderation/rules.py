@@ -16,9 +16,9 @@ from tidings.clock import Clock
 from tidings.errors import Forbidden
 from tidings.messaging.access import RULES, Access, MemberList, check, rules_of
 from tidings.messaging.conversations.announcements import Announcements
-from tidings.messaging.send.draft import Draft
+from tidings.messaging.conversations.changes import change_draft
 from tidings.messaging.send.lanes import Sends
-from tidings.model import Content, Entry, MemberChange, Rules
+from tidings.model import Entry, Rules
 from tidings.pushes import ConversationUpdated
 from tidings.stores.tables.records import DEPLOYMENT, Put, RecordKey, Records, of_conversation
 
@@ -45,16 +45,7 @@ class RuleChanges:
             raise Forbidden("a direct conversation has no such rules")
         companion = _NewRules(self._records, conversation_id, fields, self._clock)
         await companion.read()
-        draft = Draft(
-            sender_id=user_id,
-            conversation_id=conversation_id,
-            message_id=self._clock.random_id(),
-            kind="conversation",
-            content=Content(conversation=dict(fields)),
-            change=MemberChange("role", (user_id,), member_list.members[user_id].role),
-            companion=companion,
-        )
-        await self._sends.complete(draft)
+        await self._sends.complete(change_draft(self._clock, user_id, member_list, fields, companion))
         self._announce(member_list)
 
     def _announce(self, member_list: MemberList) -> None:

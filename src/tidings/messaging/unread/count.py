@@ -46,6 +46,12 @@ def is_shown(head: Head, row: Row) -> bool:
     return not row.is_hidden or head.last_seq > row.hidden_seq
 
 
+def start_of(row: Row, head: Head, status: Status, *, is_delivered_seen: bool) -> int:
+    """Return the number at or below which nothing counts for the member."""
+    seen = seen_up_to(status, is_delivered_seen=is_delivered_seen)
+    return max(seen, head.floor_seq, row.joined_seq if head.history == "joined" else 0)
+
+
 def flags_of(row: Row, now_ms: int, *, is_all_loud: bool = False) -> Flags:
     """Return what the index must know of a row beside its counts. `is_all_loud`: muted ones count in the badge too."""
     is_muted, is_archived = row.is_muted(now_ms), row.is_archived(now_ms)
@@ -134,9 +140,7 @@ class Count:
         ]
 
     def _start(self, row: Row, head: Head, status: Status) -> int:
-        """Return the number at or below which nothing counts for the member."""
-        seen = seen_up_to(status, is_delivered_seen=self._scripts.is_delivered_seen)
-        return max(seen, head.floor_seq, row.joined_seq if head.history == "joined" else 0)
+        return start_of(row, head, status, is_delivered_seen=self._scripts.is_delivered_seen)
 
     async def _counted(
         self,

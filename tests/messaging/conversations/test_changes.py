@@ -1,0 +1,54 @@
+"""A change of a conversation is an entry of its log that counts for nobody and moves nothing."""
+
+from __future__ import annotations
+
+from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.two_nodes import connect
+from tests.support.waiting import eventually
+from tidings.messaging.conversations.changes import change_draft
+from tidings.model import Totals
+from tidings.pushes import ConversationUpdated, MessageNew
+
+
+async def group_of(node: FaultyNode) -> str:
+    view, _ = await node.core.directory.create("alice", kind="group", members=["bob"], name="old")
+    return view.head.conversation_id
+
+
+async def test_a_draft_says_what_changed_and_needs_the_right_to_rename(a: FaultyNode) -> None:
+    member_list = await a.core.access.authorize("alice", await group_of(a), "rename")
+    draft = change_draft(a.core.clock, "alice", member_list, {"name": "new"})
+    assert draft.content is not None and draft.content.conversation == {"name": "new"}
+    assert draft.change is not None and (draft.change.user_ids, draft.change.role) == (("alice",), "owner")
+
+
+async def test_a_rename_is_an_entry_that_every_device_gets(a: FaultyNode) -> None:
+    group = await group_of(a)
+    bob = await connect(a, "bob")
+    await a.send("alice", group, "m1")
+    before = (await a.core.inbox.page("bob", limit=20, cursor=None)).items[0]
+    await a.core.directory.rename("alice", group, name="new")
+    await eventually(lambda: any(isinstance(event, ConversationUpdated) for event in bob.events))
+    entry = (await a.log(group))[-1]
+    assert (entry.seq_no, entry.kind, entry.sender_id) == (2, "conversation", "alice")
+    assert entry.content is not None and entry.content.conversation == {"name": "new"}
+    await eventually(lambda: [one.entry.seq_no for one in bob.events if isinstance(one, MessageNew)] == [1, 2])
+    after = (await a.core.inbox.page("bob", limit=20, cursor=None)).items[0]
+    assert after.state == before.state and after.row.name == "new"
+    assert after.row.last_message_ts == before.row.last_message_ts and after.row.last_message == before.row.last_message
+    assert await a.core.unread.totals("bob") == Totals(1, 1)
+
+
+async def test_a_rename_to_the_same_name_is_an_entry_again(a: FaultyNode) -> None:
+    """The node may have died between the name and its entry."""
+    group = await group_of(a)
+    await a.core.directory.rename("alice", group, name="old", avatar_url=None)
+    (entry,) = await a.log(group)
+    assert entry.content is not None and entry.content.conversation == {"name": "old", "avatar_url": None}
+
+
+async def test_a_frozen_conversation_can_be_renamed(a: FaultyNode) -> None:
+    group = await group_of(a)
+    await a.core.rules.change("alice", group, {"frozen": True})
+    view = await a.core.directory.rename("alice", group, name="new")
+    assert (view.head.name, [entry.kind for entry in await a.log(group)]) == ("new", ["conversation"] * 2)
