@@ -92,6 +92,7 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     imported: bool = False  # it comes from another product, and counts for nobody
     conversation: dict[str, Any] | None = None  # of a change of the conversation: the fields that changed
     state: StreamState | None = None  # of a message that is, or was, written piece by piece
+    only_sender: bool = False  # the before-send hook decided so: for everybody else the entry is a void
 
     @property
     def said(self) -> Content:
@@ -330,6 +331,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
 
     entry: Entry
     is_duplicate: bool
+    is_other: bool = False  # the stored text or data is not the one that was sent
 
 
 class InboxItem(msgspec.Struct, frozen=True):

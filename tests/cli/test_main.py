@@ -186,6 +186,7 @@ LOOKING = [
     "webhook list",
     "webhook remove --id wh_1",
     "webhook replay --id wh_1 --conversation c --from-seq 1",
+    "webhook secret",
     "archive run",
     "archive status",
     "archive restore --conversation c",

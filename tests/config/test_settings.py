@@ -65,6 +65,8 @@ def test_every_setting_can_be_given_by_each_of_its_names(tmp_path: Path) -> None
         "keyspace_queues": "redis://queues.internal:6379",
         "push.preview": "true",
         "hooks.private_addresses": "true",
+        "hooks.before_send_url": "https://hooks.example/judge",
+        "hooks.on_failure": "refuse",
         "picture_hosts": "*.pictures.example,cdn.example",
         "directory": "all",
         "login_url": "https://id.example/login",

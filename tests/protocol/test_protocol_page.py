@@ -100,12 +100,14 @@ def test_the_examples_of_server_frames_are_frames_with_all_their_fields() -> Non
 
 
 def test_every_answer_of_a_request_has_its_example() -> None:
-    bodies = {kind.__struct_fields__: kind for kind in (SentBody, ReadStateBody, InboxBody, HistoryBody)}
     answers = [example for example in examples(HEARD) if example["type"] == "ok"]
     fields = {tuple(key for key in answer if key not in ("id", "type")): answer for answer in answers}
-    assert set(fields) == {(), *bodies}
-    for names, kind in bodies.items():
-        msgspec.convert(fields[names], kind)
+    assert () in fields
+    for kind in (SentBody, ReadStateBody, InboxBody, HistoryBody):
+        needed = {field.name for field in msgspec.structs.fields(kind) if field.required}
+        (names,) = [one for one in fields if needed <= set(one) <= set(kind.__struct_fields__)]
+        msgspec.convert(fields.pop(names), kind)
+    assert list(fields) == [()]
 
 
 def route_table() -> list[Route]:

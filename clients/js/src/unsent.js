@@ -86,7 +86,8 @@ export class Unsent {
   }
 
   /** Take the ok of a send: the message takes its place in the log as any entry does. */
-  stored({ messageId, text, ts, ...more }, { seq, sentAt }) {
+  stored({ messageId, text: asSent, ts, ...more }, { seq, sentAt, text = asSent, data = more.data }) {
+    more.data = data; // the server may have stored another text or data than was sent
     const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, ...said(more), ts, sentAt,
       files: more.files ?? [], expiresAt: more.ttlS ? sentAt + more.ttlS * 1000 : null, deleted: false,
       editedAt: null, targetSeq: null, member: null };

@@ -2,7 +2,19 @@
 const AGE_MS_MAX = 300_000; // an older signature may be a request that somebody has recorded
 
 /** Check the header `Tidings-Signature` of a request, and decode its body (a text). Rejects with an Error. */
-export async function verifyWebhook(secret, signature, body, { ageMsMax = AGE_MS_MAX, now = Date.now } = {}) {
+export async function verifyWebhook(secret, signature, body, options) {
+  const { webhook_id: webhookId, conversation_id: conversationId, entries, head } =
+    await checked(secret, signature, body, options);
+  return { webhookId, conversationId, entries, head };
+}
+
+/** The same for a request to the before-send hook. `message` is as on the wire. */
+export async function verifyBeforeSend(secret, signature, body, options) {
+  const { conversation_id: conversationId, message } = await checked(secret, signature, body, options);
+  return { conversationId, message };
+}
+
+async function checked(secret, signature, body, { ageMsMax = AGE_MS_MAX, now = Date.now } = {}) {
   const parts = Object.fromEntries(signature.split(',').map((part) => part.split('=')));
   const encoder = new TextEncoder();
   const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
@@ -12,6 +24,5 @@ export async function verifyWebhook(secret, signature, body, { ageMsMax = AGE_MS
   const isOurs = await crypto.subtle.verify('HMAC', key, mac, encoder.encode(`${parts.t}.${body}`));
   if (!isOurs) throw new Error('the signature is not of this secret and body');
   if (!(Math.abs(now() - Number(parts.t)) <= ageMsMax)) throw new Error('the signature is too old');
-  const { webhook_id: webhookId, conversation_id: conversationId, entries, head } = JSON.parse(body);
-  return { webhookId, conversationId, entries, head };
+  return JSON.parse(body);
 }

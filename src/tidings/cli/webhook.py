@@ -94,6 +94,21 @@ def _replay(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _secret(arguments: argparse.Namespace) -> int:
+    from tidings.messaging.integration.before_send import secret_of
+
+    async def work(core: Core) -> str:
+        core.limiting.audit.acted("webhook.secret_shown", BY)
+        return secret_of(core.tables.accounts.secret)
+
+    secret = on_stores(arguments, work)
+    if arguments.json:
+        print_json({"secret": secret})
+    else:
+        print(secret)
+    return 0
+
+
 def _words(text: str) -> list[Any]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -132,5 +147,6 @@ VERBS: dict[str, Verb] = {
     "webhook add": Verb("make a webhook and show its secret once", _add, _add_arguments),
     "webhook list": Verb("print every webhook, and how far it is behind", _list),
     "webhook remove": Verb("remove a webhook", _remove, _id),
+    "webhook secret": Verb("print the secret that signs the requests to the before-send hook", _secret),
     "webhook replay": Verb("deliver a conversation to a webhook again", _replay, _replay_arguments),
 }

@@ -135,6 +135,15 @@ class Hooks:
     private_addresses: bool = setting(
         "false", values.flag, "true = endpoints of webhooks may be on private addresses, and http:// (with --dev: true)"
     )
+    before_send_url: str | None = setting(
+        None, values.web_url, "endpoint that decides about each message before it is stored; unset = none"
+    )
+    timeout_ms: int = setting("300", values.whole(10, 10_000), "milliseconds for its verdict")
+    on_failure: str = setting(
+        "allow",
+        values.choice("allow", "refuse"),
+        "without a verdict in time, messages are sent (allow) or refused for now",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -88,7 +88,10 @@ def reason_of(problem: Problem) -> Reason | UnsetType:
     return UNSET if reason is None else reason
 
 
-def message_of(entry: Entry, *, is_hidden: bool = False, beside: Beside | None = None) -> MessageBody:
+def message_of(
+    entry: Entry, *, is_hidden: bool = False, beside: Beside | None = None, is_for_team: bool = False
+) -> MessageBody:
+    """The entry for a reader. `is_for_team`: for a webhook, which sees what only the sender sees, and is told so."""
     ts = entry.timestamp
     if ts is None and entry.bumps:
         ts = entry.sent_ms
@@ -117,6 +120,7 @@ def message_of(entry: Entry, *, is_hidden: bool = False, beside: Beside | None =
         state=content.state if content.state is not None else UNSET,
         unavailable=True if entry.is_unavailable else UNSET,
         hidden=True if is_hidden else UNSET,
+        sender_only=True if is_for_team and content.only_sender else UNSET,
         reactions=content.reactions or beside.reactions or UNSET,
         reactions_seq=beside.reactions_seq or UNSET,
         pinned=content.pinned if content.pinned is not None else beside.is_pinned or UNSET,
@@ -220,12 +224,15 @@ def inbox_of(page: InboxPage) -> InboxBody:
 
 def sent_of(sent: Sent) -> SentBody:
     entry = sent.entry
+    content = entry.content if sent.is_other else None
     return SentBody(
         conversation_id=entry.conversation_id,
         message_id=entry.message_id,
         seq=entry.seq_no,
         sent_at=entry.sent_ms,
         duplicate=sent.is_duplicate,
+        text=content.text if content is not None else UNSET,
+        data=content.data if content is not None and content.data is not None else UNSET,
     )
 
 

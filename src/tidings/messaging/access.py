@@ -19,7 +19,7 @@ from tidings.errors import Forbidden, NotFound, Unavailable
 from tidings.messaging.banned import Banned
 from tidings.messaging.log import entry_at
 from tidings.messaging.slow_mode import SlowMode
-from tidings.model import NO_RULES, Entry, Head, Member, MemberAction, Role, Rules
+from tidings.model import NO_RULES, Entry, Head, Member, MemberAction, Role, Rules, void_at
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Conversations, Messages
@@ -74,6 +74,14 @@ def mask(entry: Entry, visible_after: int) -> Entry:
     if entry.target_seq is None or entry.target_seq > visible_after:
         return entry
     return msgspec.structs.replace(entry, content=None)
+
+
+def seen_by(user_id: str, entry: Entry) -> Entry:
+    """The entry as this user sees it: a message that is shown to its sender only is a void to everybody else."""
+    content = entry.content
+    if content is None or not content.only_sender or entry.sender_id == user_id:
+        return entry
+    return void_at(entry.conversation_id, entry.seq_no, entry.sent_ms)
 
 
 class Admitted(NamedTuple):
@@ -195,7 +203,7 @@ class Access:
             entries = [entry for entry in entries if entry.seq_no > newer.visible_after(user_id)]
         if (start := member_list.visible_after(user_id)) > 0:
             entries = [mask(entry, start) for entry in entries]
-        return member_list, entries
+        return member_list, [seen_by(user_id, entry) for entry in entries]
 
     def cached(self, conversation_id: str) -> MemberList | None:
         """The list that this node has in memory: good enough to start with, never to finish."""

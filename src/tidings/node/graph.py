@@ -26,6 +26,7 @@ from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
 from tidings.messaging.lifecycle.retention import Retention
 from tidings.messaging.lifecycle.scheduled import SCHEDULED, Schedule
 from tidings.messaging.lifecycle.timed import TimedWork
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.moderation.bans import Bans
 from tidings.messaging.moderation.joining import Joining
 from tidings.messaging.moderation.reports import Reports
@@ -42,7 +43,6 @@ from tidings.messaging.send.admit import Admit
 from tidings.messaging.send.batch import Measures
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.edit import Rewrites
-from tidings.messaging.send.held import Holds
 from tidings.messaging.send.index import Index
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.send.members import Members
@@ -253,7 +253,8 @@ def _build_sends(
     keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
     access, scripts, open_work, holds = members.access, members.scripts, work.open_work, Holds()
     acknowledge = Acknowledge(holds, clock, measures)
-    admit = Admit(limiting.limiter, holds, keyspace, scripts, clock)
+    is_early = integration.review is not None
+    admit = Admit(limiting.limiter, holds, keyspace, scripts, clock, is_early=is_early)
     load = Members(access, members.blocks, members.log, open_work, clock, stores.settings.members_max)
     number = Number(keyspace, scripts, work.counters, load, admit, open_work, clock, node_id)
     pipeline = Pipeline(
@@ -269,6 +270,7 @@ def _build_sends(
         clock=clock,
         online=routing.registry.is_online,
         stored=reading.searching.indexer.note,
+        review=integration.review,
     )
     return pipeline, Sends(
         pipeline=pipeline,

@@ -125,6 +125,8 @@ async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
         await core.limiting.overrides.loop.stop()
         await core.blocks.loop.stop()
         await core.integration.hooks.loop.stop()
+        if core.integration.review is not None:
+            await core.integration.review.close()
         for loop in reversed(_loops(core, samples)):
             await loop.stop()
         await core.pushing.notify.stop()

@@ -224,6 +224,7 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     state: StreamState | UnsetType = UNSET  # of a message that is, or was, written piece by piece
     unavailable: Literal[True] | UnsetType = UNSET  # its text is archived and cannot be read now
     hidden: Literal[True] | UnsetType = UNSET  # the reader has blocked its sender
+    sender_only: Literal[True] | UnsetType = UNSET  # to webhooks alone: nobody but its sender sees it
     # Of a message: key -> count. Of a reaction: key, the users who added it, the users who took it away.
     reactions: dict[str, ReactionCount] | Reactions | UnsetType = UNSET
     reactions_seq: int | UnsetType = UNSET  # `reactions` hold every entry of kind reaction up to this one
@@ -280,12 +281,14 @@ class InboxBody(msgspec.Struct, frozen=True):
     total_mentions: int | UnsetType = UNSET
 
 
-class SentBody(msgspec.Struct, frozen=True, gc=False):
+class SentBody(msgspec.Struct, frozen=True):
     conversation_id: str
     message_id: str | None
     seq: int
     sent_at: int
     duplicate: bool
+    text: str | UnsetType | None = UNSET  # what is stored, where it is not what was sent
+    data: dict[str, Any] | UnsetType = UNSET
 
 
 class ReadStateBody(ReadState, frozen=True):

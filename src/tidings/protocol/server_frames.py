@@ -131,7 +131,7 @@ class Ok(ServerFrame, frozen=True, tag="ok"):
     id: int
 
 
-class BegunBody(SentBody, frozen=True, gc=False):
+class BegunBody(SentBody, frozen=True, kw_only=True):
     """The answer to `message.begin`. The author goes on from `offset`: so many characters are there."""
 
     offset: int

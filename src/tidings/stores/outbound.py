@@ -116,11 +116,11 @@ class Pinned(httpcore2.AsyncNetworkBackend):
 
 
 class Outbound:
-    def __init__(self, *, allows_private: bool) -> None:
+    def __init__(self, *, allows_private: bool, connections_max: int = _CONNECTIONS_MAX) -> None:
         self.allows_private = allows_private
         self._pool = httpcore2.AsyncConnectionPool(
-            max_connections=_CONNECTIONS_MAX,
-            max_keepalive_connections=_KEPT_MAX,
+            max_connections=connections_max,
+            max_keepalive_connections=max(_KEPT_MAX, connections_max // 4),
             keepalive_expiry=30.0,
             network_backend=Pinned(allows_private),
         )

@@ -40,6 +40,7 @@ TABLES = (
 REPAIRS = ("row", "inbox", "open", "void", "unread")  # late rows, left inboxes, work of dead nodes, gaps, counts
 REFUSED = (*CLASSES, "in_flight")  # in_flight: too many requests of a user, or of all, were under way
 STREAMS = ("audit", "push")
+BEFORE_SEND_VERDICTS = ("allow", "refuse", "rewrite", "sender_only", "failed")
 WEBHOOK_OUTCOMES = ("delivered", "failed", "refused", "paused")
 SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # up to the largest batch
@@ -166,6 +167,9 @@ class Metrics:
             "push", "Pushes, by provider and outcome.", ["provider", "outcome"], known=()
         )
         self.webhooks = self._labelled("webhook", "Requests to webhooks, by outcome.", "outcome", WEBHOOK_OUTCOMES)
+        self.before_send = self._labelled(
+            "before_send", "Messages that the before-send hook was asked about.", "verdict", BEFORE_SEND_VERDICTS
+        )
         self.webhook_lag = Gauge(
             "tidings_webhook_lag_seconds",
             "Age of the oldest entry that a webhook does not have.",
@@ -228,6 +232,8 @@ class Metrics:
         return histogram.series[""]
 
     def _stages(self) -> Children[str, Tally]:
-        histogram = Histogram("tidings_stage_seconds", "Time of a batch in each stage.", SECONDS, "stage", STAGES)
+        histogram = Histogram(
+            "tidings_stage_seconds", "Time of a batch in each stage.", SECONDS, "stage", (*STAGES, "review")
+        )
         self.registry.register(histogram)
         return histogram.series

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support.messaging.drafts import draft, numbered, target
 from tidings.clock import Clock
 from tidings.errors import Forbidden, IdConflict, Problem, StoreUnavailable
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.draft import Draft
-from tidings.messaging.send.held import Holds
 from tidings.model import Content, Sent, digest_of
 from tidings.telemetry.metrics import Metrics
 

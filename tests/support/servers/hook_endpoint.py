@@ -35,8 +35,9 @@ class Endpoint:
     def __init__(self) -> None:
         self.posts: list[Posted] = []
         self.status: int | Callable[[Posted], int] = 200
-        self.answer = ""
+        self.answer: str | Callable[[Posted], str] = ""
         self.gate: asyncio.Event | None = None  # answers wait for it
+        self.gated: Callable[[Posted], bool] = lambda post: True  # of all posts, these wait
         self.port = 0
         self._server: asyncio.Server | None = None
 
@@ -74,10 +75,10 @@ class Endpoint:
                 raw = await reader.readexactly(int(headers["content-length"]))
                 post = Posted(headers.get("idempotency-key", ""), headers, raw)
                 self.posts.append(post)
-                if self.gate is not None:
+                if self.gate is not None and self.gated(post):
                     await self.gate.wait()
                 status = self.status(post) if callable(self.status) else self.status
-                said = self.answer.encode()
+                said = (self.answer(post) if callable(self.answer) else self.answer).encode()
                 writer.write(f"HTTP/1.1 {status} -\r\ncontent-length: {len(said)}\r\n\r\n".encode() + said)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()

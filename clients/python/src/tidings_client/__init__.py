@@ -62,11 +62,19 @@ from tidings_client.values import (
     Totals,
     Typing,
 )
-from tidings_client.webhooks import Webhook, WebhookRequest, WebhookState, verify_webhook
+from tidings_client.webhooks import (
+    BeforeSendRequest,
+    Webhook,
+    WebhookRequest,
+    WebhookState,
+    verify_before_send,
+    verify_webhook,
+)
 
 __version__ = "0.1.0"
 __all__ = [
     "Account",
+    "BeforeSendRequest",
     "Block",
     "Blocked",
     "Budget",
@@ -140,5 +148,6 @@ __all__ = [
     "WebhookRequest",
     "WebhookState",
     "sign_token",
+    "verify_before_send",
     "verify_webhook",
 ]

@@ -141,12 +141,14 @@ class InboxPage(msgspec.Struct, frozen=True):
     total_mentions: int = 0
 
 
-class Sent(msgspec.Struct, frozen=True, gc=False):
+class Sent(msgspec.Struct, frozen=True):
     conversation_id: str
     message_id: str | None
     seq: int
     sent_at: int
     duplicate: bool
+    text: str | None = None  # what is stored, where it is not what was sent
+    data: dict[str, Any] | None = None
 
 
 class ReadState(msgspec.Struct, frozen=True, gc=False):

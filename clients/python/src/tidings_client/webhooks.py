@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from typing import Any
 
 import msgspec
 
@@ -72,10 +73,47 @@ class WebhookRequest(msgspec.Struct, frozen=True):
     head: int
 
 
+class MessageToJudge(msgspec.Struct, frozen=True):
+    """A message as its author wrote it, before it has a number."""
+
+    kind: str
+    message_id: str
+    sender_id: str
+    text: str | None
+    data: dict[str, Any] | None = None
+    silent: bool = False
+    reply_to: int | None = None
+    target_seq: int | None = None
+    mentions: list[str] = []
+    mention: str | None = None
+    files: list[str] = []
+    state: str | None = None
+
+
+class BeforeSendRequest(msgspec.Struct, frozen=True):
+    """The body of a request to the before-send hook."""
+
+    conversation_id: str
+    message: MessageToJudge
+
+
 def verify_webhook(
     secret: str, signature: str, body: bytes, *, age_s_max: float = WEBHOOK_AGE_S_MAX, clock: Clock | None = None
 ) -> WebhookRequest:
     """Check the header `Tidings-Signature` of a request, and decode the body. Raises ValueError."""
+    _check(secret, signature, body, age_s_max, clock)
+    return msgspec.json.decode(body, type=WebhookRequest)
+
+
+def verify_before_send(
+    secret: str, signature: str, body: bytes, *, age_s_max: float = WEBHOOK_AGE_S_MAX, clock: Clock | None = None
+) -> BeforeSendRequest:
+    """The same for a request to the before-send hook. `tidings webhook secret` prints the secret."""
+    _check(secret, signature, body, age_s_max, clock)
+    return msgspec.json.decode(body, type=BeforeSendRequest)
+
+
+def _check(secret: str, signature: str, body: bytes, age_s_max: float, clock: Clock | None) -> None:
     parts = dict(part.partition("=")[::2] for part in signature.split(","))
     at = parts.get("t", "")
     expected = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
@@ -83,4 +121,3 @@ def verify_webhook(
         raise ValueError("the signature is not of this secret and body")
     if not at.isdigit() or abs((clock or Clock()).now_ms() - int(at)) > age_s_max * 1000:
         raise ValueError("the signature is too old")
-    return msgspec.json.decode(body, type=WebhookRequest)

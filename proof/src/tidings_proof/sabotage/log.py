@@ -14,11 +14,11 @@ import msgspec
 from tidings.config.settings import tables_url
 from tidings.errors import Throttled
 from tidings.messaging import log as slots
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.send import draft as drafts
 from tidings.messaging.send import store as storing
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.draft import Draft
-from tidings.messaging.send.held import Holds
 from tidings.messaging.send.store import Store
 from tidings.model import Content, Entry, Sent
 from tidings.node import graph

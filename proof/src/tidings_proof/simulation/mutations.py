@@ -13,11 +13,11 @@ import msgspec
 
 from tidings.errors import Throttled, Unavailable
 from tidings.messaging.deliver.sequencer import Sequencer
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.log import Log
 from tidings.messaging.send import members
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.counters import Counters
-from tidings.messaging.send.held import Holds
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.store import Store, to_entry
 from tidings.messaging.send.takeover import Takeover

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidings.bounds import PUSHES_AT_ONCE
-from tidings.messaging.access import MemberList, mask
+from tidings.messaging.access import MemberList, mask, seen_by
 from tidings.messaging.deliver.late_counts import LateCounts
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.sequencer import Held
@@ -100,6 +100,7 @@ class FanOut:
         """Push to one member after the other. Yields how many events each got."""
         conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
         last_counts = ready[-1][1]
+        voids = {entry.seq_no: seen for entry, _, _ in ready if (seen := seen_by("", entry)) is not entry}
         hidden_from = [self._blocks.blockers(entry.sender_id) for entry, _, _ in ready]
         for user_id in list(self._hub.present(member_list.members)):
             connections = self._hub.of_user(user_id)
@@ -111,6 +112,8 @@ class FanOut:
                     continue
                 if is_limited and entry.target_seq is not None:
                     entry = mask(entry, start)
+                if entry.seq_no in voids and user_id != entry.sender_id:
+                    entry = voids[entry.seq_no]
                 event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), user_id in blockers)
                 for connection in connections:
                     if connection.connection_id == origin:

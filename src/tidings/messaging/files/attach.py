@@ -73,8 +73,11 @@ class Attaching(_OfFiles):
         draft.content = msgspec.structs.replace(draft.content, files=facts)
 
     def puts(self, entry: Entry) -> Sequence[Put]:
+        only_sender = entry.content is not None and entry.content.only_sender
         return [
-            put_of(entry.conversation_id, file_id, value.attached_to(entry.seq_no, entry.message_id), version)
+            put_of(
+                entry.conversation_id, file_id, value.attached_to(entry.seq_no, entry.message_id, only_sender), version
+            )
             for file_id, (value, version) in self._found.items()
         ]
 

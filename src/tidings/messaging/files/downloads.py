@@ -151,12 +151,15 @@ class Downloads:
         return FilesPage(found, before)
 
     def _is_listed(self, value: FileRecord, member_list: MemberList, user_id: str, kind: str | None) -> bool:
-        is_seen = value.state == "attached" and value.seq_no > member_list.visible_after(user_id)
-        return is_seen and (kind is None or value.is_image == (kind == "image"))
+        return (
+            value.state == "attached"
+            and self._is_visible(value, user_id, member_list)
+            and (kind is None or value.is_image == (kind == "image"))
+        )
 
     def _is_visible(self, value: FileRecord, user_id: str, member_list: MemberList) -> bool:
         if value.state == "attached":
-            return value.seq_no > member_list.visible_after(user_id)
+            return value.seq_no > member_list.visible_after(user_id) and value.is_shown_to(user_id)
         return value.state == "complete" and value.user_id == user_id
 
     async def _value(self, conversation_id: str, file_id: str) -> FileRecord | None:

@@ -36,6 +36,10 @@ class FileRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     width: int | None = None
     height: int | None = None
     blurhash: str | None = None
+    only_sender: bool = False  # of a message that is shown to its sender only
+
+    def is_shown_to(self, user_id: str) -> bool:
+        return not self.only_sender or self.user_id == user_id
 
     @property
     def is_image(self) -> bool:
@@ -46,8 +50,9 @@ class FileRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         starts = range(0, self.bytes, self.part_bytes)
         return [Part(start, min(start + self.part_bytes, self.bytes)) for start in starts] or [Part(0, 0)]
 
-    def attached_to(self, seq_no: int, message_id: str | None) -> FileRecord:
-        return msgspec.structs.replace(self, state="attached", seq_no=seq_no, message_id=message_id)
+    def attached_to(self, seq_no: int, message_id: str | None, only_sender: bool = False) -> FileRecord:
+        place = {"seq_no": seq_no, "message_id": message_id, "only_sender": only_sender}
+        return msgspec.structs.replace(self, state="attached", **place)
 
     def facts(self, file_id: str) -> File:
         """The file as its message shows it."""

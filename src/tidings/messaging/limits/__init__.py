@@ -1,1 +1,1 @@
-"""Rate limits: an exact sliding window a user and class, and exceptions to it."""
+"""Limits: an exact sliding window a user and class, exceptions to it, and the order of sends that were refused."""

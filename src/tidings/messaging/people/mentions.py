@@ -16,7 +16,7 @@ Online = Callable[[Iterable[str]], Awaitable[Mapping[str, bool]]]
 
 def mentioned(content: Content | None, here: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The users whom a message with this content mentions; `here`: those who were online."""
-    if content is None:
+    if content is None or content.only_sender:
         return ()
     if content.mention == "all":
         return (EVERYBODY,)

@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.clock import Clock
 from tidings.errors import Problem, TooLarge
-from tidings.messaging.access import Access
+from tidings.messaging.access import Access, seen_by
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.send.draft import Draft
@@ -160,7 +160,7 @@ class Pins:
         return [
             PinnedEntry(entry, pin, entry.sender_id in blocked)
             for pin, entry in zip(shown, found, strict=True)
-            if entry is not None and not entry.is_deleted
+            if entry is not None and not entry.is_deleted and not seen_by(user_id, entry).is_void
         ]
 
 

@@ -32,6 +32,8 @@ def document_of(entry: Entry) -> Document | None:
     content = entry.content
     if not KINDS[entry.kind].is_target or entry.is_deleted or content is None or not content.text:
         return None
+    if content.only_sender:
+        return None
     return Document(
         entry.seq_no,
         entry.sent_ms,

@@ -231,6 +231,8 @@ def _hit_of(entry: Entry, question: Question, terms: Sequence[Term], blocked: fr
     content = entry.content
     if not KINDS[entry.kind].is_target or entry.is_deleted or content is None or not content.text:
         return None
+    if content.only_sender:
+        return None
     is_wanted = (
         entry.sender_id not in blocked
         and question.sender_id in (None, entry.sender_id)

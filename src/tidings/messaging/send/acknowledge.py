@@ -1,7 +1,7 @@
 """Stage: acknowledge. Each draft is answered once, stored or refused.
 
-A send that is refused for now starts or joins a hold first (held.py). So a later send of the same device finds the hold
-in its way and cannot overtake.
+A send that is refused for now starts or joins a hold first (messaging/limits/held.py). So a later send of the same
+device finds the hold in its way and cannot overtake.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from tidings.clock import Clock
 from tidings.errors import IdConflict, Problem
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.send.batch import Batch, BatchGroup, Measures
 from tidings.messaging.send.draft import Answer, Draft
-from tidings.messaging.send.held import Holds
 from tidings.model import KINDS
 
 log = logging.getLogger("tidings.send")

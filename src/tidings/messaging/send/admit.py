@@ -20,10 +20,10 @@ from collections.abc import Iterable, Sequence
 from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
 from tidings.errors import Held, RateLimited, StoreError, StoreUnavailable
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.limits.limiter import Admission, Limiter
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.draft import Draft
-from tidings.messaging.send.held import Holds
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Admitted
 from tidings.stores.keyspace.scripts.messaging import Scripts
@@ -58,7 +58,19 @@ class Lately:
 
 
 class Admit:
-    def __init__(self, limiter: Limiter, holds: Holds, keyspace: Keyspace, scripts: Scripts, clock: Clock) -> None:
+    """`is_early`: everybody is asked about here, because the groups of a batch go different ways after this stage."""
+
+    def __init__(
+        self,
+        limiter: Limiter,
+        holds: Holds,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        clock: Clock,
+        *,
+        is_early: bool = False,
+    ) -> None:
+        self._is_early = is_early
         self._limiter = limiter
         self._holds = holds
         self._keyspace = keyspace
@@ -78,7 +90,7 @@ class Admit:
                     batch.by_sender.setdefault(draft.sender_id, []).append((group, draft))
         wanted = [(user_id, len(drafts)) for user_id, drafts in batch.by_sender.items()]
         batch.limit_check = check = self._limiter.prepare(_CLASS, wanted)
-        if check.is_refusal_likely:
+        if check.is_refusal_likely or self._is_early:
             calls = self.reserve(batch)  # no other batch may count on the same budget
             try:
                 replies = await self._keyspace.run(calls) if calls else ()

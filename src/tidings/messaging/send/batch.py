@@ -178,6 +178,7 @@ class Batch:
         "epoch_changes",
         "groups",
         "ids",
+        "is_unreviewed",
         "limit_check",
         "live",
     )
@@ -189,6 +190,7 @@ class Batch:
         self.again: list[Draft] = []  # to be queued again: another content of their id may be the one that is stored
         self.aside: list[Batch] = []  # groups that wait for their members, each as a batch of its own
         self.epoch_changes = 0  # when the batch began
+        self.is_unreviewed = False  # its drafts are to be reviewed before they get numbers
         self.by_sender: dict[str, list[tuple[BatchGroup, Draft]]] = {}  # drafts that use up a budget, in their order
         self.limit_check: LimitCheck | None = None  # None: the limiter has decided
         self._measures = measures
@@ -197,18 +199,28 @@ class Batch:
 
     def put_aside(self) -> None:
         """Take out the groups that must wait for a change of their members. Each goes on as a batch of its own."""
-        waiting = [group for group in self.live if group.awaited is not None]
+        self._split([group for group in self.live if group.awaited is not None])
+
+    def put_aside_unreviewed(self, concerns: Callable[[BatchGroup], bool]) -> None:
+        """Take out the groups that a review concerns. Each goes on as a batch of its own, without numbers so far."""
+        for part in self._split([group for group in self.live if concerns(group)]):
+            part.is_unreviewed = True
+
+    def _split(self, waiting: Sequence[BatchGroup]) -> Sequence[Batch]:
+        parts: list[Batch] = []
         if not waiting:
-            return
+            return parts
         for group in waiting:
             part = Batch([group], self._measures, self._now_s)
             part.ids = [id_ for id_ in self.ids if id_[0] == group.conversation_id]
             part.live, part.epoch_changes = [group], self.epoch_changes
-            self.aside.append(part)
+            parts.append(part)
             self.groups.remove(group)
             self.live.remove(group)
         ids = {group.conversation_id for group in waiting}
         self.ids = [id_ for id_ in self.ids if id_[0] not in ids]
+        self.aside += parts
+        return parts
 
     @property
     def asking_here(self) -> list[tuple[BatchGroup, Draft]]:

@@ -103,6 +103,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     is_duplicate: bool = False
     problem: Problem | None = None
     slot: tuple[str, int] | None = None  # the limiter's slot that it used: token, position
+    is_rewritten: bool = False  # the before-send hook changed its content
     followers: list[Draft] | None = None  # drafts with the same id in the same batch: they get the same answer
 
     @property
@@ -140,13 +141,19 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
         if self.problem is not None:
             return self.problem
         assert self.entry is not None
-        return Sent(self.entry, self.is_duplicate)
+        return Sent(self.entry, self.is_duplicate, self._is_other(self.entry))
+
+    def _is_other(self, entry: Entry) -> bool:
+        """Whether the author must be told what is stored: the before-send hook changed it, now or at the first try."""
+        if not self.is_duplicate or self.content is None or entry.content is None:
+            return self.is_rewritten
+        return (self.content.text, self.content.data) != (entry.content.text, entry.content.data)
 
     def answer_follower(self, follower: Draft) -> Answer:
         if self.problem is None and follower.digest != self.digest:
             return IdConflict()
         answer = self.answer()
-        return Sent(answer.entry, True) if isinstance(answer, Sent) else answer
+        return Sent(answer.entry, True, answer.is_other) if isinstance(answer, Sent) else answer
 
 
 def keyed_digest(secret: bytes, id_: tuple[str, str, str], plain: bytes) -> bytes:

@@ -28,11 +28,11 @@ from tidings.bounds import (
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreUnavailable
 from tidings.messaging.access import Access
+from tidings.messaging.limits.held import Holds
 from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.batch import Batch, Measures, grouped
 from tidings.messaging.send.draft import Answer, Companion, Draft, keyed_digest
-from tidings.messaging.send.held import Holds
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.model import Content, MemberChange, Sent

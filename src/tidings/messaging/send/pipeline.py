@@ -1,10 +1,10 @@
 """The pipeline: the stages of a batch, in their order.
 
-    frame -> lane -> [admit -> members -> number -> store -> index -> acknowledge -> route] -> devices
+    frame -> lane -> [admit -> members -> (review) -> number -> store -> index -> acknowledge -> route] -> devices
 
 Each stage is a module of its name. It handles the whole batch with one keyspace round trip or one durable commit: a
 message alone waits for no other, and under load the batch shares the costs. An acknowledged message is durable,
-numbered and counted.
+numbered and counted. Only a deployment with a before-send hook has the stage review.
 
 Order: the number. All entries of a conversation pass one lane of a node, one batch at a time (lanes.py).
 Idempotency and durability: the commit. Every stage after it may run again: by a resend, by another node that takes
@@ -30,6 +30,7 @@ from tidings.messaging.send.index import Index
 from tidings.messaging.send.members import Members
 from tidings.messaging.send.number import Number
 from tidings.messaging.send.open_work import OpenWork
+from tidings.messaging.send.review import Review
 from tidings.messaging.send.store import Store
 from tidings.model import KINDS
 
@@ -52,7 +53,9 @@ class Pipeline:
         clock: Clock,
         online: Online,
         stored: Callable[[str], object],
+        review: Review | None = None,
     ) -> None:
+        self._review = review
         self._stored = stored
         self._members = members
         self._admit = admit
@@ -91,6 +94,8 @@ class Pipeline:
         self._open_work.begin(batch)  # a failover from here on is noticed
         await self._admit.check(batch)  # only senders near their limit cost a round trip of their own
         await self._members.load(batch)  # a sender who is not a member is refused here, and has paid for it
+        if self._review is not None:
+            batch.put_aside_unreviewed(self._review.concerns)  # a group that waits for a verdict holds up nobody else
         await self._number.assign(batch)  # one round trip: the budget of the others, the open work, the numbers
         batch.put_aside()  # a group above a member change that is under way holds up nobody else
         if asking := batch.asking_here:
@@ -100,6 +105,12 @@ class Pipeline:
         await self._finish(batch)
 
     async def _wait_and_finish(self, batch: Batch) -> None:
+        if batch.is_unreviewed and self._review is not None:
+            self._open_work.begin(batch)
+            await self._review.judge(batch)  # what is refused here has no number
+            await self._number.assign(batch)
+            await self._find_here(batch.asking_here)
+            await self._store.commit(batch)
         while any(group.awaited is not None for group in batch.live):
             await self._members.wait(batch)
             await self._find_here(batch.asking_here)

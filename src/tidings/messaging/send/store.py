@@ -268,7 +268,7 @@ def to_entry(draft: Draft, member_list: MemberList) -> Entry:
         digest=draft.digest,
         member=draft.change if KINDS[draft.kind].changes_members else None,
         target_seq=draft.target.seq_no if draft.target is not None else draft.target_seq,
-        is_uncounted=draft.content is not None and draft.content.silent,
+        is_uncounted=draft.content is not None and (draft.content.silent or draft.content.only_sender),
         mentions=mentioned(draft.content, draft.here or ()) if KINDS[draft.kind].counts else (),
     )
 

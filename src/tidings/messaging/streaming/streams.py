@@ -95,7 +95,19 @@ class _End:
 class Stream:
     """A message that an author connected to this node is writing."""
 
-    __slots__ = ("at", "is_pushing", "key", "origin", "pushed", "saved", "seq_no", "size_bytes", "text", "version")
+    __slots__ = (
+        "at",
+        "is_for_sender",
+        "is_pushing",
+        "key",
+        "origin",
+        "pushed",
+        "saved",
+        "seq_no",
+        "size_bytes",
+        "text",
+        "version",
+    )
 
     def __init__(self, key: Key, seq_no: int, text: str, version: int, origin: str | None, now_s: float) -> None:
         self.key = key
@@ -106,6 +118,7 @@ class Stream:
         self.origin = origin
         self.saved = self.pushed = len(text)  # characters
         self.is_pushing = False
+        self.is_for_sender = False  # nobody else sees the message
         self.at = now_s  # when something was saved last, or began to wait
 
     def is_due(self, now_s: float) -> bool:
@@ -170,6 +183,8 @@ class Streams:
             text = draft.content.text if draft.content is not None else None
             self._keep(Stream(key, sent.entry.seq_no, text or "", 1, draft.origin, now_s))
         self._streams[key].origin = draft.origin
+        content = sent.entry.content
+        self._streams[key].is_for_sender = content is not None and content.only_sender
         return Began(sent, len(self._streams[key].text))
 
     def append(self, key: Key, offset: int, text: str) -> int:
@@ -230,7 +245,8 @@ class Streams:
         event = MessageAppended(conversation_id, stream.seq_no, message_id, offset, stream.text[offset:])
         is_limited, blockers = member_list.head.history == "joined", self._blocks.blockers(sender_id)
         for user_id, member in member_list.members.items():
-            if user_id not in blockers and not (is_limited and stream.seq_no <= member.joined_seq):
+            is_meant = user_id == sender_id or not stream.is_for_sender
+            if is_meant and user_id not in blockers and not (is_limited and stream.seq_no <= member.joined_seq):
                 self._router.push(user_id, event, but=stream.origin)
 
     # --- the record -------------------------------------------------------------------------------

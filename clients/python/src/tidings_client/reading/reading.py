@@ -306,7 +306,7 @@ def own_message(draft: Draft, sent: Sent, user_id: str) -> Message:
         kind="message",
         message_id=draft.message_id,
         sender_id=user_id,
-        text=draft.text,
+        text=draft.text if sent.text is None else sent.text,
         ts=draft.ts if draft.ts is not None else sent.sent_at,
         sent_at=sent.sent_at,
         deleted=False,

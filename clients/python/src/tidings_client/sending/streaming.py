@@ -17,7 +17,7 @@ from tidings_client.forms import Append, Begin, End
 from tidings_client.values import Sent
 
 
-class Begun(Sent, frozen=True, gc=False):
+class Begun(Sent, frozen=True, kw_only=True):
     """The answer to the begin of a streamed message: the server has `offset` characters of it."""
 
     offset: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidings.bounds import HOLD_CONVERSATIONS_MAX, HOLD_MESSAGES_MAX
-from tidings.messaging.send import held as holds
+from tidings.messaging.limits import held as holds
 
 
 class Holds(holds.Holds):
