@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import PYTHONPATH
+from tests.support.waiting import eventually
 from tidings import testing
 from tidings.testing import TestServer
 from tidings_client import MessageAppended, MessageNew
@@ -67,6 +68,25 @@ async def test_the_echo_bot_answers(server: TestServer) -> None:
         answers = alice.messages(conversation_id)
         await alice.send(conversation_id, "hello")
         assert (await asyncio.wait_for(anext(answers), 60)).text == "you said: hello"
+
+
+async def test_the_answering_bot_answers_once_and_goes_on_after_a_restart(server: TestServer, tmp_path: Path) -> None:
+    key = await server.bot_key("helper")
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("helper")
+    answers = alice.messages(conversation_id)
+    cursor = tmp_path / "cursor"
+    env = {"KEY": key, "CURSOR": str(cursor)}
+    async with running("answering_bot.py", server, **env) as bot:
+        assert await said(bot) == "listening as helper"
+        await alice.send(conversation_id, "who?")
+        assert (await asyncio.wait_for(anext(answers), 60)).text == "You asked: who?"
+        await eventually(cursor.exists)
+    await alice.send(conversation_id, "why?")  # while it is away
+    async with running("answering_bot.py", server, **env) as bot:
+        assert (await asyncio.wait_for(anext(answers), 60)).text == "You asked: why?"
+    said_once = [one.text async for one in alice.history(conversation_id) if one.sender_id == "helper"]
+    assert said_once == ["You asked: why?", "You asked: who?"]
 
 
 async def test_the_streaming_agent_answers_word_by_word(server: TestServer) -> None:

@@ -8,16 +8,18 @@ at once.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 from tidings.bounds import Limit
 from tidings.clock import Clock as NodeClock
 from tidings.config.settings import Auth, Limits, Settings
+from tidings.gateway.auth import hash_api_key
+from tidings.gateway.tokens import new_bot_key
 from tidings.node.node import Node, open_node
 from tidings.stores.tables.values import ApiKey
 from tidings_client import Client, Clock, Drafts, Server, sign_token
@@ -57,6 +59,11 @@ class TestServer:
         made = Client(self.url, token, device=device, drafts=drafts, resume=resume, since=since, clock=clock)
         return await self._stack.enter_async_context(made)
 
+    async def bot_key(self, user_id: str) -> str:
+        """A key with which the user signs in as a bot."""
+        clock = NodeClock()
+        return await _put_key(self.node, new_bot_key(user_id, clock), "bot", clock)
+
     def server(self) -> Server:
         """A client for the team's own backend."""
         made = Server(self.url, self.api_key)
@@ -74,16 +81,13 @@ async def server(settings: Settings | None = None) -> AsyncIterator[TestServer]:
     settings = dataclasses.replace(settings, port=0, data=folder, auth=Auth(secret=secret))
     try:
         async with open_node(settings, clock) as node, AsyncExitStack() as stack:
-            api_key = await _make_key(node, clock)
+            api_key = await _put_key(node, f"tk_{clock.random_id(32)}", "admin", clock)
             yield TestServer(node, secret, api_key, stack)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _make_key(node: Node, clock: NodeClock) -> str:
-    key = f"tk_{clock.random_id(32)}"
-    key_hash = hashlib.sha256(key.encode()).hexdigest()
-    await node.core.tables.accounts.put_api_key(
-        ApiKey(key_hash=key_hash, name="testing", role="admin", created_ms=clock.now_ms())
-    )
+async def _put_key(node: Node, key: str, role: Literal["admin", "bot"], clock: NodeClock) -> str:
+    made = ApiKey(key_hash=hash_api_key(key), name="testing", role=role, created_ms=clock.now_ms())
+    await node.core.tables.accounts.put_api_key(made)
     return key

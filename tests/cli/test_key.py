@@ -13,6 +13,7 @@ import pytest
 from tests.support.nodes.node_process import NodeProcess
 from tidings.cli.main import main
 from tidings.gateway.auth import API_KEY_S, hash_api_key
+from tidings.gateway.tokens import user_of_bot
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,18 @@ def test_a_key_is_shown_once_and_alone_on_stdout(keys: Keys) -> None:
     assert keys.run("create", "--name", "plain").startswith("tk_")
     made = json.loads(keys.run("create", "--name", "shown", "--role", "readonly", "--json"))
     assert (made["name"], made["role"]) == ("shown", "readonly") and made["key"].startswith("tk_")
+
+
+def test_a_bot_key_belongs_to_the_user_that_is_named(keys: Keys, nodes: list[NodeProcess]) -> None:
+    made = json.loads(keys.run("create", "--name", "helper", "--role", "bot", "--user", "helper", "--json"))
+    assert (made["user_id"], user_of_bot(made["key"])) == ("helper", "helper")
+    link = http.client.HTTPConnection("127.0.0.1", nodes[0].port, timeout=30)
+    link.request("GET", "/v1/inbox", headers={"Authorization": f"Bearer {made['key']}"})
+    assert link.getresponse().status == 200
+    link.close()
+    assert status(nodes[1], made["key"]) == 403, "it acts for its own user only"
+    for words in (["--role", "bot"], ["--user", "alice"], ["--role", "bot", "--user", "a b"]):
+        assert keys.run("create", "--name", "wrong", *words, code=2)
 
 
 def test_a_key_is_listed_by_name_role_and_age_and_never_itself(keys: Keys) -> None:

@@ -21,7 +21,7 @@ from tidings.gateway.auth import (
     Remembered,
     hash_api_key,
 )
-from tidings.gateway.tokens import Identity, Tokens, mint_token
+from tidings.gateway.tokens import Identity, Tokens, mint_token, new_bot_key
 from tidings.model import User
 from tidings.stores.tables.values import ApiKey
 
@@ -132,6 +132,41 @@ async def test_a_server_key_acts_for_a_user_and_a_readonly_one_only_looks() -> N
     with pytest.raises(BadRequest):
         await at.auth.caller("GET", None, "admin", "b{b")
     assert (await at.auth.caller("GET", None, "admin", None)).budget_id.startswith("key-")
+
+
+async def test_a_bot_key_signs_in_as_its_own_user_and_nobody_else() -> None:
+    at = Setup()
+    key = new_bot_key("helper", at.clock)
+    made_ms = at.clock.now_ms()
+    await at.accounts.put_api_key(ApiKey(key_hash=hash_api_key(key), name="bot", role="bot", created_ms=made_ms))
+    identity = await at.auth.identify(key)
+    assert (identity.user_id, identity.role) == ("helper", "bot")
+    for caller in (
+        await at.auth.caller("POST", key, None, None),
+        await at.auth.caller("POST", None, key, None),
+        await at.auth.caller("POST", None, key, "helper"),
+    ):
+        assert (caller.user_id, caller.role, caller.budget_id) == ("helper", None, "helper")
+    with pytest.raises(Forbidden):
+        await at.auth.caller("GET", None, key, "bob")
+    secret = key.partition(".")[2]
+    for forged in (
+        new_bot_key("helper", at.clock),
+        new_bot_key("alice", at.clock).partition(".")[0] + "." + secret,
+        "tb_",
+        "tb_!.x",
+    ):
+        await at.refuses(forged)
+    await at.accounts.put_user(User(user_id="helper", tokens_valid_after=made_ms + 1))
+    at.auth.forget_user("helper")
+    await at.refuses(key)
+
+
+async def test_an_admin_key_is_no_token() -> None:
+    at = Setup()
+    key = new_bot_key("helper", at.clock)
+    await at.accounts.put_api_key(ApiKey(key_hash=hash_api_key(key), name="ops", role="admin", created_ms=0))
+    await at.refuses(key)
 
 
 async def test_a_server_key_that_was_removed_is_refused_once_it_is_forgotten() -> None:

@@ -1,6 +1,7 @@
 /** The client of one user: the life of its connection, and requests over it. */
 import { Conversation } from './conversation.js';
 import { CLOSE, TidingsError, closedByUser, disconnected, isStop } from './errors.js';
+import { Entries } from './entries.js';
 import { takeEvent } from './events.js';
 import { Inbox } from './inbox.js';
 import {
@@ -303,6 +304,11 @@ export class TidingsClient extends Emitter {
     if (deadline === Infinity) await this._online.promise;
     else await within(Math.max(0, deadline - Date.now()), this._online.promise, 'no connection in time');
     return this._link ?? this._linked(deadline);
+  }
+
+  /** Iterate over every entry of every conversation, for ever: from now, from a cursor, or from the 'start'. */
+  entries({ after = null } = {}) {
+    return new Entries(this, after);
   }
 
   rest(method, path, body) {

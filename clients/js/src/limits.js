@@ -33,6 +33,9 @@ export const AMENDS_MAX = 20; // edits and deletes remembered for a page that wa
 export const MARKS_MS = 250; // receipts of the members of a group are read together
 export const ACK_MS = 200; // deliveries of a burst are acknowledged together
 
+// --- entries for bots ---
+export const ENTRIES_ALL_MS = 60_000; // without news for so long, every conversation is read on
+
 // --- sending ---
 export const FLYING_MAX = 16; // unanswered sends of one conversation
 export const PART_TRIES_MAX = 6; // attempts to send a part of a file; then the message waits for its next turn

@@ -478,8 +478,24 @@ export class TidingsClient {
   putPreferences(preferences: Partial<Preferences>): Promise<Preferences>;
   putProfile(profile: { name?: string | null; avatarUrl?: string | null }): Promise<Profile>;
   rateLimits(): Promise<Readonly<Record<string, Budget>>>;
+  /**
+   * Iterate over every entry of every conversation, for ever. Without `after` it begins now; `'start'` is before the
+   * first entry of all. The client must be connected.
+   */
+  entries(options?: { after?: string | null }): Entries;
   /** Make any other REST call with the token; the path begins with `/v1/`. Only answers are changed to camelCase. */
   rest<T = unknown>(method: string, path: string, body?: unknown): Promise<T>;
+}
+
+/** Entries of all conversations, in order per conversation. An entry is as the server has it, in camelCase. */
+export class Entries implements AsyncIterableIterator<{ readonly conversationId: string; readonly entry: Entry }> {
+  /** Everything up to the last entry that was handed out: pass it as `after` next time. */
+  readonly cursor: string;
+  /** Find out where the entries begin, before the first of them is asked for. */
+  begin(): Promise<this>;
+  next(): Promise<IteratorResult<{ readonly conversationId: string; readonly entry: Entry }>>;
+  return(): Promise<IteratorResult<{ readonly conversationId: string; readonly entry: Entry }>>;
+  [Symbol.asyncIterator](): this;
 }
 
 export interface RulesPatch {

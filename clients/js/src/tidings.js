@@ -14,6 +14,7 @@
  *   conversation.js   what a screen shows of it: window.js, unsent.js, marks.js, presence.js
  *   actions.js        what a user may do with it over REST
  *   inbox.js          the list of conversations
+ *   entries.js        every entry of every conversation, for bots
  *   streaming.js      messages that are written piece by piece
  *   webhooks.js       the check of a request to an endpoint of a webhook: an entry of its own, for backends
  *
@@ -21,6 +22,7 @@
  */
 export { TidingsClient } from './client.js';
 export { Conversation } from './conversation.js';
+export { Entries } from './entries.js';
 export { TidingsError } from './errors.js';
 export { Inbox } from './inbox.js';
 export { Rules } from './rules.js';

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tidings.cli.verb import BY, Verb, checked, load, on_stores, print_json, run, utc
-from tidings.config.values import text
+from tidings.config.values import SettingsError, safe_user_id, text
 
 if TYPE_CHECKING:
     from tidings.gateway.http.operators.api_keys import ApiKeys
@@ -23,16 +23,21 @@ _HASH_CHARS = 8  # they tell two keys apart and reveal nothing about the key
 
 def _create(arguments: argparse.Namespace) -> int:
     name = str(checked("--name", text, arguments.name))
+    if (arguments.role == "bot") != (arguments.user is not None):
+        raise SettingsError("--user names the user of a key of role bot; give both or neither")
+    if arguments.user is not None:
+        checked("--user", safe_user_id, arguments.user)
     _begin(arguments)
 
     async def work(core: Core) -> str:
         if await _keys(core).named(name):
             print(f"Another key is named {name!r}: limits and audit treat both as one.", file=sys.stderr)
-        return (await _keys(core).create(name, arguments.role, BY))[0]
+        return (await _keys(core).create(name, arguments.role, BY, arguments.user))[0]
 
     key = on_stores(arguments, work)
     if arguments.json:
-        print_json({"key": key, "name": name, "role": arguments.role})
+        user = {"user_id": arguments.user} if arguments.role == "bot" else {}
+        print_json({"key": key, "name": name, "role": arguments.role, **user})
     else:
         print(key)
         print("Copy the key now: only its hash is stored, so it cannot be shown again.", file=sys.stderr)
@@ -104,10 +109,12 @@ def _create_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--role",
-        choices=("admin", "readonly", "moderator"),
+        choices=("admin", "readonly", "moderator", "bot"),
         default="admin",
-        help="readonly sees everything and changes nothing; moderator decides reports and no more (default admin)",
+        help="readonly sees everything and changes nothing; moderator decides reports and no more; "
+        "bot signs in as the one user that --user names (default admin)",
     )
+    parser.add_argument("--user", help="the user of a key of role bot")
 
 
 def _revoke_arguments(parser: argparse.ArgumentParser) -> None:

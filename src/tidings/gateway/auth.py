@@ -1,5 +1,7 @@
 """Authenticator: names the caller, a user by the token of the team's own backend, or that backend by an API key.
 
+A bot is a user that signs in with an API key of role `bot` instead of a token.
+
 Every failure is the same `unauthorized`. The log has the reason; a server key learns it too, and anybody with --dev. A
 token whose signature was verified once is remembered. Its expiry and the user's `tokens_valid_after` are checked each
 time, the latter with an account that is at most ACCOUNT_S old.
@@ -16,7 +18,7 @@ import msgspec
 from tidings.clock import Clock
 from tidings.errors import BadRequest, Forbidden, Reason, Unauthorized
 from tidings.gateway.fairness import Bucket
-from tidings.gateway.tokens import BadToken, Identity, Tokens
+from tidings.gateway.tokens import BadToken, Identity, Tokens, user_of_bot
 from tidings.ids import is_user_id
 from tidings.model import User
 from tidings.stores.tables.ports import Accounts
@@ -29,6 +31,7 @@ API_KEY_S = 5.0  # the same for a server key
 KEY_READS_BURST = 20  # keys that are read one by one, in a row; then all of them together
 KEY_READS_S = 1.0  # how often, after that: a new key may wait this long in a flood of wrong ones
 REASON_S = 1.0  # a reason is logged once in this time: a flood of bad tokens must not fill the log
+NEVER_MS = 253_402_300_799_000  # the year 9999: a bot key ends when it is revoked
 REMEMBERED_MAX = 20_000  # entries per cache; a full one forgets its oldest
 
 log = logging.getLogger("tidings.auth")
@@ -93,7 +96,10 @@ class Authenticator:
     async def identify(self, token: str) -> Identity:
         """The user of a token. Raises Unauthorized."""
         known = self._verified.get(token)
-        identity = known[0] if known is not None else await self._verify(token)
+        if known is not None:
+            identity = known[0]
+        else:
+            identity = await (self._verify(token) if user_of_bot(token) is None else self._bot(token))
         if identity.expires_ms <= self._clock.now_ms():
             raise self._refused("expired", "expired")
         user = await self._user(identity.user_id)
@@ -130,6 +136,13 @@ class Authenticator:
             raise self._refused(str(error), error.reason) from None
         return self._verified.put(token, identity)
 
+    async def _bot(self, token: str) -> Identity:
+        """The user of a bot key. It is looked up like any key, so a revoked one is refused within API_KEY_S."""
+        key, user_id = await self._find_key(token), user_of_bot(token)
+        if key is None or key.role != "bot" or user_id is None:
+            raise self._refused("unknown bot key", "unknown_key")
+        return Identity(user_id, NEVER_MS, key.created_ms, "bot")
+
     def _refused(self, cause: str, reason: Reason, *, is_server: bool = False) -> Unauthorized:
         if self._reasons.get(cause) is None:
             self._reasons.put(cause, None)
@@ -148,17 +161,28 @@ class Authenticator:
         return Caller(identity.user_id, None, identity.user_id, identity.role)
 
     async def _server(self, method: str, api_key: str, user_id: str | None) -> Caller:
-        key_hash = hash_api_key(api_key)
-        known = self._api_keys.get(key_hash)
-        key = known[0] if known is not None else await self._api_key(key_hash)
+        key = await self._find_key(api_key)
         if key is None:
             raise self._refused("unknown API key", "unknown_key", is_server=True)
+        if key.role == "bot":
+            return await self._bot_caller(api_key, user_id)
         if user_id is not None and not is_user_id(user_id):
             raise BadRequest("`X-User-Id` must be a user id")
         if key.role not in ("admin", "moderator") and method not in ("GET", "HEAD"):
             raise Forbidden("this API key may only read; use an admin key")
-        key_id = "key-" + key_hash[:32]
+        key_id = "key-" + key.key_hash[:32]
         return Caller(user_id, key.role, user_id or key_id, key_name=key.name, key_id=key_id)
+
+    async def _bot_caller(self, api_key: str, user_id: str | None) -> Caller:
+        identity = await self.identify(api_key)
+        if user_id not in (None, identity.user_id):
+            raise Forbidden("a bot key acts for its own user only")
+        return Caller(identity.user_id, None, identity.user_id, identity.role)
+
+    async def _find_key(self, api_key: str) -> ApiKey | None:
+        key_hash = hash_api_key(api_key)
+        known = self._api_keys.get(key_hash)
+        return known[0] if known is not None else await self._api_key(key_hash)
 
     async def _api_key(self, key_hash: str) -> ApiKey | None:
         """Read the key. In a flood of wrong keys it is searched in the list of all keys, which is read once a second:

@@ -2,10 +2,14 @@
 
 The settings choose the algorithms and the keys, never the token. Each check has its own text, for the log, and one of
 the reasons of errors.py, which a server key may know.
+
+A bot signs in with an API key of role `bot`. The key names its user, and the tables hold the hash of the whole key, so
+nobody can change the user of a key.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from contextlib import suppress
 from typing import Any
@@ -24,6 +28,7 @@ from tidings.errors import Reason
 from tidings.gateway.jwks import ALGORITHMS, KeySource, open_key_source
 from tidings.ids import is_id, is_user_id
 
+BOT_PREFIX = "tb_"  # of a key of role bot: the user follows, then a dot and the random part
 LEEWAY_S = 60  # clocks of two machines differ; for nbf and iat only, an expired token is expired
 
 _KID = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_.=+/-]{1,128}\Z")  # some issuers use base64
@@ -144,6 +149,22 @@ def mint_token(auth: Auth, user_id: str, *, ttl_s: int, now_ms: int) -> str:
     wanted = {"iss": auth.issuer, "aud": auth.audience}
     claims |= {name: value for name, value in wanted.items() if value is not None}
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(auth.secret))
+
+
+def new_bot_key(user_id: str, clock: Clock) -> str:
+    named = base64.urlsafe_b64encode(user_id.encode()).decode().rstrip("=")
+    return f"{BOT_PREFIX}{named}.{clock.random_id(32)}"
+
+
+def user_of_bot(key: str) -> str | None:
+    """The user of a bot key; None: it is no bot key. Only the hash of the key says whether it is valid."""
+    if not key.startswith(BOT_PREFIX):
+        return None
+    named = key[len(BOT_PREFIX) :].partition(".")[0]
+    with suppress(ValueError):
+        user_id = base64.urlsafe_b64decode(named + "=" * (-len(named) % 4)).decode()
+        return user_id if is_user_id(user_id) else None
+    return None
 
 
 def _check_header(header: dict[str, Any]) -> None:

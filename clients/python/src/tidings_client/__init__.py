@@ -18,6 +18,7 @@ from tidings_client.reading.explanation import Explanation
 from tidings_client.reading.found import Hit, SearchPage
 from tidings_client.reading.streams import Stream
 from tidings_client.requests.drafts import NewerDraft, SavedDraft
+from tidings_client.requests.entries import Entries
 from tidings_client.requests.pins import PinnedMessage
 from tidings_client.requests.saved import SavedMessage, SavedPage
 from tidings_client.requests.scheduled import ScheduledMessage
@@ -91,6 +92,7 @@ __all__ = [
     "DraftChanged",
     "Drafts",
     "Draining",
+    "Entries",
     "Event",
     "Explanation",
     "File",

@@ -7,7 +7,8 @@ is sent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -62,6 +63,7 @@ from tidings_client.people import (
 from tidings_client.reading.explanation import Explanation
 from tidings_client.reading.found import SearchPage
 from tidings_client.requests.drafts import OwnDrafts
+from tidings_client.requests.entries import Entries
 from tidings_client.requests.joining import Ways
 from tidings_client.requests.pins import Pins
 from tidings_client.requests.saved import Saved
@@ -84,8 +86,9 @@ T = TypeVar("T")
 
 
 class Account(BesideMessages):
-    def __init__(self, rest: Rest, clock: Clock) -> None:
+    def __init__(self, rest: Rest, clock: Clock, user_id: str = "") -> None:
         super().__init__(rest)
+        self._user_id = user_id
         self._clock = clock
         self.pins = Pins(rest)
         self.saved = Saved(rest)
@@ -267,6 +270,21 @@ class Account(BesideMessages):
             if page.next_cursor is None:
                 return
             cursor = page.next_cursor
+
+    def entries(self, *, after: str | None = None) -> Entries:
+        """Iterate over every entry of every conversation, for ever. `entries.cursor` is the place to go on from.
+
+        Without a cursor it begins now; `start` is before the first entry of all.
+        """
+
+        async def wait(seconds: float) -> Collection[str]:
+            await asyncio.sleep(seconds)
+            return ()
+
+        return Entries(self, self._me, after, wait, self._clock)
+
+    def _me(self) -> str:
+        return self._user_id
 
     async def flag(
         self,

@@ -49,6 +49,8 @@ EVENTS_PAUSE = 2_000  # waiting events of a stream: the client stops reading the
 EVENTS_MAX = 50_000  # the same while a request waits and the socket must be read: the stream ends with an error
 
 # --- webhooks and streamed messages -----------------------------------------------------------------
+ENTRIES_LOOK_S = 2.0  # how often the inbox is read for new entries without a connection
+ENTRIES_ALL_S = 60.0  # how often every conversation is read on: some entries move no row of the inbox
 WEBHOOK_AGE_S_MAX = 300.0  # an older signature may be a request that somebody has recorded
 MENTIONS_MAX = 50  # users named in one message, as in the server
 STREAM_PIECE_CHARS = 8 * 1024  # characters of a streamed message in one frame: it fits, whatever they are

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, get_args, overload
@@ -18,7 +19,7 @@ import msgspec
 from tidings_client.account import Account
 from tidings_client.beside.requests import Reaction, checked_key
 from tidings_client.beside.structs import Reacted
-from tidings_client.bounds import CLOSE_S, FIRST_HELLO_S
+from tidings_client.bounds import CLOSE_S, ENTRIES_ALL_S, FIRST_HELLO_S
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import Tokens, TokenSource
 from tidings_client.device import Device
@@ -37,6 +38,7 @@ from tidings_client.forms import (
     checked_ids,
 )
 from tidings_client.reading.streams import Stream
+from tidings_client.requests.entries import Entries
 from tidings_client.rest import Pool, Rest
 from tidings_client.sending.drafts import Draft, Drafts, MemoryDrafts
 from tidings_client.sending.streaming import Streaming
@@ -156,6 +158,27 @@ class Client(Account):
             if not (isinstance(kind, type) and any(issubclass(event, kind) for event in get_args(Event))):
                 raise TypeError(f"not a kind of event: {kind!r} (an event of tidings_client, such as MessageNew)")
         return self._device.streams.open(lambda event: event if not kinds or isinstance(event, kinds) else None)
+
+    def entries(self, *, after: str | None = None) -> Entries:
+        """Iterate over every entry of every conversation, for ever. `entries.cursor` is the place to go on from.
+
+        Without a cursor it begins now; `start` is before the first entry of all.
+        """
+        news = self.events(MessageNew)
+
+        async def wait(seconds: float) -> Collection[str]:
+            found: set[str] = set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(seconds, ENTRIES_ALL_S)):
+                    found.add((await anext(news)).conversation_id)
+            while len(news):
+                found.add((await anext(news)).conversation_id)
+            return found
+
+        return Entries(self, self._me, after, wait, self._clock)
+
+    def _me(self) -> str:
+        return self.user_id
 
     def messages(self, conversation_id: str, *, own: bool = False) -> Stream[Message]:
         """Open a stream of new messages of one conversation, each once, in order. `own` includes those of this user."""

@@ -42,7 +42,7 @@ class Server:
 
     def account(self, user_id: str) -> Account:
         """Act for this user. It makes no request: users need not be created first."""
-        return Account(self._rest.acting(checked_id(user_id)), self._clock)
+        return Account(self._rest.acting(checked_id(user_id)), self._clock, user_id)
 
     async def user(self, user_id: str) -> Profile:
         return await self._rest.get(path_of("users", user_id), Profile)

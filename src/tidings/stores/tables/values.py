@@ -254,5 +254,5 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     key_hash: str
     name: str
-    role: Literal["admin", "readonly", "moderator"]
+    role: Literal["admin", "readonly", "moderator", "bot"]
     created_ms: int

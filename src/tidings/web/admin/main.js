@@ -63,7 +63,7 @@ async function signedIn(api) {
   }
 }
 
-const ROLES = { admin: ['admin', 'accent'], readonly: ['read only', 'plain'], moderator: ['moderator', 'warn'] };
+const ROLES = { admin: ['admin', 'accent'], readonly: ['read only', 'plain'], moderator: ['moderator', 'warn'], bot: ['bot', 'plain'] };
 
 function signIn(note) {
   document.title = 'Sign in · Tidings admin';

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.support.gateway.raw_websocket import http
 from tidings import testing
+from tidings.gateway.tokens import user_of_bot
 
 KEYS = "/v1/admin/keys"
 
@@ -37,3 +38,14 @@ async def test_a_key_that_may_only_look_makes_no_key() -> None:
         assert (await ask(node, keys["moderator"], "GET", KEYS))[0] == 403
         for name in ("", "two words", "new\nline"):
             assert (await ask(node, node.api_key, "POST", KEYS, {"name": name}))[0] == 400
+
+
+async def test_a_key_of_a_bot_is_bound_to_its_user() -> None:
+    async with testing.server() as node:
+        body = {"name": "helper", "role": "bot", "user_id": "helper"}
+        status, made = await ask(node, node.api_key, "POST", KEYS, body)
+        assert (status, made["role"], user_of_bot(made["key"])) == (201, "bot", "helper")
+        assert (await ask(node, made["key"], "GET", "/v1/inbox"))[0] == 200
+        assert (await ask(node, made["key"], "GET", KEYS))[0] == 403
+        for wrong in ({"role": "bot"}, {"role": "admin", "user_id": "helper"}):
+            assert (await ask(node, node.api_key, "POST", KEYS, {"name": "wrong", **wrong}))[0] == 400

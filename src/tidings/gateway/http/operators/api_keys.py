@@ -11,13 +11,14 @@ from typing import Literal
 
 from tidings.clock import Clock
 from tidings.gateway.auth import hash_api_key
+from tidings.gateway.tokens import new_bot_key
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.limits.policy import KEY_CLASS
-from tidings.operators.audit.events import Audit
+from tidings.operators.audit.events import NOBODY, Audit
 from tidings.stores.tables.ports import Accounts
 from tidings.stores.tables.values import ApiKey
 
-KeyRole = Literal["admin", "readonly", "moderator"]
+KeyRole = Literal["admin", "readonly", "moderator", "bot"]
 
 
 class ApiKeys:
@@ -33,12 +34,13 @@ class ApiKeys:
     async def named(self, name: str) -> list[ApiKey]:
         return [key for key in await self._accounts.api_keys() if key.name == name]
 
-    async def create(self, name: str, role: KeyRole, by: str) -> tuple[str, ApiKey]:
-        """The key itself, which cannot be shown again, and what is stored of it."""
-        key = f"tk_{self._clock.random_id(32)}"
+    async def create(self, name: str, role: KeyRole, by: str, user_id: str | None = None) -> tuple[str, ApiKey]:
+        """The key itself, which cannot be shown again, and what is stored of it. `user_id`: of a bot, and only then."""
+        assert (role == "bot") == (user_id is not None)
+        key = f"tk_{self._clock.random_id(32)}" if user_id is None else new_bot_key(user_id, self._clock)
         made = ApiKey(key_hash=hash_api_key(key), name=name, role=role, created_ms=self._clock.now_ms())
         await self._accounts.put_api_key(made)
-        self._audit.acted("key.created", by, detail=f"{made.role} {name}")
+        self._audit.acted("key.created", by, user_id=user_id or NOBODY, detail=f"{made.role} {name}")
         return key, made
 
     async def revoke(self, key: ApiKey, by: str) -> bool:

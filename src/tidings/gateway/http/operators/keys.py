@@ -11,10 +11,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tidings.errors import NotFound
+from tidings.errors import BadRequest, NotFound
 from tidings.gateway.http.operators.api_keys import ApiKeys, KeyRole
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.protocol.bodies import RequestBody
+from tidings.protocol.client_frames import UserId
 from tidings.stores.tables.values import ApiKey
 
 _ALL = "/v1/admin/keys"
@@ -33,10 +34,11 @@ class KeysBody(msgspec.Struct, frozen=True):
 
 
 class NewKey(RequestBody, frozen=True):
-    """`name`: the purpose of the key; limits and the audit stream use it."""
+    """`name`: the purpose of the key; limits and the audit stream use it. `user_id`: the user of a key of role bot."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[!-~]+\Z")]
     role: KeyRole = "readonly"
+    user_id: UserId | None = None
 
 
 class NewKeyBody(msgspec.Struct, frozen=True):
@@ -82,7 +84,9 @@ class KeyRoutes:
 
     async def create(self, request: Request) -> Reply:
         asked: NewKey = request.body
-        key, made = await self._keys.create(asked.name, asked.role, request.caller.key_name or "")
+        if (asked.role == "bot") != (asked.user_id is not None):
+            raise BadRequest("`user_id` names the user of a key of role bot; give both or neither")
+        key, made = await self._keys.create(asked.name, asked.role, request.caller.key_name or "", asked.user_id)
         return Reply(201, NewKeyBody(key, made.key_hash[:_ID_CHARS], made.name, made.role))
 
     async def revoke(self, request: Request) -> Reply:
