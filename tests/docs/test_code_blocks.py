@@ -44,6 +44,7 @@ WITHOUT_A_MACHINE = {  # the first lines of blocks that only a reader can check
     "git clone <this repository> tidings && cd tidings && make run": "run by tests/journeys/test_first_minute.py",
     "frame -> lane -> [admit": "a picture",
     "POST /chat": "the request that a webhook makes",
+    "POST /judge": "the request to a before-send hook",
 }
 NODE_WITH_WEBSOCKET = 22
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
