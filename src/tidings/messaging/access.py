@@ -19,7 +19,7 @@ from tidings.errors import Forbidden, NotFound, Unavailable
 from tidings.messaging.banned import Banned
 from tidings.messaging.log import entry_at
 from tidings.messaging.slow_mode import SlowMode
-from tidings.model import NO_RULES, Entry, Head, Member, MemberAction, Role, Rules, void_at
+from tidings.model import KINDS, NO_RULES, Entry, Head, Member, MemberAction, Role, Rules, void_at
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Conversations, Messages
@@ -76,12 +76,23 @@ def mask(entry: Entry, visible_after: int) -> Entry:
     return msgspec.structs.replace(entry, content=None)
 
 
-def seen_by(user_id: str, entry: Entry) -> Entry:
-    """The entry as this user sees it: a message that is shown to its sender only is a void to everybody else."""
+def seen_by(user_id: str, entry: Entry, now_ms: int = 0) -> Entry:
+    """The entry as this user sees it now.
+
+    A message that is shown to its sender only is a void to everybody else. A message whose time is over is deleted,
+    though the server may take two seconds to store that.
+    """
     content = entry.content
-    if content is None or not content.only_sender or entry.sender_id == user_id:
+    if content is None:
         return entry
-    return void_at(entry.conversation_id, entry.seq_no, entry.sent_ms)
+    if content.only_sender and entry.sender_id != user_id:
+        return void_at(entry.conversation_id, entry.seq_no, entry.sent_ms)
+    is_over = content.ttl_s is not None and (entry.expires_ms or now_ms + 1) <= now_ms
+    return msgspec.structs.replace(entry, content=None, is_deleted=True) if is_over else entry
+
+
+def _is_edit_with_end(entry: Entry) -> bool:
+    return KINDS[entry.kind].rewrites and entry.content is not None and entry.content.ttl_s is not None
 
 
 class Admitted(NamedTuple):
@@ -162,6 +173,7 @@ class Access:
         self.banned = Banned(records, clock)
         self.slow = SlowMode(keyspace, keys)
         self._messages = messages
+        self._clock = clock
         self._keyspace = keyspace
         self._keys = keys
         self._member_lists = Weighed[str, MemberList](MEMBERS_CACHED_MAX)
@@ -203,7 +215,19 @@ class Access:
             entries = [entry for entry in entries if entry.seq_no > newer.visible_after(user_id)]
         if (start := member_list.visible_after(user_id)) > 0:
             entries = [mask(entry, start) for entry in entries]
-        return member_list, [seen_by(user_id, entry) for entry in entries]
+        now_ms = self._clock.now_ms()
+        entries = [seen_by(user_id, entry, now_ms) for entry in entries]
+        if any(map(_is_edit_with_end, entries)):
+            entries = [await self._without_end(entry, now_ms) for entry in entries]
+        return member_list, entries
+
+    async def _without_end(self, entry: Entry, now_ms: int) -> Entry:
+        """An edit has no content any more when the time of its message is over."""
+        if not _is_edit_with_end(entry) or entry.target_seq is None:
+            return entry
+        target = await entry_at(self._messages, entry.conversation_id, entry.target_seq)
+        is_there = target is not None and not seen_by("", target, now_ms).is_deleted
+        return entry if is_there else msgspec.structs.replace(entry, content=None)
 
     def cached(self, conversation_id: str) -> MemberList | None:
         """The list that this node has in memory: good enough to start with, never to finish."""

@@ -75,3 +75,18 @@ async def test_a_message_that_its_author_deleted_leaves_no_record_behind(a: Faul
     await a.core.timed.step()
     assert [entry.kind for entry in await a.log(direct)] == ["message", "delete"]
     assert await a.tables.records.due(EXPIRING, until_ms=1 << 53, limit=10) == []
+
+
+async def test_from_its_time_on_no_reader_sees_the_text_though_the_delete_is_not_stored(
+    a: FaultyNode, direct: str
+) -> None:
+    await send(a, direct, "m1")
+    await a.core.rewrites.edit("alice", direct, 1, ContentPatch("another text"))
+    before = (await a.core.history.page("bob", direct)).entries
+    assert [entry.text for entry in before] == ["another text", "another text"]
+    a.clock.ahead_ms = 61_000
+    edit, message = (await a.core.history.page("bob", direct)).entries
+    assert (message.text, message.is_deleted, edit.text) == (None, True, None)
+    for seq_no in (1, 2):
+        assert (await a.core.history.entry("bob", direct, seq_no)).text is None
+    assert [entry.kind for entry in await a.log(direct)] == ["message", "edit"], "nothing is stored for it"

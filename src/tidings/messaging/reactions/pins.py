@@ -156,12 +156,16 @@ class Pins:
         pins = (await read_pins(self._records, conversation_id))[0].pins
         shown = [pin for pin in reversed(pins) if pin.seq_no > start]
         found = await asyncio.gather(*(self._log.entry(conversation_id, pin.seq_no) for pin in shown))
-        blocked = await self._blocks.blocked_by(user_id)
+        blocked, now_ms = await self._blocks.blocked_by(user_id), self._clock.now_ms()
         return [
             PinnedEntry(entry, pin, entry.sender_id in blocked)
             for pin, entry in zip(shown, found, strict=True)
-            if entry is not None and not entry.is_deleted and not seen_by(user_id, entry).is_void
+            if entry is not None and _is_shown(seen_by(user_id, entry, now_ms))
         ]
+
+
+def _is_shown(entry: Entry) -> bool:
+    return not entry.is_deleted and not entry.is_void
 
 
 async def read_pins(records: Records, conversation_id: str) -> tuple[PinList, int]:

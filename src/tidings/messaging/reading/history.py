@@ -16,7 +16,7 @@ import msgspec
 
 from tidings.bounds import PAGE_BYTES_MAX, PAGE_MAX
 from tidings.errors import BadCursor, BadRequest, NotFound
-from tidings.messaging.access import Access, Admitted, mask, seen_by
+from tidings.messaging.access import Access, Admitted
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.receipts import Receipts
@@ -106,7 +106,8 @@ class History:
         found = await self._after(conversation_id, seq_no - 1, 1)
         if not found or found[0].seq_no != seq_no:
             raise NotFound("no such message")
-        return seen_by(user_id, mask(found[0], member_list.visible_after(user_id)))
+        _, (entry,) = await self._access.visible(member_list, user_id, found)
+        return entry
 
     async def _admit(self, user_id: str, conversation_id: str) -> Admitted:
         """Authorize, and read in the same round trip the first unread and the receipt marks."""

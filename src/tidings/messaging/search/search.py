@@ -19,7 +19,7 @@ import msgspec
 from tidings.bounds import SEARCH_READ_MAX
 from tidings.clock import Clock
 from tidings.errors import BadCursor, BadRequest, NotFound
-from tidings.messaging.access import Access
+from tidings.messaging.access import Access, seen_by
 from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.search.indexer import Indexer, has_file
@@ -152,7 +152,8 @@ class Search:
         if place.seq_no <= member_list.visible_after(user_id):
             return None
         entry = await self._entries.entry(place.conversation_id, place.seq_no)
-        return None if entry is None else _hit_of(entry, question, terms, blocked)
+        now_ms = self._clock.now_ms()
+        return None if entry is None else _hit_of(seen_by(user_id, entry, now_ms), question, terms, blocked)
 
     async def _scope(self, user_id: str, conversation_id: str | None) -> _Scope:
         if conversation_id is not None:
@@ -222,7 +223,9 @@ class Search:
         except NotFound:
             return [], True
         entries, is_end = await self._entries.down(conversation_id, NEWEST, lambda entry: entry.seq_no > start, most)
-        hits = [hit for entry in entries if (hit := _hit_of(entry, question, terms, frozenset())) is not None]
+        now_ms = self._clock.now_ms()
+        seen = [seen_by(user_id, entry, now_ms) for entry in entries]
+        hits = [hit for entry in seen if (hit := _hit_of(entry, question, terms, frozenset())) is not None]
         is_whole = is_end or bool(entries and entries[-1].seq_no == start + 1) or len(entries) < most
         return [(_mark(hit.entry), hit) for hit in hits], is_whole
 
