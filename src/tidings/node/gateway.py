@@ -231,7 +231,7 @@ async def _metrics_page(core: Core, siblings: Siblings | None) -> tuple[bytes, s
 def _webhook_routes(core: Core) -> list[Route]:
     made = core.integration
     return WebhookRoutes(
-        made.hooks, made.lag, core.registry, core.limiting.audit, allows_private=made.outbound.allows_private
+        made.hooks, made.lag, core.limiting.audit, allows_private=made.outbound.allows_private
     ).routes()
 
 

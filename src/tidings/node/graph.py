@@ -126,8 +126,8 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     pushing = build_pushing(stores, members.access, members.blocks, cold.messages, members.unread)
     limiting = build_limiting(stores, members.scripts, routing.hub.users)
     delivery = _build_delivery(stores, routing, members, reading)
-    work = _build_work(stores, routing, members, reading, delivery, pushing)
     integration = build_integration(stores, events, members.log)
+    work = _build_work(stores, routing, members, reading, delivery, pushing, integration)
     sends = _build_sends(
         stores, routing, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
     )
@@ -203,7 +203,13 @@ def _build_delivery(stores: Stores, routing: Routing, members: MemberState, read
 
 
 def _build_work(
-    stores: Stores, routing: Routing, members: MemberState, reading: Reading, delivery: Delivery, pushing: Pushing
+    stores: Stores,
+    routing: Routing,
+    members: MemberState,
+    reading: Reading,
+    delivery: Delivery,
+    pushing: Pushing,
+    integration: Integration,
 ) -> Work:
     keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
     open_work = OpenWork(keyspace, stores.keys, delivery.deliver, routing.registry.now_ms, clock, node_id)
@@ -234,6 +240,7 @@ def _build_work(
         clock=clock,
         node_id=node_id,
         count_repair=stores.metrics.count_repair,
+        left_behind=integration.hooks.left_behind,
     )
     return Work(open_work=open_work, counters=counters, index=index, takeover=takeover)
 

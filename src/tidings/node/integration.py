@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tidings.config.values import SettingsError
 from tidings.gateway.encode import encode_frame, message_of
+from tidings.messaging.access import seen_by
 from tidings.messaging.integration.before_send import BeforeSend, secret_of
 from tidings.messaging.integration.cursors import Cursors
 from tidings.messaging.integration.deliveries import Deliveries
@@ -49,7 +50,9 @@ def build_integration(stores: Stores, events: Events, log: Log) -> Integration:
         conversations=tables.conversations,
         log=log,
         outbound=outbound,
-        encode=lambda entry: encode_frame(message_of(entry, is_for_team=True)),
+        encode=lambda entry: encode_frame(
+            message_of(seen_by(entry.sender_id or "", entry, clock.now_ms()), is_for_team=True)
+        ),
         clock=clock,
         node_id=stores.settings.node.id,
         count=lambda outcome: metrics.webhooks[outcome].inc(),

@@ -22,15 +22,15 @@ async def test_a_webhook_begins_after_what_was_there(a: FaultyNode, group: str) 
     await a.core.sends.send("alice", group, None, Content("before"))
     hooks, cursors = a.core.integration.hooks, cursors_of(a)
     a.clock.ahead_ms += 10
-    late = await hooks.create("https://example.org/", is_alone=True)
-    early = await hooks.create("https://example.org/", is_from_start=True, is_alone=True)
+    late = await hooks.create("https://example.org/")
+    early = await hooks.create("https://example.org/", is_from_start=True)
     head = await head_of(a, group)
     assert (await cursors.read(late, head)).cursor.acked_seq == head.head == 1
     assert (await cursors.read(early, head)).cursor.acked_seq == 0
 
 
 async def test_of_two_nodes_one_moves_the_cursor(a: FaultyNode, group: str) -> None:
-    hook = await a.core.integration.hooks.create("https://example.org/", is_alone=True)
+    hook = await a.core.integration.hooks.create("https://example.org/")
     head, cursors = await head_of(a, group), cursors_of(a)
     one, other = await cursors.read(hook, head), await cursors.read(hook, head)
     moved = await cursors.put(hook, group, one, Cursor(acked_seq=3))
@@ -42,7 +42,7 @@ async def test_of_two_nodes_one_moves_the_cursor(a: FaultyNode, group: str) -> N
 async def test_a_replay_ends_a_pause_and_counts_itself(a: FaultyNode, group: str) -> None:
     for _ in range(3):
         await a.core.sends.send("alice", group, None, Content("hi"))
-    hook = await a.core.integration.hooks.create("https://example.org/", is_from_start=True, is_alone=True)
+    hook = await a.core.integration.hooks.create("https://example.org/", is_from_start=True)
     head, cursors = await head_of(a, group), cursors_of(a)
     held = await cursors.read(hook, head)
     await cursors.put(hook, group, held, Cursor(acked_seq=2, sending_to=3, paused="422"))

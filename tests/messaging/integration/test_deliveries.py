@@ -21,7 +21,7 @@ async def say(node: Node, conversation_id: str, *texts: str) -> None:
 
 async def test_entries_come_signed_and_in_order(node: Node, endpoint: Endpoint, conversation: str) -> None:
     await say(node, conversation, "before")
-    hook = await node.core.integration.hooks.create(endpoint.url, is_alone=True)
+    hook = await node.core.integration.hooks.create(endpoint.url)
     await endpoint.until(lambda: node.core.clock.now_ms() > (hook.from_ms or 0))
     await say(node, conversation, "one", "two", "three")
     await endpoint.until(lambda: endpoint.taken(conversation) == [2, 3, 4])
@@ -33,7 +33,7 @@ async def test_entries_come_signed_and_in_order(node: Node, endpoint: Endpoint, 
 
 
 async def test_news_goes_when_everything_is_delivered(node: Node, endpoint: Endpoint, conversation: str) -> None:
-    await node.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+    await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
     await say(node, conversation, "one", "two")
     owner = of_conversation(conversation)
     async with asyncio.timeout(60):
@@ -42,7 +42,7 @@ async def test_news_goes_when_everything_is_delivered(node: Node, endpoint: Endp
 
 
 async def test_kinds_that_are_not_wanted_are_passed_over(node: Node, endpoint: Endpoint, conversation: str) -> None:
-    await node.core.integration.hooks.create(endpoint.url, kinds=["edit"], is_from_start=True, is_alone=True)
+    await node.core.integration.hooks.create(endpoint.url, kinds=["edit"], is_from_start=True)
     await say(node, conversation, "one", "two")
     await node.core.rewrites.edit("alice", conversation, 1, ContentPatch("better"))
     await endpoint.until(lambda: endpoint.posts)
@@ -51,7 +51,7 @@ async def test_kinds_that_are_not_wanted_are_passed_over(node: Node, endpoint: E
 
 async def test_a_webhook_from_the_start_gets_what_was_there(node: Node, endpoint: Endpoint, conversation: str) -> None:
     await say(node, conversation, *(f"text {n}" for n in range(bounds.WEBHOOK_ENTRIES_MAX + 20)))
-    await node.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+    await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
     await endpoint.until(lambda: len(endpoint.taken(conversation)) == bounds.WEBHOOK_ENTRIES_MAX + 20)
     assert endpoint.taken(conversation) == list(range(1, bounds.WEBHOOK_ENTRIES_MAX + 21))
     assert max(len(post.seqs) for post in endpoint.posts) == bounds.WEBHOOK_ENTRIES_MAX
@@ -61,7 +61,7 @@ async def test_an_endpoint_that_was_down_gets_the_same_requests_again(
     node: Node, endpoint: Endpoint, conversation: str
 ) -> None:
     endpoint.status = 503
-    await node.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+    await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
     await say(node, conversation, "one")
     await endpoint.until(lambda: endpoint.posts)
     await say(node, conversation, "two", "three")
@@ -78,8 +78,8 @@ async def test_an_endpoint_that_was_down_gets_the_same_requests_again(
 async def test_a_hanging_endpoint_holds_up_no_other(node: Node, endpoint: Endpoint, conversation: str) -> None:
     async with open_endpoint() as slow:
         slow.gate = asyncio.Event()
-        await node.core.integration.hooks.create(slow.url, is_from_start=True, is_alone=True)
-        await node.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+        await node.core.integration.hooks.create(slow.url, is_from_start=True)
+        await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
         await say(node, conversation, "one")
         await endpoint.until(lambda: endpoint.taken(conversation) == [1] and slow.posts)
         await say(node, conversation, "two")
@@ -93,7 +93,7 @@ async def test_refused_entries_pause_one_conversation_of_one_webhook(
 ) -> None:
     view, _ = await node.core.directory.create("alice", kind="group", members=["bob"], name="fine")
     fine = view.head.conversation_id
-    hook = await node.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+    hook = await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
     deliveries = node.core.integration.deliveries
     deliveries._backoff_s = lambda failures: 0.01  # type: ignore[method-assign]
 
@@ -119,11 +119,35 @@ async def test_refused_entries_pause_one_conversation_of_one_webhook(
             await asyncio.sleep(0.02)
 
 
+async def test_a_poison_entry_holds_up_nothing_before_it_and_is_named(
+    node: Node, endpoint: Endpoint, conversation: str
+) -> None:
+    await say(node, conversation, *(f"text {n}" for n in range(1, 31)))
+
+    def refuse_one(post: Posted) -> int:
+        return 422 if any(entry["text"] == "text 20" for entry in post.body["entries"]) else 200
+
+    endpoint.status = refuse_one
+    node.core.integration.deliveries._backoff_s = lambda failures: 0.01  # type: ignore[method-assign]
+    hook = await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
+    state = node.core.integration.lag.state
+    async with asyncio.timeout(90):
+        while not (paused := (await state(hook.webhook_id)).paused):
+            await asyncio.sleep(0.02)
+    assert [one.from_seq for one in paused] == [20]
+    taken = [seq for post in endpoint.posts if refuse_one(post) == 200 for seq in post.seqs]
+    assert taken == list(range(1, 20))
+    await node.core.integration.lag.replay(hook.webhook_id, conversation, 21)  # an operator passes over it
+    await endpoint.until(lambda: 30 in [seq for post in endpoint.posts if refuse_one(post) == 200 for seq in post.seqs])
+    taken = [seq for post in endpoint.posts if refuse_one(post) == 200 for seq in post.seqs]
+    assert taken == [*range(1, 20), *range(21, 31)]
+
+
 async def test_another_node_delivers_what_a_gone_node_left(settings: Settings, endpoint: Endpoint) -> None:
     async with nodes.open_node(settings) as first:
         view, _ = await first.core.directory.create("alice", kind="group", members=["bob"], name="two")
         conversation = view.head.conversation_id
-        await first.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+        await first.core.integration.hooks.create(endpoint.url, is_from_start=True)
         await first.core.integration.deliveries.loop.stop()  # it stores, and delivers nothing
         await say(first, conversation, "one", "two")
         assert endpoint.posts == []

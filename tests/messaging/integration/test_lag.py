@@ -16,7 +16,7 @@ async def test_the_state_says_what_is_missing_and_what_was_answered(
     node: Node, endpoint: Endpoint, conversation: str
 ) -> None:
     endpoint.status = 500
-    hook = await node.core.integration.hooks.create(endpoint.url, is_from_start=True, is_alone=True)
+    hook = await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
     sent = await node.core.sends.send("alice", conversation, None, Content("hi"))
     lag = node.core.integration.lag
     async with asyncio.timeout(60):
@@ -36,7 +36,7 @@ async def test_the_state_says_what_is_missing_and_what_was_answered(
 
 
 async def test_a_replay_of_nothing_is_refused(node: Node, endpoint: Endpoint, conversation: str) -> None:
-    hook = await node.core.integration.hooks.create(endpoint.url, is_alone=True)
+    hook = await node.core.integration.hooks.create(endpoint.url)
     for webhook_id, conversation_id in (("wh_none", conversation), (hook.webhook_id, "nowhere")):
         with pytest.raises(NotFound):
             await node.core.integration.lag.replay(webhook_id, conversation_id, 1)

@@ -18,7 +18,7 @@ async def test_a_walk_announces_every_conversation_once_and_ends(core: Core, mon
         view, _ = await core.directory.create(f"user{n}", kind="group", members=["bob"], name="g")
         ids.append(view.head.conversation_id)
     records, clock = core.tables.records, core.clock
-    await core.integration.hooks.create("https://example.org/", is_from_start=True, is_alone=True)
+    await core.integration.hooks.create("https://example.org/", is_from_start=True)
     walk = Walk(core.integration.hooks, records, core.tables.inboxes, clock)
     steps = 1
     while await walk.step():

@@ -2,7 +2,8 @@
 
 A cursor is a record of its conversation, guarded by its version, so one node delivers at a time. Before a request the
 cursor remembers the last entry of it. After a failure, or the death of the node, exactly these entries are sent again,
-under the same Idempotency-Key. On success the cursor moves.
+under the same Idempotency-Key. On success the cursor moves. A request that the endpoint refuses is halved, until one
+entry is left: that entry alone can pause the conversation.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replays: int = 0  # how often it was set back: part of the Idempotency-Key, so that an endpoint takes a replay
     holder: str = ""  # the node that delivers
     held_until_ms: int = 0
+    most: int = 0  # entries in the next request, after a larger one was refused; 0: as many as fit
     refusals: int = 0  # answers in a row that say that the entries themselves are wrong
     not_before_ms: int = 0  # the next try after a refusal
     paused: str = ""  # the answer that paused this conversation for this webhook

@@ -227,7 +227,7 @@ class Deliveries:
         if answer.is_taken:
             self._count("delivered")
             self._down.pop(hook.webhook_id, None)
-            await self._cursors.put(hook, conversation_id, held, _moved(cursor, page.last_seq))
+            await self._cursors.put(hook, conversation_id, held, _moved(cursor, page.last_seq, len(page.encoded)))
             return 0
         freed = msgspec.structs.replace(cursor, holder="", held_until_ms=0)
         if not 400 <= answer.status < 500 or answer.status in _NOT_OF_THE_ENTRIES:
@@ -235,7 +235,10 @@ class Deliveries:
             wait_ms: int | None = self._failed(hook, answer)
         else:
             self._count("refused")
-            freed, wait_ms = self._refused(hook, conversation_id, freed, answer)
+            if (count := len(page.encoded)) > 1:  # one of them is wrong: the others must not wait for it
+                freed, wait_ms = msgspec.structs.replace(freed, sending_to=0, most=count // 2), 0
+            else:
+                freed, wait_ms = self._refused(hook, conversation_id, freed, answer)
         await self._cursors.put(hook, conversation_id, held, freed)
         return wait_ms
 
@@ -275,7 +278,8 @@ class Deliveries:
             if hook.wants(entry.kind):
                 raw = self._encode(entry)
                 size_bytes += len(raw)
-                if encoded and size_bytes > bounds.WEBHOOK_BODY_BYTES_MAX and not is_again:
+                is_full = size_bytes > bounds.WEBHOOK_BODY_BYTES_MAX or len(encoded) == cursor.most > 0
+                if encoded and is_full and not is_again:
                     break
                 encoded.append(msgspec.Raw(raw))
             last_seq = entry.seq_no
@@ -304,5 +308,7 @@ class Deliveries:
             await self._records.put([Put(DEPLOYMENT, ANSWERS, id_, _encode(one)) for id_, one in answers.items()])
 
 
-def _moved(cursor: Cursor, acked_seq: int) -> Cursor:
-    return Cursor(acked_seq=acked_seq, replays=cursor.replays)
+def _moved(cursor: Cursor, acked_seq: int, count: int = 0) -> Cursor:
+    """The cursor after these entries. After a refusal the requests grow again, from half the size to the double."""
+    most = 2 * count if cursor.most and 2 * count < bounds.WEBHOOK_ENTRIES_MAX else 0
+    return Cursor(acked_seq=acked_seq, replays=cursor.replays, most=most)

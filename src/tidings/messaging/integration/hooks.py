@@ -5,17 +5,18 @@ it is due at once, and goes when every webhook has everything. The record is in 
 that dies at any moment loses nothing. Without webhooks a commit carries nothing more.
 
 Every node keeps the list of webhooks in memory. A node whose list is older than WEBHOOKS_STALE_S puts news for every
-commit, and a new webhook begins that much later. So no entry falls between two nodes.
+commit. A node that finds a new or changed webhook also puts news of the conversations into which it stored entries
+shortly before: a webhook begins when it is made, and no entry falls between two nodes.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from tidings import bounds
+from tidings.bounds import STORE_DEADLINE_S
 from tidings.clock import Clock
 from tidings.errors import Conflict, NotFound, TooLarge
 from tidings.model import EntryKind
@@ -64,7 +65,12 @@ class Hooks:
         self._news_stored = news_stored
         self._hooks: dict[str, Hook] = {}
         self._read_s: float | None = None  # the list is as of this time; None: this process does not follow it
-        self.loop = Loop("webhooks, list", bounds.WEBHOOKS_READ_S, self.read)
+        self._lately: dict[str, None] = {}  # conversations with a commit that carried no news, since `_lately_s`
+        self._before: dict[str, None] = {}  # the same for the time before
+        self._lately_s = clock.monotonic_s()
+        self._owed: dict[str, None] = {}  # of these, conversations that a new webhook hears of, until `_owed_until_s`
+        self._owed_until_s = 0.0
+        self.loop = Loop("webhooks, list", bounds.WEBHOOKS_READ_S, self.read, at_end=self.read)
 
     async def start(self) -> None:
         """Read the list before the first commit, and follow it from then on."""
@@ -73,8 +79,26 @@ class Hooks:
 
     async def read(self) -> None:
         began_s = self._clock.monotonic_s()
-        self._hooks = {hook.webhook_id: hook for hook in await self.all()}
-        self._read_s = began_s
+        known, self._hooks = self._hooks, {hook.webhook_id: hook for hook in await self.all()}
+        is_followed, self._read_s = self._read_s is not None, began_s
+        fresh = [hook for hook in self._hooks.values() if _heard(hook) != _heard(known.get(hook.webhook_id))]
+        if fresh and is_followed:
+            lately = (*self._before, *self._lately)
+            self._owed |= {id_: None for id_ in lately if any(hook.hears_of(id_) for hook in fresh)}
+            self._owed_until_s = began_s + STORE_DEADLINE_S + bounds.WEBHOOKS_READ_S
+        if self._owed:
+            await self._announce_owed()
+        if began_s - self._lately_s > bounds.WEBHOOKS_STALE_S + bounds.WEBHOOKS_READ_S:
+            self._before, self._lately, self._lately_s = self._lately, {}, began_s
+
+    async def _announce_owed(self) -> None:
+        """Put news where a commit may have carried none. A commit under way may take STORE_DEADLINE_S."""
+        owed = list(self._owed)
+        if self._clock.monotonic_s() > self._owed_until_s:
+            self._owed = {}
+        await self.announce(owed)
+        for conversation_id in owed:
+            self.noted(conversation_id)
 
     async def fresh(self) -> None:
         """Make sure that the list has every webhook that may be owed something."""
@@ -95,7 +119,10 @@ class Hooks:
 
     def news(self, conversation_id: str) -> tuple[Put, ...]:
         """The record that the commit of a group carries; mostly none."""
-        if self._read_s is None or not (self._is_stale() or self.matching(conversation_id)):
+        if self._read_s is None:
+            return ()
+        if not (self._is_stale() or self.matching(conversation_id)):
+            self._lately[conversation_id] = None
             return ()
         return (news_of(conversation_id, self._clock.now_ms()),)
 
@@ -123,19 +150,17 @@ class Hooks:
         kinds: Sequence[EntryKind] = (),
         conversation_ids: Sequence[str] = (),
         is_from_start: bool = False,
-        is_alone: bool = False,
     ) -> Hook:
-        """Make a webhook. It has everything from this method's return on. `is_alone`: no other node runs."""
+        """Make a webhook. It has everything from this method's return on."""
         if len(await self.all()) >= bounds.WEBHOOKS_MAX:
             raise TooLarge(f"there are {bounds.WEBHOOKS_MAX} webhooks already")
-        wait_s = 0.0 if is_alone else bounds.WEBHOOKS_STALE_S
         now_ms = self._clock.now_ms()
         hook = Hook(
             webhook_id=f"wh_{self._clock.random_id(12)}",
             url=url,
             secret=f"whs_{self._clock.random_id(32)}",
             created_ms=now_ms,
-            from_ms=None if is_from_start else now_ms + round(wait_s * 1000),
+            from_ms=None if is_from_start else now_ms - 1,  # an entry of this very millisecond may be later
             kinds=tuple(kinds),
             conversation_ids=tuple(conversation_ids),
             walked_to="" if is_from_start and not conversation_ids else None,
@@ -143,10 +168,11 @@ class Hooks:
         await self._put(hook, expected=0)
         if is_from_start and conversation_ids:
             await self.announce(conversation_ids)
-        await self._settle(wait_s)
+        await self._follow()
         return hook
 
-    async def change(self, webhook_id: str, patch: HookPatch, *, is_alone: bool = False) -> Hook:
+    async def change(self, webhook_id: str, patch: HookPatch) -> Hook:
+        """Change a webhook. Other nodes follow within WEBHOOKS_READ_S, as a rule."""
         given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not None}
         while True:
             record = await self._record(webhook_id)
@@ -156,7 +182,7 @@ class Hooks:
                 break
             except Conflict:
                 continue
-        await self._settle(0.0 if is_alone else bounds.WEBHOOKS_STALE_S)
+        await self._follow()
         return hook
 
     async def remove(self, webhook_id: str) -> None:
@@ -164,6 +190,11 @@ class Hooks:
         await self._record(webhook_id)
         await self._records.put([Put(DEPLOYMENT, HOOKS, webhook_id, None)])
         self._hooks.pop(webhook_id, None)
+
+    async def left_behind(self, conversation_id: str) -> None:
+        """A dead node may have stored entries here without news: it may not have known the newest webhook."""
+        if self.matching(conversation_id):
+            await self.announce([conversation_id])
 
     async def announce(self, conversation_ids: Sequence[str]) -> None:
         """Put news of these conversations, as if each had a new entry."""
@@ -182,11 +213,14 @@ class Hooks:
             due_ms = hook.created_ms
         await self._records.put([hook_put(hook, expected=expected, due_ms=due_ms)])
 
-    async def _settle(self, wait_s: float) -> None:
-        """Read the list, and wait until no node has a list from before."""
+    async def _follow(self) -> None:
         if self._read_s is not None:
             await self.read()
-        await asyncio.sleep(wait_s)
+
+
+def _heard(hook: Hook | None) -> object:
+    """The part of a webhook that decides whether a conversation has news for it."""
+    return None if hook is None else hook.conversation_ids
 
 
 def news_of(conversation_id: str, now_ms: int) -> Put:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import islice
 
 from tidings.bounds import GAP_CLOSE_S, PAGE_MAX
@@ -42,7 +42,9 @@ class Takeover:
         clock: Clock,
         node_id: str,
         count_repair: Callable[[str, int], None],
+        left_behind: Callable[[str], Awaitable[None]],
     ) -> None:
+        self._left_behind = left_behind
         self._keyspace = keyspace
         self._keys = keys
         self._access = access
@@ -107,6 +109,7 @@ class Takeover:
             await self._log.close(conversation_id, first, last)
             await self._index_from(conversation_id, first)
             await self._keyspace.one(plain(key, b"HDEL", key, field))
+        await self._left_behind(conversation_id)
         self._count_repair("open", 1)
         logger.info("open work finished", extra={"of_node": node_id})
 

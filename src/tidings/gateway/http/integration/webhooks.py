@@ -19,7 +19,6 @@ from tidings.model import EntryKind
 from tidings.operators.audit.events import Audit
 from tidings.protocol.bodies import RequestBody
 from tidings.protocol.client_frames import Id, Seq
-from tidings.routing.registry import Registry
 from tidings.stores.outbound import fault_of
 
 _ALL = "/v1/webhooks"
@@ -90,10 +89,9 @@ class WebhookStateBody(msgspec.Struct, frozen=True):
 
 
 class WebhookRoutes:
-    def __init__(self, hooks: Hooks, lag: Lag, registry: Registry, audit: Audit, *, allows_private: bool) -> None:
+    def __init__(self, hooks: Hooks, lag: Lag, audit: Audit, *, allows_private: bool) -> None:
         self._hooks = hooks
         self._lag = lag
-        self._registry = registry
         self._audit = audit
         self._allows_private = allows_private
 
@@ -152,7 +150,6 @@ class WebhookRoutes:
             kinds=asked.kinds or (),
             conversation_ids=asked.conversation_ids or (),
             is_from_start=asked.from_ == "start",
-            is_alone=not self._registry.has_others,
         )
         self._acted(request, "webhook.created", hook.webhook_id)
         return Reply(201, body_of(hook, secret=hook.secret))
@@ -169,7 +166,7 @@ class WebhookRoutes:
             kinds=None if asked.kinds is None else tuple(asked.kinds),
             conversation_ids=None if asked.conversation_ids is None else tuple(asked.conversation_ids),
         )
-        hook = await self._hooks.change(request.id(), patch, is_alone=not self._registry.has_others)
+        hook = await self._hooks.change(request.id(), patch)
         self._acted(request, "webhook.changed", hook.webhook_id)
         return Reply(200, body_of(hook))
 
