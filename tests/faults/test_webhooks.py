@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.support.nodes.node_process import NodeProcess
 from tests.support.servers.hook_endpoint import open_endpoint
@@ -23,7 +27,10 @@ def send_until(nodes: list[NodeProcess], conversation_id: str, first: int, count
             raise AssertionError(f"no node takes message {n}")
 
 
-async def test_an_endpoint_that_was_away_gets_everything_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("turns", "seconds"), [(3, 0.0), pytest.param(10, 60.0, marks=pytest.mark.long, id="ten minutes")]
+)
+async def test_an_endpoint_that_was_away_gets_everything_in_order(tmp_path: Path, turns: int, seconds: float) -> None:
     valkey = start_valkey(tmp_path / "v")
     env = {
         "TIDINGS_KEYSPACE": f"{valkey.url}?prefix=hooks.",
@@ -40,13 +47,16 @@ async def test_an_endpoint_that_was_away_gets_everything_in_order(tmp_path: Path
                     send_until([a, b], id_, 0, 5)
                 await endpoint.until(lambda: all(len(endpoint.taken(id_)) >= 5 for id_ in ids), within_s=120)
                 endpoint.close()
-                for turn, victim in enumerate((a, b, a), start=1):
+                for turn, victim in enumerate(([a, b] * turns)[:turns], start=1):
+                    until_s = time.monotonic() + seconds
                     for id_ in ids:
-                        send_until([victim], id_, 10 * turn, 5)
+                        send_until([victim], id_, 10 * turn, 4)
                     victim.kill()
                     for id_ in ids:
-                        send_until([b if victim is a else a], id_, 10 * turn + 5, 5)
+                        send_until([b if victim is a else a], id_, 10 * turn + 4, 4)
                     victim.start()
+                    while time.monotonic() < until_s:  # nothing is sent, and both nodes knock in vain
+                        await asyncio.sleep(1)
                 endpoint.status = 503
                 await endpoint.open()
                 await endpoint.until(lambda: endpoint.posts[-1], within_s=120)

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.faulty_stores import FaultyNode, open_faulty
+from tidings.config.settings import Settings
 from tidings.errors import Forbidden, Gone, NotFound, Problem
 
 
@@ -39,27 +40,33 @@ async def test_the_directory_goes_on_where_a_page_ended(a: FaultyNode) -> None:
     assert len({head.name for head in (*first, *rest)}) == 5
 
 
-async def test_an_invite_lets_exactly_as_many_in_as_it_has_uses_on_two_nodes(
-    a: FaultyNode, b: FaultyNode, group: str
+@pytest.mark.parametrize(
+    ("people", "uses"), [(60, 10), pytest.param(10_000, 100, marks=pytest.mark.long, id="ten thousand")]
+)
+async def test_an_invite_lets_exactly_as_many_in_as_it_has_uses_on_three_nodes(
+    a: FaultyNode, b: FaultyNode, settings: Settings, group: str, people: int, uses: int
 ) -> None:
-    invite, made = await a.core.joining.invite("alice", group, expires_s=None, uses=10, role="member")
+    async with open_faulty(settings, "c") as c:
+        invite, made = await a.core.joining.invite("alice", group, expires_s=None, uses=uses, role="member")
+        turns = asyncio.Semaphore(60)
 
-    async def join(at: int) -> str:
-        node = (a, b)[at % 2]
-        for _ in range(100):
-            try:
-                await node.core.joining.use(f"u{at}", invite)
-                return "in"
-            except Gone:
-                return "gone"
-            except Problem as problem:
-                assert problem.is_temporary
-        return "never"
+        async def join(at: int) -> str:
+            node = (a, b, c)[at % 3]
+            async with turns:
+                for _ in range(100):
+                    try:
+                        await node.core.joining.use(f"u{at}", invite)
+                        return "in"
+                    except Gone:
+                        return "gone"
+                    except Problem as problem:
+                        assert problem.is_temporary
+            return "never"
 
-    outcomes = await asyncio.gather(*(join(at) for at in range(60)))
-    assert (outcomes.count("in"), outcomes.count("gone")) == (10, 50)
+        outcomes = await asyncio.gather(*(join(at) for at in range(people)))
+    assert (outcomes.count("in"), outcomes.count("gone")) == (uses, people - uses)
     view = await a.core.directory.view("alice", group)
-    assert len(view.members) == 3 + 10
+    assert len(view.members) == 3 + uses
     (left,) = await a.core.joining.invites("alice", group)
     assert (left.invite_id, left.uses_left) == (made.invite_id, 0)
     assert await a.wrong() == []
