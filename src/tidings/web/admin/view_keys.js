@@ -23,7 +23,7 @@ function row(key, context, again) {
     again();
   };
   const question = { title: `Revoke the key ${key.name}?`, text: 'Every node refuses it within five seconds. The programs that use it stop working.' };
-  return [key.name, pill(ROLES[key.role], TONES[key.role]), moment(key.created_at), el('code', null, key.key_id),
+  return [key.name, pill(ROLES[key.role] ?? key.role, TONES[key.role]), moment(key.created_at), el('code', null, key.key_id),
     deed(context, 'Revoke', 'danger', question, end)];
 }
 
