@@ -64,6 +64,7 @@ QUERIES: dict[str, Document] = {
     "GET /v1/users": {"query": "bo"},
     "GET /v1/directory": {"query": "trip"},
     "GET /v1/presence": {"conversation_id": "c1"},
+    "GET /v1/unread/explain": {"conversation_id": "c1"},
     "DELETE /v1/devices": {"device": "phone"},
     "DELETE /v1/users/{user_id}": {"texts": "remove"},
 }
