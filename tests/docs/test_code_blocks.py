@@ -41,7 +41,7 @@ NOT_RUN = {
     "page.mjs",
 }  # they need FastAPI, Django, Express or a browser: compiled only
 WITHOUT_A_MACHINE = {  # the first lines of blocks that only a reader can check
-    "git clone <this repository> tidings && cd tidings && make run": "run by tests/journeys/test_first_minute.py",
+    "git clone <this repository> tidings && cd tidings && make run": "run by tests/browser/test_first_minute.py",
     "frame -> lane -> [admit": "a picture",
     "POST /chat": "the request that a webhook makes",
     "POST /judge": "the request to a before-send hook",

@@ -85,10 +85,10 @@ function actions(user, context, again) {
     }
   };
   return el('div.deeds', null,
-    ...dataOf(id, context, said),
     deed(context, 'Kick', 'plain', { title: `Kick ${id}?`, text: 'Every connection is closed, on every node. The clients come back by themselves.' }, kick),
     deed(context, 'Revoke tokens', 'danger', { title: `Revoke the tokens of ${id}?`, text: 'Every token made before now is refused and every connection is closed.' }, revoke),
     context.me.is_dev ? button('Mint a token', null, mint, { isOff: context.me.role !== 'admin', why: 'Your key may only look' }) : null,
+    ...dataOf(id, context, said),
     said);
 }
 

@@ -32,6 +32,7 @@ NAMED: Document = {
     "device": "phone",
     "url": "https://hooks.example.com/chat",
     "mime": "image/png",
+    "avatar_url": "https://example.com/bob.png",
     "role": "member",
     "scope": "user",
     "subject": "bob",
