@@ -31,8 +31,6 @@ Mention = Literal["all", "here"]
 Provider = Literal["apns", "fcm", "webpush"]
 Ranges = tuple[tuple[int, int], ...]
 
-# --- kinds and content ---
-
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of one kind of entry."""
@@ -93,12 +91,19 @@ class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     conversation: dict[str, Any] | None = None  # of a change of the conversation: the fields that changed
     state: StreamState | None = None  # of a message that is, or was, written piece by piece
     only_sender: bool = False  # the before-send hook decided so: for everybody else the entry is a void
+    thread_seq: int | None = None  # the root of the thread that it is a reply in
+    also_here: bool = False  # of a reply: it counts in the conversation too
+
+    @property
+    def is_uncounted(self) -> bool:
+        """It counts for nobody in its conversation. A reply may stay in its thread."""
+        return self.silent or self.only_sender or (self.thread_seq is not None and not self.also_here)
 
     @property
     def said(self) -> Content:
         """The part that a resend must repeat exactly. Another value under the same message_id is a conflict."""
         files = tuple(File(file.file_id) for file in self.files)
-        return Content(self.text, self.data, reply_to=self.reply_to, files=files)
+        return Content(self.text, self.data, reply_to=self.reply_to, files=files, thread_seq=self.thread_seq)
 
 
 class ContentPatch(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -118,10 +123,7 @@ EVERYBODY = "*"  # no user id: a mention of all members
 
 
 def digest_of(content: Content | None, about: str = "") -> bytes:
-    """The digest that tells a resend from a conflict when a message_id comes again. It never covers the time.
-
-    `about` is all else that the entry says: for a rewrite, its kind and its target.
-    """
+    """The digest that tells a resend from a conflict. `about`: all else that the entry says, never the time."""
     said = content.said if content is not None else Content()
     if said == Content(said.text):  # a text alone has the digest that it had before there was more
         whole = f"{about}{said.text or ''}".encode()
@@ -146,8 +148,7 @@ class MemberChange(msgspec.Struct, frozen=True, gc=False):
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One numbered place in a conversation's log.
 
-    is_uncounted, thread_seq and mentions decide counts. They repeat a part of the content, because the content may be
-    archived and the counts must be found without it.
+    is_uncounted, thread_seq and mentions repeat a part of the content: they decide counts, and it may be archived.
     """
 
     conversation_id: str
@@ -168,7 +169,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     rev: int = 0
     s3_ref: str | None = None
     is_uncounted: bool = False  # a message that counts for nobody in its conversation
-    thread_seq: int | None = None  # the root of the thread that it is a reply in
+    thread_seq: int | None = None  # the root of the thread that it, or the message that it rewrites, is a reply in
     mentions: tuple[str, ...] = ()  # the users whom it mentions; EVERYBODY alone: all members
     is_unavailable: bool = False  # never stored: its content is in a segment that is damaged or lost
 
@@ -186,6 +187,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     def counts(self) -> bool:
         """It is unread for every member but its sender until they read it."""
         return KINDS[self.kind].counts and not self.is_deleted and not self.is_uncounted
+
+    @property
+    def counts_in_thread(self) -> bool:
+        """It is unread in its thread, for everybody who follows it but its sender. Asked while its content is there."""
+        content, is_reply = self.content, KINDS[self.kind].counts and self.thread_seq is not None
+        return is_reply and not self.is_deleted and content is not None and not (content.silent or content.only_sender)
 
     def mentions_user(self, user_id: str) -> bool:
         return user_id in self.mentions or self.mentions == (EVERYBODY,)
@@ -316,19 +323,20 @@ class ReadState(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
     mention_count: int = 0
     first_mention_seq: int | None = None
     total_mentions: int = 0
+    thread_seq: int | None = None  # the counts are those of this thread; total_unread is of the conversations
+    unread_threads: int = 0  # only with thread_seq
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The badge: unread messages, conversations that have some, and unread mentions."""
+    """The badge: unread messages, conversations that have some, unread mentions, and threads with unread replies."""
 
     total_unread: int
     unread_conversations: int
     total_mentions: int = 0
+    unread_threads: int = 0
 
 
-class Sent(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a send that is durable, numbered and counted."""
-
+class Sent(msgspec.Struct, frozen=True, gc=False):  # the answer to a send that is durable, numbered and counted
     entry: Entry
     is_duplicate: bool
     is_other: bool = False  # the stored text or data is not the one that was sent
@@ -353,12 +361,21 @@ class ReactionCount(msgspec.Struct, frozen=True, gc=False):
     mine: bool
 
 
+class ThreadBeside(msgspec.Struct, frozen=True, gc=False):  # the thread of a root as one member sees it
+    replies: int
+    last_seq: int
+    last_sent_at: int
+    unread_count: int = 0
+    following: bool = False
+
+
 class Beside(msgspec.Struct, frozen=True, gc=False):
     """The summary of a message as one member sees it. It holds every reaction up to the entry at reactions_seq."""
 
     reactions: dict[str, ReactionCount]
     reactions_seq: int = 0
     is_pinned: bool = False
+    thread: ThreadBeside | None = None
 
 
 class HistoryPage(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ import msgspec
 
 from tidings.model import Beside, Entry, InboxItem, ReadState, Totals
 
+ThreadsOf = dict[int, tuple[int | None, int | None]]  # root -> unread replies, and the user's threads with unread ones
+
 
 class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     entry: Entry
@@ -17,6 +19,7 @@ class MessageNew(msgspec.Struct, frozen=True, gc=False, tag=True):
     total_unread: int | None
     mention_count: int | None = None
     total_mentions: int | None = None
+    threads: ThreadsOf | None = None  # the threads of its batch that the reader follows
     is_hidden: bool = False  # its sender is blocked by the reader
     beside: Beside | None = None  # of a message that is replayed, where there is something
 

@@ -64,7 +64,7 @@ async def test_a_publish_larger_than_the_bound_is_split(
     assert BUS_BYTES_MAX < 8 * 1024 * 1024
     monkeypatch.setattr(bus, "BUS_BYTES_MAX", 4_096)
     entry = Entry(conversation_id="c", seq_no=1, kind="message", sent_ms=1, content=Content("x" * 1_000))
-    items = [Delivery("c", 0, (entry,), {"bob": (n, False, n, 0, 0)}) for n in range(10)]
+    items = [Delivery("c", 0, (entry,), {"bob": (n, False, n, 0, 0, None)}) for n in range(10)]
     large = Delivery("c", 0, (entry,) * 6, {})  # cannot be split, and goes alone
     for item in (*items, large):
         a.core.bus.publish("b", item)
@@ -133,7 +133,7 @@ async def test_telling_says_whether_anybody_listened(a: FaultyNode, b: FaultyNod
         Closing(4503, "bob"),
         Closing(4505, "bob", "connection"),
         Pushed("bob", ConversationRemoved("c"), "connection"),
-        Delivery("c", 7, (), {"bob": (None, False, None, None, None)}),
+        Delivery("c", 7, (), {"bob": (None, False, None, None, None, {1: (2, None)})}),
         Signal(("c", "d"), Typing("c", "bob", False)),
     ],
     ids=lambda item: type(item).__name__,

@@ -18,6 +18,7 @@ import { Saved } from './saved.js';
 import { Scheduled } from './scheduled.js';
 import { Emitter, camel, deferred, jitter, sleep, within } from './runtime.js';
 import { memoryStorage } from './storage.js';
+import { Threads } from './threads.js';
 import { Tokens } from './tokens.js';
 
 const NO_WEBSOCKET = 'This runtime has no WebSocket (Node 22 and later have one). Run `npm install ws`, then '
@@ -51,6 +52,7 @@ export class TidingsClient extends Emitter {
     const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
     this._rest = new Rest(this._url, this._tokens, fetch, this._requestMs);
     this.saved = new Saved(this._rest);
+    this.threads = new Threads(this, this._rest);
     this.scheduled = new Scheduled(this._rest);
     this.rules = new Rules(this._rest);
     this._acks = new Acks(this);

@@ -1,5 +1,7 @@
 /** The fields of a message beside its text: one list, from a send to the row of a screen. */
-const EMPTY = { data: null, silent: false, replyTo: null, mentions: [], mention: null, ttlS: null };
+const EMPTY = {
+  data: null, silent: false, replyTo: null, mentions: [], mention: null, ttlS: null, threadSeq: null, alsoHere: false,
+};
 const NAMES = Object.keys(EMPTY);
 
 /** The fields to send and to keep; a field that says nothing is undefined. */

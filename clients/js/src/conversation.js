@@ -127,7 +127,8 @@ export class Conversation extends Actions {
     this._touched = Date.now();
     const isMine = this._isMine(entry);
     if (isMine) this._unsent.settle(entry);
-    if (entry.kind === 'message' && !entry.silent) this._showInRow(entry);
+    const isInThreadOnly = Boolean(entry.threadSeq) && !entry.alsoHere;
+    if (entry.kind === 'message' && !entry.silent && !isInThreadOnly) this._showInRow(entry);
     this._client._emit('entry', { conversation: this, entry });
     if (SHOWN.has(entry.kind)) this._append(entry, isMine);
     else {

@@ -7,6 +7,7 @@ const TAKE = {
     const { message: entry, unreadCount, unreadCapped, totalUnread, mentionCount, totalMentions } = frame;
     conversation.removed = false;
     conversation._log.accept(entry);
+    if (frame.threadUnreadCount !== undefined) client.threads._take(frame, entry.threadSeq, frame.threadUnreadCount);
     if (unreadCount === null) return;
     const isFirst = unreadCount > 0 && conversation.firstUnreadSeq === null;
     const firstUnreadSeq = unreadCount === 0 ? null : isFirst ? entry.seq : conversation.firstUnreadSeq;
@@ -24,6 +25,7 @@ const TAKE = {
   receipts: (client, frame) => client.conversation(frame.conversationId)._receipts(frame),
   'read.synced'(client, frame) {
     if (frame.conversationId === null) client.inbox._total(frame);
+    else if (frame.threadSeq !== undefined) client.threads._take(frame, frame.threadSeq, frame.unreadCount);
     else client.conversation(frame.conversationId)._takeCounts(frame);
   },
   typing: (client, frame) => client.conversation(frame.conversationId)._typing.take(frame.userId, frame.typing),

@@ -4,7 +4,7 @@ import { GAP_MS } from './limits.js';
 export class Inbox {
   constructor(client) {
     this._client = client;
-    Object.assign(this, { totalUnread: 0, unreadConversations: 0, totalMentions: 0 });
+    Object.assign(this, { totalUnread: 0, unreadConversations: 0, totalMentions: 0, unreadThreads: 0 });
     Object.assign(this, { loaded: false, hasMore: false, stale: false });
     this._listed = new Set();
     this._takenCount = 0;
@@ -118,17 +118,19 @@ export class Inbox {
   }
 
   /** Take the totals of a hello, of a page, or of the event that follows a hello without them. */
-  _total({ totalUnread, unreadConversations, totalMentions = 0 }) {
+  _total({ totalUnread, unreadConversations, totalMentions = 0, unreadThreads = 0 }) {
     if (typeof totalUnread !== 'number') return; // the server still counts
-    Object.assign(this, { totalUnread, unreadConversations, totalMentions });
-    this._client._emit('unread', { conversation: null, totalUnread, unreadConversations, totalMentions });
+    const totals = { totalUnread, unreadConversations, totalMentions, unreadThreads };
+    Object.assign(this, totals);
+    this._client._emit('unread', { conversation: null, ...totals });
   }
 
   _count(conversation, step, totalUnread, totalMentions = 0) {
     this.unreadConversations = Math.max(0, this.unreadConversations + step);
     if (typeof totalUnread === 'number') Object.assign(this, { totalUnread, totalMentions });
     const { unreadConversations } = this;
-    const totals = { totalUnread: this.totalUnread, unreadConversations, totalMentions: this.totalMentions };
+    const { totalUnread: total, totalMentions: mentions, unreadThreads } = this;
+    const totals = { totalUnread: total, unreadConversations, totalMentions: mentions, unreadThreads };
     this._client._emit('unread', { conversation, ...totals });
     this._client._emit('inbox', { conversation });
   }

@@ -242,7 +242,7 @@ export class Outbox {
 
   async _fly(lane, parcel, link) {
     const { conversationId, messageId, text, ts } = parcel.record;
-    const { replyTo, ttlS, ...rest } = said(parcel.record); // JSON leaves out what is undefined
+    const { replyTo, ttlS, threadSeq, alsoHere, ...rest } = said(parcel.record); // JSON leaves out what is undefined
     parcel.isFlying = true;
     try {
       if (parcel.record.uploads) {
@@ -251,7 +251,8 @@ export class Outbox {
         queueMicrotask(() => this._pump(lane));
       }
       const files = parcel.record.files?.map((file) => file.fileId);
-      const whole = { text, ts, reply_to: replyTo, ttl_s: ttlS, files, ...rest };
+      const reply = { reply_to: replyTo, thread_seq: threadSeq, also_here: alsoHere };
+      const whole = { text, ts, ttl_s: ttlS, files, ...reply, ...rest };
       const fields = { conversation_id: conversationId, message_id: messageId, ...whole };
       const ok = await link.request('message.send', fields, SEND_MS);
       Object.assign(lane, { limit: FLYING_MAX, tries: 0 });

@@ -66,6 +66,12 @@ export interface Message {
   readonly silent: boolean;
   /** The seq of the message that it quotes. */
   readonly replyTo: number | null;
+  /** The root of the thread that it is a reply in. */
+  readonly threadSeq: number | null;
+  /** It is a reply that counts in the conversation too. */
+  readonly alsoHere: boolean;
+  /** Of a root, in pages: its thread as the user sees it. */
+  readonly thread?: ThreadSummary;
   readonly files: readonly MessageFile[];
   /** It was written by somebody whom the user has blocked. */
   readonly hidden?: true;
@@ -301,6 +307,7 @@ export interface ClientEvents {
   /** Counts changed. */
   unread: {
     conversation: Conversation | null; totalUnread: number; unreadConversations: number; totalMentions: number;
+    unreadThreads: number;
   };
   /** The receipts of a member moved. `updated` follows for each message concerned. */
   receipt: { conversation: Conversation; userId: string; deliveredSeq: number; readSeq: number };
@@ -312,6 +319,8 @@ export interface ClientEvents {
   presence: Presence;
   /** Another device changed the draft of a conversation; null: it has none any more. */
   draft: { conversation: Conversation; draft: Draft | null };
+  /** The unread replies of a thread that the user follows changed. null: they are being counted. */
+  thread: { conversation: Conversation; threadSeq: number; unreadCount: number | null; unreadThreads: number };
   /** A scheduled message of the user was refused for good. */
   'scheduled.failed': { messageId: string; code: string };
   conversation: { change: 'added' | 'updated' | 'removed'; conversation: Conversation };
@@ -400,6 +409,9 @@ export interface SendOptions {
   silent?: boolean;
   /** The seq of the message that it quotes. */
   replyTo?: number;
+  /** The root of the thread that it is a reply in. It counts there only, unless `alsoHere`. */
+  threadSeq?: number;
+  alsoHere?: boolean;
   /** The server deletes the message so many seconds after it was sent: 5 up to one year. */
   ttlS?: number;
   /** Users whom it mentions, 50 at most. */
@@ -461,6 +473,8 @@ export class TidingsClient {
 
   /** Find people by the beginning of a name or user id. Case and accents do not matter. */
   findPeople(query?: string, options?: { limit?: number }): Promise<readonly PersonFound[]>;
+  /** Threads that the user follows. */
+  readonly threads: Threads;
   /** Messages that the user saved for oneself. */
   readonly saved: Saved;
   /** Messages that the server sends at their time. */
@@ -534,6 +548,57 @@ export interface PinnedMessage {
   readonly message: Entry;
 }
 
+export interface ThreadSummary {
+  readonly replies: number;
+  readonly lastSeq: number;
+  readonly lastSentAt: number;
+  readonly unreadCount: number;
+  readonly following: boolean;
+}
+
+export interface ThreadRow {
+  readonly conversationId: string;
+  readonly threadSeq: number;
+  /** null: the user may not see it. */
+  readonly root: Entry | null;
+  readonly replies: number;
+  readonly lastSeq: number;
+  readonly lastSentAt: number;
+  readonly unreadCount: number;
+  readonly firstUnreadSeq: number | null;
+}
+
+export interface ThreadsPage {
+  readonly threads: readonly ThreadRow[];
+  readonly nextCursor: string | null;
+  readonly unreadThreads: number;
+}
+
+/** Threads that the user follows. A reply is a send with `threadSeq`. */
+export class Threads {
+  /** A page, the latest reply first. The pages of `unread` have `unreadThreads` rows together. */
+  page(options?: { filter?: 'all' | 'unread'; limit?: number; cursor?: string | null }): Promise<ThreadsPage>;
+  /** A page of the replies of one thread, newest first. */
+  replies(
+    conversationId: string, threadSeq: number, options?: { beforeSeq?: number; afterSeq?: number; limit?: number },
+  ): Promise<HistoryPage>;
+  follow(conversationId: string, threadSeq: number): Promise<ThreadState>;
+  unfollow(conversationId: string, threadSeq: number): Promise<ThreadState>;
+  /** Mark replies as read: up to a seq, or only these. Without either, all of them. */
+  markRead(
+    conversationId: string, threadSeq: number, mark?: { upToSeq?: number; seqs?: readonly number[] },
+  ): Promise<ThreadState>;
+  markUnread(conversationId: string, threadSeq: number, fromSeq: number): Promise<ThreadState>;
+  /** Mark all threads of a conversation as read. */
+  readAll(conversationId: string): Promise<ReadState>;
+}
+
+/** The counts of one thread. `unreadThreads` is left out where it is 0. */
+export interface ThreadState extends ReadState {
+  readonly threadSeq: number;
+  readonly unreadThreads?: number;
+}
+
 export interface SavedMessage {
   readonly conversationId: string;
   readonly savedAt: number;
@@ -579,6 +644,8 @@ export class Inbox {
   readonly unreadConversations: number;
   /** Unread messages that mention the user. */
   readonly totalMentions: number;
+  /** Followed threads with unread replies. */
+  readonly unreadThreads: number;
   /** `loaded`: the first page was loaded. `hasMore`: there are more pages. */
   readonly loaded: boolean;
   readonly hasMore: boolean;

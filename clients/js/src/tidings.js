@@ -27,5 +27,6 @@ export { TidingsError } from './errors.js';
 export { Inbox } from './inbox.js';
 export { Rules } from './rules.js';
 export { Saved } from './saved.js';
+export { Threads } from './threads.js';
 export { Scheduled } from './scheduled.js';
 export { indexedDbOutbox, localStorageOutbox, memoryStorage } from './storage.js';

@@ -93,6 +93,30 @@ describe('the client', { concurrency: 6 }, () => {
     assert.deepEqual((await other.saved.page()).saved, []);
   });
 
+  it('a thread counts for its followers, and not in the conversation', async () => {
+    const { one, other, mine, theirs } = await pair();
+    const { seq } = await mine.send('root');
+    const told = [];
+    one.on('thread', ({ threadSeq, unreadCount, unreadThreads }) => told.push([threadSeq, unreadCount, unreadThreads]));
+    const reply = await theirs.send('reply', { threadSeq: seq });
+    assert.deepEqual([reply.threadSeq, reply.alsoHere], [seq, false]);
+    await until('told', () => told.length === 1);
+    assert.deepEqual([told[0], mine.unreadCount, one.inbox.unreadThreads], [[seq, 1, 1], 0, 1]);
+    assert.equal(mine.lastMessagePreview, 'root');
+    const { threads, unreadThreads } = await one.threads.page({ filter: 'unread' });
+    assert.deepEqual([threads[0].root.text, threads[0].unreadCount, unreadThreads], ['root', 1, 1]);
+    const { messages } = await other.threads.replies(mine.id, seq);
+    assert.deepEqual(messages.map(({ text }) => text), ['reply']);
+    const state = await one.threads.markRead(mine.id, seq);
+    assert.deepEqual([state.threadSeq, state.unreadCount], [seq, 0]);
+    await until('told to every device', () => one.inbox.unreadThreads === 0);
+    await one.threads.markUnread(mine.id, seq, 1);
+    await one.threads.readAll(mine.id);
+    await one.threads.unfollow(mine.id, seq);
+    assert.deepEqual((await one.threads.page()).threads, []);
+    assert.equal((await one.threads.follow(mine.id, seq)).unreadCount, 0);
+  });
+
   it('a draft is on the other device, and an older one is refused with the newer', async () => {
     const { one, mine } = await pair();
     const phone = await server.connected(one.userId);

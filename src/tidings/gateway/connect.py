@@ -147,6 +147,7 @@ class Connector:
                 total_unread=totals.total_unread if totals is not None else None,
                 unread_conversations=totals.unread_conversations if totals is not None else None,
                 total_mentions=(totals.total_mentions if totals is not None else 0) or UNSET,
+                unread_threads=(totals.unread_threads if totals is not None else 0) or UNSET,
             )
         )
 

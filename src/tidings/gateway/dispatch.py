@@ -44,6 +44,7 @@ from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.streaming.streams import Began, Streams
+from tidings.messaging.threads.threads import Threads
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Content, File, Sent
 from tidings.operators.active_users import ActiveUsers
@@ -92,6 +93,7 @@ class UseCases:
     people: FindPeople
     search: Search
     unread: Unread
+    threads: Threads
     inbox: Inbox
     flags: Flags
     history: History
@@ -218,25 +220,30 @@ class Dispatch:
             answer(_error(frame_id, result))
 
     async def _read(self, connection: Connection, frame: protocol.Read) -> Body:
-        state = await self._cases.unread.mark_read(
-            connection.user_id,
-            frame.conversation_id,
-            up_to_seq=frame.up_to_seq,
-            up_to_ts=frame.up_to_ts,
-            seqs=frame.seqs,
-            origin=connection.connection_id,
+        user_id, origin = connection.user_id, connection.connection_id
+        up_to_seq, up_to_ts, seqs = frame.up_to_seq, frame.up_to_ts, frame.seqs
+        if frame.thread_seq is not None:
+            return await self._cases.threads.mark_read(
+                user_id,
+                frame.conversation_id,
+                frame.thread_seq,
+                up_to_seq=up_to_seq,
+                up_to_ts=up_to_ts,
+                seqs=seqs,
+                origin=origin,
+            )
+        return await self._cases.unread.mark_read(
+            user_id, frame.conversation_id, up_to_seq=up_to_seq, up_to_ts=up_to_ts, seqs=seqs, origin=origin
         )
-        return state
 
     async def _unread(self, connection: Connection, frame: protocol.Unread) -> Body:
-        state = await self._cases.unread.mark_unread(
-            connection.user_id,
-            frame.conversation_id,
-            from_seq=frame.from_seq,
-            origin=connection.connection_id,
-            pay=payment(self._cases.limiter, connection.user_id),
-        )
-        return state
+        user_id, origin = connection.user_id, connection.connection_id
+        pay, from_seq = payment(self._cases.limiter, user_id), frame.from_seq
+        if frame.thread_seq is not None:
+            place = user_id, frame.conversation_id, frame.thread_seq
+            return await self._cases.threads.mark_unread(*place, from_seq=from_seq, origin=origin, pay=pay)
+        mark_unread = self._cases.unread.mark_unread
+        return await mark_unread(user_id, frame.conversation_id, from_seq=from_seq, origin=origin, pay=pay)
 
     async def _inbox(self, connection: Connection, frame: protocol.Inbox) -> Body:
         limit = min(frame.limit, PAGE_MAX)
@@ -246,6 +253,16 @@ class Dispatch:
         return inbox_of(page)
 
     async def _history(self, connection: Connection, frame: protocol.History) -> Body:
+        if frame.thread_seq is not None:
+            replies = await self._cases.threads.replies(
+                connection.user_id,
+                frame.conversation_id,
+                frame.thread_seq,
+                before_seq=frame.before_seq,
+                after_seq=frame.after_seq,
+                limit=frame.limit,
+            )
+            return history_of(replies)
         page = await self._cases.history.page(
             connection.user_id,
             frame.conversation_id,
@@ -278,7 +295,18 @@ def content_of(asked: protocol.Send | NewMessage) -> Content:
     """All that the sender wrote. Of a file only the id is known here."""
     files = tuple(map(File, asked.files)) if asked.files else ()
     mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions else ()
-    return Content(asked.text, asked.data, asked.silent, asked.reply_to, files, asked.ttl_s, mentions, asked.mention)
+    return Content(
+        asked.text,
+        asked.data,
+        asked.silent,
+        asked.reply_to,
+        files,
+        asked.ttl_s,
+        mentions,
+        asked.mention,
+        thread_seq=asked.thread_seq,
+        also_here=asked.also_here,
+    )
 
 
 def _draft_of(connection: Connection, frame: protocol.Send) -> Draft:

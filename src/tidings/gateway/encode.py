@@ -126,6 +126,9 @@ def message_of(
         pinned=content.pinned if content.pinned is not None else beside.is_pinned or UNSET,
         imported=True if content.imported else UNSET,
         conversation=content.conversation or UNSET,
+        thread_seq=entry.thread_seq if entry.thread_seq is not None else UNSET,
+        also_here=True if entry.thread_seq is not None and entry.bumps else UNSET,
+        thread=beside.thread if beside.thread is not None else UNSET,
     )
 
 
@@ -135,7 +138,8 @@ def file_of(file: File) -> FileBody:
 
 def beside_of(beside: Beside) -> BesideBody:
     """The summary of a message, as the fields of MESSAGE that it is."""
-    return BesideBody(beside.reactions or UNSET, beside.reactions_seq or UNSET, beside.is_pinned or UNSET)
+    thread = beside.thread if beside.thread is not None else UNSET
+    return BesideBody(beside.reactions or UNSET, beside.reactions_seq or UNSET, beside.is_pinned or UNSET, thread)
 
 
 def reacted_of(conversation_id: str, seq_no: int, beside: Beside) -> ReactedBody:
@@ -218,6 +222,7 @@ def inbox_of(page: InboxPage) -> InboxBody:
         total_unread=page.totals.total_unread,
         unread_conversations=page.totals.unread_conversations,
         total_mentions=page.totals.total_mentions or UNSET,
+        unread_threads=page.totals.unread_threads or UNSET,
         stale=page.is_stale,
     )
 
@@ -302,7 +307,7 @@ class EventEncoder:
             b"null" if unread is None else b"%d" % unread,
             b"true" if event.unread_capped else b"false",
             b"null" if total is None else b"%d" % total,
-            _mentions_of(event.mention_count, event.total_mentions) if event.total_mentions else b"",
+            _more_of(event) if event.total_mentions or event.threads else b"",
         )
 
     def _start_of(self, entry: Entry) -> bytes:
@@ -316,9 +321,16 @@ class EventEncoder:
         return start
 
 
-def _mentions_of(count: int | None, total: int) -> bytes:
-    everywhere = b',"total_mentions":%d' % total
-    return b',"mention_count":%d%b' % (count, everywhere) if count else everywhere
+def _more_of(event: MessageNew) -> bytes:
+    """The counts of mentions and of the thread, as far as there are any."""
+    in_thread, threads = (event.threads or {}).get(event.entry.thread_seq or 0, (None, None))
+    pairs = (
+        (b"mention_count", event.total_mentions and event.mention_count),
+        (b"total_mentions", event.total_mentions),
+        (b"unread_threads", threads),
+    )
+    more = b"".join(b',"%b":%d' % (name, count) for name, count in pairs if count)
+    return more if in_thread is None else b'%b,"thread_unread_count":%d' % (more, in_thread)
 
 
 def _read_synced(event: pushes.ReadSynced) -> frames.ReadSyncedFrame:
@@ -332,6 +344,8 @@ def _read_synced(event: pushes.ReadSynced) -> frames.ReadSyncedFrame:
         mention_count=state.mention_count or UNSET,
         first_mention_seq=state.first_mention_seq or UNSET,
         total_mentions=state.total_mentions or UNSET,
+        thread_seq=state.thread_seq if state.thread_seq is not None else UNSET,
+        unread_threads=state.unread_threads or UNSET,
     )
 
 
@@ -341,6 +355,7 @@ def _totals_synced(event: pushes.TotalsSynced) -> frames.ReadSyncedFrame:
         total_unread=totals.total_unread,
         unread_conversations=totals.unread_conversations,
         total_mentions=totals.total_mentions or UNSET,
+        unread_threads=totals.unread_threads or UNSET,
     )
 
 

@@ -1,17 +1,19 @@
-"""Summaries: who reacted to a message, and whether it is pinned. One record for each message that has some.
+"""Summaries: who reacted to a message, and whether it is pinned. One record for each message that has some. The thread
+of a root is shown beside it too.
 
 A summary changes only in the commit of an entry of kind reaction or pin, so it is exact whatever is retried, and a
 recount of the log gives the same. `reactions_seq` is the last reaction that it holds: a reader of the log applies later
 ones only.
 
 A page costs nothing where its conversation has no summaries. The keyspace says so with the answer that admits the
-member: the number of a reaction or pin sets `summaries` of the conversation to 1 before anything is committed. A reader
-that finds nothing there reads the tables, and sets 0 unless somebody was first.
+member: the number of a reaction, a pin or a reply sets `summaries` of the conversation to 1 before anything is
+committed. A reader that finds nothing there reads the tables, and sets 0 unless somebody was first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -19,7 +21,7 @@ from tidings.bounds import INDEX_TTL_S, PAGE_MAX
 from tidings.errors import NotFound, StoreError
 from tidings.messaging.access import Access, Action, MemberList
 from tidings.messaging.log import entry_at
-from tidings.model import KINDS, Beside, Entry, ReactionCount
+from tidings.model import KINDS, Beside, Entry, ReactionCount, ThreadBeside
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Messages
@@ -60,7 +62,16 @@ def summary_of(record: Record | None) -> tuple[Summary, int]:
 
 
 class Summaries:
-    def __init__(self, access: Access, messages: Messages, records: Records, keyspace: Keyspace, keys: Keys) -> None:
+    def __init__(
+        self,
+        access: Access,
+        messages: Messages,
+        records: Records,
+        keyspace: Keyspace,
+        keys: Keys,
+        threads: Callable[[str, str, Sequence[int]], Awaitable[dict[int, ThreadBeside]]],
+    ) -> None:
+        self._threads = threads  # (user_id, conversation_id, seqs) -> the threads of those messages that have one
         self._access = access
         self._messages = messages
         self._records = records
@@ -102,11 +113,14 @@ class Summaries:
             limit=PAGE_MAX,
         )
         shown = {int(record.name): _decode(record.value).seen_by(user_id) for record in found}
+        for seq_no, thread in (await self._threads(user_id, conversation_id, seqs)).items():
+            shown[seq_no] = msgspec.structs.replace(shown.get(seq_no, Beside({})), thread=thread)
         return {seq_no: shown[seq_no] for seq_no in seqs if seq_no in shown}
 
     async def _look(self, conversation_id: str) -> bool:
         """Whether the conversation has summaries, from the tables. A conversation without any is remembered."""
-        if await self._records.page(of_conversation(conversation_id), COLLECTION, limit=1):
+        owner, pages = of_conversation(conversation_id), (COLLECTION, "threads")
+        if any(await asyncio.gather(*(self._records.page(owner, one, limit=1) for one in pages))):
             await self._remember(conversation_id, b"HSET", _HAS)
             return True
         await self._remember(conversation_id, b"HSETNX", _HAS_NOT)

@@ -22,6 +22,7 @@ from tidings.gateway.http.beside.drafts import DraftRoutes
 from tidings.gateway.http.beside.pins import PinRoutes
 from tidings.gateway.http.beside.reactions import ReactionRoutes
 from tidings.gateway.http.beside.saved import SavedRoutes
+from tidings.gateway.http.beside.threads import ThreadRoutes
 from tidings.gateway.http.conversations import ConversationRoutes
 from tidings.gateway.http.devices import DeviceRoutes
 from tidings.gateway.http.docs.asyncapi import asyncapi_of
@@ -129,6 +130,7 @@ def build_server(
     pictures = Pictures(settings.picture_hosts or ((ANY_HOST,) if settings.dev else ()))
     people = (accounts, cases.directory, auth, clock, connections.revoke, cases.audit)
     account_routes = AccountRoutes(*people, dev_auth, pictures, cases.limiter, signed_in_on_page)
+    log_cases = cases.history, cases.sends, cases.rewrites, cases.unread
     routes = [
         *(route for route in pages.routes() if not (has_own_port and route.path == METRICS_PATH)),
         *WebRoutes(pictures, settings.login_url, files_origin).routes(),
@@ -136,9 +138,8 @@ def build_server(
         *InboxRoutes(cases.inbox, cases.flags, cases.unread, cases.limiter).routes(),
         *LimitRoutes(cases.overrides, cases.audit).routes(),
         *ConversationRoutes(cases.directory, cases.rules, pictures, cases.limiter, cases.search).routes(),
-        *MessageRoutes(
-            cases.history, cases.sends, cases.rewrites, cases.unread, cases.receipts, cases.limiter
-        ).routes(),
+        *MessageRoutes(*log_cases, cases.threads, cases.receipts, cases.limiter).routes(),
+        *ThreadRoutes(cases.threads).routes(),
         *ReactionRoutes(cases.reactions, cases.reactors, cases.limiter).routes(),
         *PeopleRoutes(cases.blocks, cases.consent, cases.people, cases.unread, cases.limiter).routes(),
         *SearchRoutes(cases.search, cases.limiter).routes(),
@@ -186,6 +187,7 @@ def _use_cases(core: Core) -> UseCases:
         people=core.people,
         search=core.searching.search,
         unread=core.unread,
+        threads=core.threads,
         inbox=core.inbox,
         flags=core.flags,
         history=core.history,

@@ -51,6 +51,7 @@ from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.messaging.send.store import Store
 from tidings.messaging.send.takeover import Takeover
+from tidings.messaging.threads.threads import Threads
 from tidings.messaging.transfer.exporting import Exporting
 from tidings.messaging.transfer.import_files import ImportFiles
 from tidings.messaging.transfer.importing import Importing
@@ -185,14 +186,14 @@ def _build_routing(stores: Stores, events: Events) -> Routing:
 
 
 def _build_delivery(stores: Stores, routing: Routing, members: MemberState, reading: Reading) -> Delivery:
-    count_resync = CountResync(routing.hub, members.unread, stores.clock)
+    count_resync = CountResync(routing.hub, members.threading.standing, stores.clock)
     deliver = Deliver(
         **vars(routing),
         access=members.access,
         blocks=members.blocks,
         log=members.log,
         inbox=reading.inbox,
-        unread=members.unread,
+        unread=members.threading.standing,
         membership_events=MembershipEvents(reading.inbox, routing.hub, routing.router),
         count_resync=count_resync,
         clock=stores.clock,
@@ -226,6 +227,8 @@ def _build_work(
         due_calls=pushing.due.calls,
         is_ordered=not isinstance(keyspace, ClusterKeyspace),
         count_mentions=stores.metrics.mentions.inc,
+        thread_calls=members.threading.index.calls,
+        present=routing.hub.present,
     )
     takeover = Takeover(
         keyspace=keyspace,
@@ -290,6 +293,7 @@ def _build_sends(
         measures=measures,
         secret=tables.accounts.secret,
         accompany=filing.attachments.accompany,
+        accompany_reply=members.threading.replies.accompany,
     )
 
 
@@ -335,12 +339,16 @@ def _build_sending(
 
 def _build_beside(stores: Stores, routing: Routing, members: MemberState, reading: Reading, sends: Sends) -> Beside:
     summaries, count, records = members.summaries, stores.metrics.reactions.inc, stores.tables.records
+    access, threading = members.access, members.threading
+    of_threads = threading.rebuilds, threading.unread, threading.follows
+    parts = access, members.log, members.blocks, records, stores.keyspace, members.scripts, *of_threads
     return Beside(
         reactions=ReactionSends(members.access, members.blocks, summaries, sends, stores.clock, count),
         reactors=Reactors(summaries),
         pins=Pins(members.access, members.blocks, summaries, records, members.log, sends, stores.clock),
         saved=Saved(reading.history, summaries, members.blocks, records, stores.clock),
         drafts=Drafts(members.access, records, routing.router),
+        threads=Threads(*parts, reading.receipts, stores.clock),
     )
 
 

@@ -1,12 +1,16 @@
-"""Integration: builds the rooms of webhooks and of streamed messages. graph.py calls this in its order."""
+"""Integration: builds the rooms of webhooks, streamed messages, counts, people and search.
+
+graph.py and workers.py call these functions in their order.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from tidings.config.values import SettingsError
 from tidings.gateway.encode import encode_frame, message_of
-from tidings.messaging.access import seen_by
+from tidings.messaging.access import Access, seen_by
 from tidings.messaging.integration.before_send import BeforeSend, secret_of
 from tidings.messaging.integration.cursors import Cursors
 from tidings.messaging.integration.deliveries import Deliveries
@@ -14,13 +18,30 @@ from tidings.messaging.integration.hooks import Hooks
 from tidings.messaging.integration.lag import Lag
 from tidings.messaging.integration.walk import Walk
 from tidings.messaging.log import Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.people.find import FindPeople, Scope
+from tidings.messaging.people.name_index import NameIndex
+from tidings.messaging.people.sight import Sight
+from tidings.messaging.search.indexer import Indexer
+from tidings.messaging.search.search import Search
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.send.review import Review
 from tidings.messaging.streaming.streams import Streams
+from tidings.messaging.threads.count import ThreadCount
+from tidings.messaging.threads.follows import Follows
+from tidings.messaging.threads.indexing import ThreadIndex
+from tidings.messaging.threads.replies import Replies
+from tidings.messaging.threads.unread import Standing, ThreadUnread
+from tidings.messaging.unread.count import Count
+from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.messaging.unread.unread import Unread
+from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
-from tidings.node.rooms import MemberState, Routing
+from tidings.node.rooms import MemberState, Routing, Searching, Threading
 from tidings.node.stores import Stores
 from tidings.protocol.client_frames import check_content
+from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.outbound import Outbound, fault_of
 
 BEFORE_SEND_CONNECTIONS_MAX = 256  # messages that a node asks about at the same time; others wait for their turn
@@ -107,4 +128,81 @@ def build_streams(stores: Stores, routing: Routing, members: MemberState, sends:
         records=stores.tables.records,
         live=members.live_texts,
         clock=stores.clock,
+    )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The unread counts of conversations and of threads."""
+
+    rebuilds: Rebuilds
+    unread: Unread
+    threading: Threading
+    verify: Verify
+
+
+def build_counts(
+    stores: Stores,
+    events: Events,
+    routing: Routing,
+    access: Access,
+    scripts: Scripts,
+    unknown_outcomes: UnknownOutcomes,
+) -> Counts:
+    tables, keyspace, clock, router = stores.tables, stores.keyspace, stores.clock, routing.router
+
+    def count_rebuild(what: str) -> None:
+        stores.metrics.rebuilds[what].inc()
+
+    count, in_threads = Count(tables, scripts, clock), ThreadCount(tables, scripts.threads, clock)
+    rebuilds = Rebuilds(keyspace, scripts, count, clock, count_rebuild=count_rebuild)
+    rebuilt = stores.metrics.rebuilds["threads"]
+    of_threads = Rebuilds(keyspace, scripts.threads, in_threads, clock, count_rebuild=lambda _: rebuilt.inc())
+    parts = access, tables, keyspace, scripts
+    heard = unknown_outcomes, events.read_up_to, events.unread_changed
+    conversations = Unread(*parts, count, rebuilds, of_threads, router, *heard)
+    unread = ThreadUnread(conversations, *parts, in_threads, of_threads, router, unknown_outcomes)
+    threading = Threading(
+        rebuilds=of_threads,
+        unread=unread,
+        standing=Standing(conversations, unread),
+        replies=Replies(access, tables.log, tables.records),
+        index=ThreadIndex(keyspace, scripts, tables.records),
+        follows=Follows(*parts, of_threads, unread, unknown_outcomes, router),
+    )
+    verify_threads = Verify(tables, keyspace, scripts.threads, in_threads, of_threads)
+    return Counts(
+        rebuilds, conversations, threading, Verify(tables, keyspace, scripts, count, rebuilds, verify_threads)
+    )
+
+
+def build_searching(stores: Stores, access: Access, blocks: Blocks, entries: Log) -> Searching:
+    tables = stores.tables
+    indexer = Indexer(tables.search, entries, tables.conversations)
+    search = Search(
+        index=tables.search,
+        indexer=indexer,
+        access=access,
+        blocks=blocks,
+        entries=entries,
+        inboxes=tables.inboxes,
+        clock=stores.clock,
+        observe=stores.metrics.search_seconds.observe,
+    )
+    return Searching(search, indexer)
+
+
+def build_people(
+    stores: Stores, routing: Routing, access: Access, blocks: Blocks, sight: Sight, names: NameIndex
+) -> FindPeople:
+    settings = stores.settings
+    return FindPeople(
+        names=names,
+        accounts=stores.tables.accounts,
+        inboxes=stores.tables.inboxes,
+        access=access,
+        sight=sight,
+        blocks=blocks,
+        registry=routing.registry,
+        scope=cast(Scope, settings.directory or ("all" if settings.dev else "shared")),
     )

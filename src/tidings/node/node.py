@@ -132,6 +132,7 @@ async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
         await core.pushing.notify.stop()
         await core.heartbeat.stop()
         await core.rebuilds.close()
+        await core.threading.rebuilds.close()
 
 
 def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[str, str] | None = None) -> int:

@@ -45,6 +45,11 @@ from tidings.messaging.send.takeover import Takeover
 from tidings.messaging.streaming.streams import Streams
 from tidings.messaging.streaming.texts import LiveTexts
 from tidings.messaging.summaries import Summaries
+from tidings.messaging.threads.follows import Follows
+from tidings.messaging.threads.indexing import ThreadIndex
+from tidings.messaging.threads.replies import Replies
+from tidings.messaging.threads.threads import Threads
+from tidings.messaging.threads.unread import Standing, ThreadUnread
 from tidings.messaging.transfer.exporting import Exporting
 from tidings.messaging.transfer.importing import Importing
 from tidings.messaging.unread.rebuild import Rebuilds
@@ -70,6 +75,18 @@ class Routing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Threading:
+    """The counts of threads, and what brings replies into them."""
+
+    rebuilds: Rebuilds
+    unread: ThreadUnread
+    standing: Standing
+    replies: Replies
+    index: ThreadIndex
+    follows: Follows
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemberState:
     """Access to a conversation, its log, and the unread state of each member."""
 
@@ -86,6 +103,7 @@ class MemberState:
     rebuilds: Rebuilds
     unknown_outcomes: UnknownOutcomes
     unread: Unread
+    threading: Threading
     verify: Verify
     scrubber: Scrubber
 
@@ -149,6 +167,7 @@ class Beside:
     pins: Pins
     saved: Saved
     drafts: Drafts
+    threads: Threads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from tidings.bounds import CLASSES, LIVE_STATUS_TASKS_MAX
 from tidings.config.values import SettingsError
@@ -30,7 +29,6 @@ from tidings.messaging.limits.policy import Limits
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
-from tidings.messaging.people.find import FindPeople, Scope
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.presence.live_status import LiveStatus
@@ -48,18 +46,15 @@ from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.reading.receipt_marks import ReceiptMarks
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
-from tidings.messaging.search.indexer import Indexer
-from tidings.messaging.search.search import Search
 from tidings.messaging.streaming.texts import LiveTexts, StreamedLog
 from tidings.messaging.summaries import Summaries
-from tidings.messaging.unread.count import Count
-from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.threads.summaries import ThreadSummaries
 from tidings.messaging.unread.scrubber import Scrubber
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.messaging.unread.unread import Unread
-from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
-from tidings.node.rooms import MemberState, Reading, Routing, Searching
+from tidings.node.integration import build_counts, build_people, build_searching
+from tidings.node.rooms import MemberState, Reading, Routing
 from tidings.node.stores import Stores
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
@@ -302,40 +297,27 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
     access = Access(tables.conversations, tables.log, tables.records, keyspace, stores.keys, clock)
     blocks = Blocks(tables.people, keyspace, scripts, routing.router, clock, events.unread_changed)
     unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
-    count = Count(tables, scripts, clock)
-    rebuilds = Rebuilds(keyspace, scripts, count, clock, count_rebuild=lambda what: metrics.rebuilds[what].inc())
-    unread = Unread(
-        access,
-        tables,
-        keyspace,
-        scripts,
-        count,
-        rebuilds,
-        routing.router,
-        unknown_outcomes,
-        events.read_up_to,
-        events.unread_changed,
-    )
+    counts = build_counts(stores, events, routing, access, scripts, unknown_outcomes)
     sight, names = Sight(blocks, tables.conversations), NameIndex(tables.records, tables.accounts)
-    verify = Verify(tables, keyspace, scripts, count, rebuilds)
+    summaries = ThreadSummaries(access, tables.records, counts.threading.unread)
     return MemberState(
         scripts=scripts,
         access=access,
         blocks=blocks,
         names=names,
-        people=_build_people(stores, routing, access, blocks, sight, names),
+        people=build_people(stores, routing, access, blocks, sight, names),
         sight=sight,
         consent=Consent(tables.people, tables.inboxes, blocks),
         log=Log(
             StreamedLog(cold.messages, tables.records, live_texts), tables.conversations, clock, metrics.count_repair
         ),
         live_texts=live_texts,
-        summaries=Summaries(access, tables.log, tables.records, keyspace, stores.keys),
-        rebuilds=rebuilds,
+        summaries=Summaries(access, tables.log, tables.records, keyspace, stores.keys, summaries.beside),
         unknown_outcomes=unknown_outcomes,
-        unread=unread,
-        verify=verify,
-        scrubber=Scrubber(verify, unread, routing.router, routing.hub.users, metrics.count_repair),
+        scrubber=Scrubber(
+            counts.verify, counts.threading.standing, routing.router, routing.hub.users, metrics.count_repair
+        ),
+        **vars(counts),
     )
 
 
@@ -364,37 +346,5 @@ def build_reading(stores: Stores, events: Events, routing: Routing, members: Mem
         receipts=receipts,
         history=History(access, members.blocks, tables.conversations, log, unread, receipts, members.summaries),
         resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts, members.summaries),
-        searching=_build_searching(stores, access, members.blocks, log),
-    )
-
-
-def _build_searching(stores: Stores, access: Access, blocks: Blocks, entries: Log) -> Searching:
-    tables = stores.tables
-    indexer = Indexer(tables.search, entries, tables.conversations)
-    search = Search(
-        index=tables.search,
-        indexer=indexer,
-        access=access,
-        blocks=blocks,
-        entries=entries,
-        inboxes=tables.inboxes,
-        clock=stores.clock,
-        observe=stores.metrics.search_seconds.observe,
-    )
-    return Searching(search, indexer)
-
-
-def _build_people(
-    stores: Stores, routing: Routing, access: Access, blocks: Blocks, sight: Sight, names: NameIndex
-) -> FindPeople:
-    settings = stores.settings
-    return FindPeople(
-        names=names,
-        accounts=stores.tables.accounts,
-        inboxes=stores.tables.inboxes,
-        access=access,
-        sight=sight,
-        blocks=blocks,
-        registry=routing.registry,
-        scope=cast(Scope, settings.directory or ("all" if settings.dev else "shared")),
+        searching=build_searching(stores, access, members.blocks, log),
     )

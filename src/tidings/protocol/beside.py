@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tidings.model import EntryKind, ReactionCount
+from tidings.model import EntryKind, ReactionCount, ThreadBeside
 from tidings.protocol.client_frames import Cursor
 
 
@@ -16,11 +16,12 @@ class MoreQuery(msgspec.Struct, frozen=True):
 
 
 class BesideBody(msgspec.Struct, frozen=True, gc=False):
-    """The fields of MESSAGE that others change: reactions and the pin. Absent means none."""
+    """The fields of MESSAGE that others change: reactions, the pin and the thread. Absent means none."""
 
     reactions: dict[str, ReactionCount] | UnsetType = UNSET
     reactions_seq: int | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
+    thread: ThreadBeside | UnsetType = UNSET
 
 
 class OwnDraftBody(msgspec.Struct, frozen=True, gc=False):

@@ -24,6 +24,7 @@ from tidings.model import (
     ReadState,
     Role,
     StreamState,
+    ThreadBeside,
     Totals,
     Visibility,
 )
@@ -81,6 +82,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     around_seq: Seq | None = None
     anchor: Anchor | None = None
     limit: Limit = 20
+    thread_seq: Seq | None = None
 
 
 class ProfilesQuery(msgspec.Struct, frozen=True):
@@ -143,6 +145,8 @@ class NewMessage(RequestBody, frozen=True):
     ttl_s: TtlS | None = None
     mentions: Mentions = []
     mention: Mention | None = None
+    thread_seq: Seq | None = None
+    also_here: bool = False
 
 
 class MessagePatch(RequestBody, frozen=True):
@@ -165,10 +169,13 @@ class ReadMark(RequestBody, frozen=True):
     up_to_seq: Seq | None = None
     up_to_ts: Millis | None = None
     seqs: Seqs | None = None
+    thread_seq: Seq | None = None
+    threads: bool = False  # all threads of the conversation that the caller follows
 
 
 class UnreadMark(RequestBody, frozen=True):
     from_seq: Seq
+    thread_seq: Seq | None = None
 
 
 class ProfilePut(_Named, frozen=True):
@@ -230,6 +237,9 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     reactions_seq: int | UnsetType = UNSET  # `reactions` hold every entry of kind reaction up to this one
     pinned: bool | UnsetType = UNSET  # of a message: true; of a pin: whether it was set
     conversation: dict[str, Any] | UnsetType = UNSET  # of a change of the conversation: what it is now
+    thread_seq: int | UnsetType = UNSET  # of a reply, and of its edit or delete: the root of the thread
+    also_here: Literal[True] | UnsetType = UNSET  # of a reply that counts in the conversation too
+    thread: ThreadBeside | UnsetType = UNSET  # of a root
 
 
 class HistoryBody(msgspec.Struct, frozen=True):
@@ -279,6 +289,7 @@ class InboxBody(msgspec.Struct, frozen=True):
     unread_conversations: int
     stale: bool
     total_mentions: int | UnsetType = UNSET
+    unread_threads: int | UnsetType = UNSET
 
 
 class SentBody(msgspec.Struct, frozen=True):

@@ -84,6 +84,8 @@ class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
     ttl_s: TtlS | None = None
     mentions: Mentions = []
     mention: Mention | None = None
+    thread_seq: Seq | None = None
+    also_here: bool = False
 
 
 class Begin(Send, frozen=True, tag="message.begin"):
@@ -117,11 +119,13 @@ class Read(Frame, frozen=True, tag="message.read"):
     up_to_seq: Seq | None = None
     up_to_ts: Millis | None = None
     seqs: Seqs | None = None
+    thread_seq: Seq | None = None
 
 
 class Unread(Frame, frozen=True, tag="message.unread"):
     conversation_id: Id
     from_seq: Seq
+    thread_seq: Seq | None = None
 
 
 class Inbox(Frame, frozen=True, tag="inbox"):
@@ -138,6 +142,7 @@ class History(Frame, frozen=True, tag="history"):
     around_seq: Seq | None = None
     anchor: Anchor | None = None
     limit: Limit = 20
+    thread_seq: Seq | None = None
 
 
 class Reaction(Frame, frozen=True, tag="reaction"):
@@ -209,17 +214,20 @@ def decode_frame(text: str) -> ClientFrame:
         raise refusal_of(problem) from None
     if type(frame) is Send:
         check_content(frame.text, frame.data, frame.files)
+        check_thread(frame.thread_seq, also_here=frame.also_here)
     elif type(frame) is Reaction:
         check_reaction_key(frame.key)
     elif type(frame) is Begin:
         check_text(frame.text)
         check_data(frame.data or {})
+        check_thread(frame.thread_seq, also_here=frame.also_here)
     elif type(frame) is End and frame.text is not None:
         check_content(frame.text, {})
     elif type(frame) is Read:
         check_one_mark(frame.up_to_seq, frame.up_to_ts, frame.seqs)
     elif type(frame) is History:
         check_one_place(frame.before_seq, frame.after_seq, frame.around_seq, frame.anchor)
+        check_thread_place(frame.thread_seq, frame.around_seq, frame.anchor)
     return frame
 
 
@@ -285,6 +293,11 @@ def check_reaction_key(key: str) -> None:
         raise BadRequest("`key` must have no blanks and no control characters")
 
 
+def check_thread(thread_seq: int | None, *, also_here: bool) -> None:
+    if also_here and thread_seq is None:
+        raise BadRequest("`also_here` is for a reply; give `thread_seq` too")
+
+
 def check_one_mark(*ways: object) -> None:
     """A read mark has exactly one of: up to a seq, up to a time, these seqs."""
     if ways.count(None) != len(ways) - 1:
@@ -295,3 +308,9 @@ def check_one_place(*ways: object) -> None:
     """A page of history starts at one place; without one it is the newest page."""
     if ways.count(None) < len(ways) - 1:
         raise BadRequest("give at most one of `before_seq`, `after_seq`, `around_seq`, `anchor`")
+
+
+def check_thread_place(thread_seq: int | None, *others: object) -> None:
+    """A page of a thread begins at `before_seq` or `after_seq`."""
+    if thread_seq is not None and others.count(None) < len(others):
+        raise BadRequest("with `thread_seq` give `before_seq`, `after_seq` or neither")

@@ -30,6 +30,7 @@ class Hello(ServerFrame, frozen=True, tag="hello"):
     total_unread: int | None
     unread_conversations: int | None
     total_mentions: int | UnsetType = UNSET
+    unread_threads: int | UnsetType = UNSET
 
 
 class Pong(ServerFrame, frozen=True, tag="pong"):
@@ -57,6 +58,8 @@ class MessageNewFrame(ServerFrame, frozen=True, tag="message.new"):
     total_unread: int | None
     mention_count: int | UnsetType = UNSET
     total_mentions: int | UnsetType = UNSET
+    thread_unread_count: int | UnsetType = UNSET  # of a reply, to who follows its thread
+    unread_threads: int | UnsetType = UNSET
 
 
 class MessageAppendedFrame(pushes.MessageAppended, frozen=True, tag="message.appended"):
@@ -75,6 +78,8 @@ class ReadSyncedFrame(ServerFrame, frozen=True, kw_only=True, tag="read.synced")
     mention_count: int | UnsetType = UNSET
     first_mention_seq: int | UnsetType = UNSET
     total_mentions: int | UnsetType = UNSET
+    thread_seq: int | UnsetType = UNSET  # the counts are those of this thread
+    unread_threads: int | UnsetType = UNSET
 
 
 class ResumedFrame(pushes.Resumed, frozen=True, kw_only=True, tag="resumed"):

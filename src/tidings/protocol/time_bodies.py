@@ -20,6 +20,8 @@ class NewScheduled(RequestBody, frozen=True):
     silent: bool = False
     reply_to: Seq | None = None
     ttl_s: TtlS | None = None
+    thread_seq: Seq | None = None
+    also_here: bool = False
 
 
 class ScheduledBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,6 +33,8 @@ class ScheduledBody(msgspec.Struct, frozen=True, omit_defaults=True):
     silent: bool = False
     reply_to: int | None = None
     ttl_s: int | None = None
+    thread_seq: int | None = None
+    also_here: bool = False
     failed: str | None = None  # the code of the refusal: it is not tried again
 
 

@@ -18,14 +18,14 @@ import msgspec
 from tidings.bounds import BUS_BYTES_MAX, BUS_WAITING_MAX, KEYSPACE_RETRY_S
 from tidings.errors import StoreError
 from tidings.model import Entry
-from tidings.pushes import Event, Presence, Typing
+from tidings.pushes import Event, Presence, ThreadsOf, Typing
 from tidings.stores.keyspace.call import Keyspace, Subscription, plain
 from tidings.stores.keyspace.keys import Keys
 
 log = logging.getLogger("tidings.bus")
 
-# unread_count, unread_capped, total_unread, mention_count, total_mentions
-Counts = tuple[int | None, bool, int | None, int | None, int | None]
+# unread_count, unread_capped, total_unread, mention_count, total_mentions, threads
+Counts = tuple[int | None, bool, int | None, int | None, int | None, ThreadsOf | None]
 
 
 class Delivery(msgspec.Struct, frozen=True, tag=True, gc=False):

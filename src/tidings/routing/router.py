@@ -14,6 +14,7 @@ import logging
 
 from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, RECEIPTS_KNOWN_MAX
 from tidings.errors import Close, StoreError
+from tidings.model import ReadState
 from tidings.pushes import Event, ReadSynced, Receipt
 from tidings.routing.bus import Bus, Closing, Item, Pushed
 from tidings.routing.hub import Hub
@@ -48,7 +49,7 @@ class Router:
         event = self._forward(event)
         self._hub.push(user_id, event, but=but)
         if type(event) is ReadSynced and self._registry.has_others:
-            self._counts_pushed(user_id, event.state.conversation_id, "")
+            self._counts_pushed(user_id, _counted_id(event.state), "")
         self._elsewhere(user_id, Pushed(user_id, event, but))
 
     def may_reach(self, user_id: str) -> bool:
@@ -77,7 +78,7 @@ class Router:
         if isinstance(item, Pushed):
             self._hub.push(item.user_id, self._forward(item.event), but=item.but)
             if type(item.event) is ReadSynced:
-                self._counts_pushed(item.user_id, item.event.state.conversation_id, node_id)
+                self._counts_pushed(item.user_id, _counted_id(item.event.state), node_id)
             return
         if item.code == Close.REVOKED:
             self._user_revoked(item.user_id)
@@ -121,3 +122,9 @@ class Router:
             for user_id, item in waiting:
                 if user_id in user_ids:
                     self._bus.publish(node_id, item)
+
+
+def _counted_id(state: ReadState) -> str:
+    """The conversation or the thread whose counts these are."""
+    in_thread = "" if state.thread_seq is None else f"/{state.thread_seq}"
+    return state.conversation_id + in_thread

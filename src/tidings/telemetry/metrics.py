@@ -50,6 +50,7 @@ ARCHIVE_SOURCES = ("blobs", "cache")
 
 C = TypeVar("C")
 K = TypeVar("K", bound="str | tuple[str, ...]")
+REBUILT = ("inbox", "unread", "threads")  # all of a user, one conversation, threads
 
 
 class Tally:
@@ -161,7 +162,7 @@ class Metrics:
         )
         self.rate_limited = self._labelled("rate_limited", "Requests refused, by limiter class.", "class", REFUSED)
         self.files_bytes = self._labelled("files_bytes", "Bytes of files, by direction.", "direction", ("in", "out"))
-        self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", ("inbox", "unread"))
+        self.rebuilds = self._labelled("rebuilds", "Index parts rebuilt from the tables.", "what", REBUILT)
         self.repairs = self._labelled("repairs", "What was found wrong and put right.", "what", REPAIRS)
         self.push: Children[tuple[str, str], Count] = self._counters(
             "push", "Pushes, by provider and outcome.", ["provider", "outcome"], known=()

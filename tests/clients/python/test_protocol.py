@@ -33,6 +33,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
     "InboxPage": "InboxBody",
     "ReactionCount": "ReactionCount",
     "ReactorsPage": "ReactionsBody",
+    "ThreadSummary": "ThreadBeside",
     **{
         name: f"{name}Body"
         for name in (
@@ -61,7 +62,7 @@ def structs_of(module: Any) -> list[Struct]:
 
 LEFT_OUT = {  # fields of answers that are left out where they have nothing to say
     name
-    for kind in (*structs_of(bodies), *structs_of(server_beside))
+    for kind in (*structs_of(bodies), *structs_of(server_beside), *structs_of(server_frames))
     for name, hint in get_type_hints(kind).items()
     if msgspec.UnsetType in get_args(hint)
 }

@@ -261,7 +261,7 @@ async def test_what_the_bus_repeats_is_pushed_once(a: FaultyNode, b: FaultyNode,
     bob = await connect(b, "bob")
     entries = [(await a.send("alice", group, f"m{n}")).entry for n in range(3)]
     await came(bob, 1, 2, 3)
-    again = Delivery(group, 0, tuple(entries), {"bob": (3, False, 3, 0, 0)})
+    again = Delivery(group, 0, tuple(entries), {"bob": (3, False, 3, 0, 0, None)})
     b.core.deliver.take(again, "a")
     b.core.deliver.take(again, "a")
     await a.send("alice", group, "m3")

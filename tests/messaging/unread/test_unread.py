@@ -246,7 +246,7 @@ class UnreadMachine(RuleBasedStateMachine):
     def rewrite(self, data: st.DataObject, is_edit: bool) -> None:
         core, id_, user_id = self._pick(data)
         start = self.ledger.rooms[id_].start(user_id)
-        mine = [said for said in self.ledger.rooms[id_].messages if said.sender_id == user_id and not said.is_deleted]
+        mine = [said for said in self.ledger.rooms[id_].written if said.sender_id == user_id and not said.is_deleted]
         mine = [said for said in mine if said.seq_no > start]
         if mine:
             seq_no = data.draw(st.sampled_from(mine)).seq_no

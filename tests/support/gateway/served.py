@@ -26,6 +26,7 @@ from tests.support.gateway.standins import (
     Resume,
     Router,
     Search,
+    ThreadsOf,
 )
 from tidings.clock import Clock
 from tidings.config.settings import Auth, Settings
@@ -67,6 +68,7 @@ class Gateway:
         self.accounts = Accounts()
         self.limiter = Limiter()
         self.marks = Marks()
+        self.threads = ThreadsOf()
         self.inbox = InboxOf()
         self.directory = Directory(self.accounts)
         self.blocks = Blocks()
@@ -118,6 +120,7 @@ class Gateway:
             people=behind.people,
             search=behind.search,
             unread=behind.marks,
+            threads=behind.threads,
             inbox=behind.inbox,
             flags=behind.inbox,
             history=behind.log,

@@ -18,6 +18,8 @@ from tidings.messaging.people.find import Person
 from tidings.messaging.reading.flags import FlagChange
 from tidings.messaging.search.search import Found, Hit, Question
 from tidings.messaging.send.draft import Draft
+from tidings.messaging.threads.records import Thread
+from tidings.messaging.threads.threads import ThreadItem, ThreadPage
 from tidings.model import (
     Beside,
     Content,
@@ -279,6 +281,47 @@ class Marks:
         if self.error is not None:
             raise self.error
         return Totals(12, 3)
+
+
+class ThreadsOf:
+    """Two threads that the caller follows."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    async def page(self, user_id: str, *, limit: int, cursor: str | None, filter_name: str) -> ThreadPage:
+        self.calls.append((user_id, limit, cursor, filter_name))
+        thread = Thread(7, 58, 1794770399146)
+        root = entry("root", seq_no=40, sender_id="alice")
+        return ThreadPage([ThreadItem("c1", 40, root, False, thread, 2, 57)], "next", 1)
+
+    async def replies(self, user_id: str, conversation_id: str, thread_seq: int, **place: Any) -> HistoryPage:
+        self.calls.append((user_id, conversation_id, thread_seq, place))
+        reply = entry("reply", seq_no=58, thread_seq=thread_seq, is_uncounted=True)
+        return HistoryPage([reply], 58, None, 57, 60, 0, 0)
+
+    async def follow(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
+        self.calls.append((user_id, conversation_id, thread_seq, is_on))
+        return self._state(conversation_id, thread_seq)
+
+    async def mark_read(self, user_id: str, conversation_id: str, thread_seq: int, **marks: Any) -> ReadState:
+        self.calls.append(("read", conversation_id, thread_seq, marks))
+        return self._state(conversation_id, thread_seq)
+
+    async def mark_unread(
+        self, user_id: str, conversation_id: str, thread_seq: int, *, from_seq: int, origin: Any = None, pay: Any = None
+    ) -> ReadState:
+        await pay(0)
+        self.calls.append(("unread", conversation_id, thread_seq, from_seq))
+        return self._state(conversation_id, thread_seq)
+
+    async def read_all(self, user_id: str, conversation_id: str) -> ReadState:
+        self.calls.append(("read all", conversation_id))
+        return state_of(conversation_id, read_seq=42, unread_count=0, total_unread=9)
+
+    def _state(self, conversation_id: str, thread_seq: int) -> ReadState:
+        state = state_of(conversation_id, read_seq=42, unread_count=2, total_unread=9)
+        return msgspec.structs.replace(state, thread_seq=thread_seq, unread_threads=1)
 
 
 class InboxOf:

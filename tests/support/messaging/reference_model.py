@@ -23,6 +23,8 @@ class Said:
     is_deleted: bool = False
     is_silent: bool = False
     mentions: tuple[str, ...] = ()
+    thread_seq: int | None = None
+    is_in_thread_only: bool = False
 
 
 @dataclasses.dataclass
@@ -61,7 +63,13 @@ class Room:
 
     @property
     def messages(self) -> list[Said]:
-        return [said for said in self.log if said.kind == "message" and not said.is_silent]
+        """Those that count in the conversation."""
+        counted = [said for said in self.log if said.kind == "message" and not said.is_silent]
+        return [said for said in counted if not said.is_in_thread_only]
+
+    @property
+    def written(self) -> list[Said]:
+        return [said for said in self.log if said.kind == "message"]
 
     def start(self, user_id: str) -> int:
         return self.seats[user_id].joined_seq if self.kind == "group" else 0
@@ -83,6 +91,9 @@ class Ledger:
             said = Said(entry.seq_no, entry.kind, entry.sender_id, entry.sent_ms, entry.text)
             said.is_silent = entry.content is not None and entry.content.silent
             said.mentions = entry.mentions
+            said.thread_seq = entry.thread_seq
+            in_thread = entry.thread_seq is not None and entry.content is not None
+            said.is_in_thread_only = in_thread and not (entry.content and entry.content.also_here)
             log.append(said)
             if entry.kind == "delete":
                 target = log[(entry.target_seq or 0) - 1]

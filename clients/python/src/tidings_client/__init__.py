@@ -7,7 +7,7 @@ errors.py.
 from __future__ import annotations
 
 from tidings_client.account import Account
-from tidings_client.beside.structs import Reacted, ReactionCount, Receipts
+from tidings_client.beside.structs import Reacted, ReactionCount, Receipts, ThreadSummary
 from tidings_client.client import Client
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import TokenSource, sign_token
@@ -22,6 +22,7 @@ from tidings_client.requests.entries import Entries
 from tidings_client.requests.pins import PinnedMessage
 from tidings_client.requests.saved import SavedMessage, SavedPage
 from tidings_client.requests.scheduled import ScheduledMessage
+from tidings_client.requests.threads import ThreadRow, ThreadsPage
 from tidings_client.sending.drafts import Draft, Drafts, FileDrafts
 from tidings_client.sending.streaming import Streaming
 from tidings_client.server import Server
@@ -143,6 +144,9 @@ __all__ = [
     "Stopped",
     "Stream",
     "Streaming",
+    "ThreadRow",
+    "ThreadSummary",
+    "ThreadsPage",
     "TokenSource",
     "Totals",
     "Typing",

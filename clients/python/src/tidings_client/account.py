@@ -68,6 +68,7 @@ from tidings_client.requests.joining import Ways
 from tidings_client.requests.pins import Pins
 from tidings_client.requests.saved import Saved
 from tidings_client.requests.scheduled import Scheduled
+from tidings_client.requests.threads import Threads
 from tidings_client.rest import Rest
 from tidings_client.values import (
     Conversation,
@@ -92,6 +93,7 @@ class Account(BesideMessages):
         self._clock = clock
         self.pins = Pins(rest)
         self.saved = Saved(rest)
+        self.threads = Threads(rest)
         self.drafts = OwnDrafts(rest)
         self.scheduled = Scheduled(rest, clock)
         self.rules = Ways(rest)
@@ -142,8 +144,7 @@ class Account(BesideMessages):
         await self._rest.send("DELETE", _one(conversation_id, "members", user_id), object)
 
     async def set_role(self, conversation_id: str, user_id: str, role: Role) -> Conversation:
-        path = _one(conversation_id, "members", user_id)
-        return await self._repeat("PATCH", path, Conversation, RolePatch(role))
+        return await self._repeat("PATCH", _one(conversation_id, "members", user_id), Conversation, RolePatch(role))
 
     # --- messages ---
 
@@ -160,6 +161,8 @@ class Account(BesideMessages):
         ttl_s: int | None = None,
         mentions: Sequence[str] = (),
         mention: Mention | None = None,
+        thread_seq: int | None = None,
+        also_here: bool = False,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
@@ -167,7 +170,8 @@ class Account(BesideMessages):
         message_id = self._clock.random_id() if message_id is None else message_id
         file_ids = tuple([await self.upload(conversation_id, path, on_progress) for path in files])
         named = checked_ids(mentions, "mentions")
-        body = NewMessage(message_id, text, ts, data, is_silent, reply_to, file_ids, ttl_s, named, mention)
+        of = (message_id, text, ts, data, is_silent, reply_to)
+        body = NewMessage(*of, file_ids, ttl_s, named, mention, thread_seq, also_here)
         return await self._repeat("POST", _one(conversation_id, "messages"), Sent, body)
 
     async def upload(self, conversation_id: str, path: str | Path, on_progress: OnProgress | None = None) -> str:
@@ -197,8 +201,7 @@ class Account(BesideMessages):
         data: dict[str, Any] | UnsetType | None = UNSET,
         mentions: Sequence[str] | UnsetType = UNSET,
     ) -> Sent:
-        """Change the text, the data or the mentions of an own message. A field that is left out stays; data None
-        removes it. Other mentions change no count."""
+        """Change text, data or mentions of an own message. A field that is left out stays; data None removes it."""
         named = mentions if isinstance(mentions, UnsetType) else checked_ids(mentions, "mentions")
         body = MessagePatch(text, data, named, UNSET, self._clock.random_id())
         return await self._repeat("PATCH", _one(conversation_id, "messages", seq), Sent, body)
@@ -330,8 +333,7 @@ class Account(BesideMessages):
 
     async def profiles(self, conversation_id: str, user_ids: Sequence[str] = ()) -> list[Profile]:
         """Read profiles of members, 100 at a time: of all unless some are named. TooLarge where all are over 100."""
-        path = _one(conversation_id, "profiles")
-        return (await self._rest.get(path, Profiles, user_ids=_listed(user_ids))).profiles
+        return (await self._rest.get(_one(conversation_id, "profiles"), Profiles, user_ids=_listed(user_ids))).profiles
 
     async def find_people(self, query: str = "", *, limit: int = 20) -> list[PersonFound]:
         """Find people by the beginning of a name or user id. Case and accents do not matter."""
@@ -352,9 +354,8 @@ class Account(BesideMessages):
         """Find messages of the user's own conversations by words, the newest first. Times are in ms."""
         ids = {"conversation_id": conversation_id, "sender_id": sender_id}
         query = {name: None if id_ is None else checked_id(id_) for name, id_ in ids.items()}
-        times = {"after": after, "before": before}
-        page = {"limit": limit, "cursor": cursor}
-        return await self._rest.get(path_of("search"), SearchPage, q=q, has=has, **query, **times, **page)
+        page = {"after": after, "before": before, "limit": limit, "cursor": cursor}
+        return await self._rest.get(path_of("search"), SearchPage, q=q, has=has, **query, **page)
 
     async def profile(self, user_id: str) -> Profile:
         return await self._rest.get(path_of("users", user_id), Profile)

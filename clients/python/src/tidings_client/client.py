@@ -208,6 +208,8 @@ class Client(Account):
         ttl_s: int | None = None,
         mentions: Sequence[str] = (),
         mention: Mention | None = None,
+        thread_seq: int | None = None,
+        also_here: bool = False,
         message_id: str | None = None,
         ts: int | None = None,
     ) -> Sent:
@@ -231,6 +233,8 @@ class Client(Account):
             paths=_absolute(files),
             mentions=tuple(checked_ids(mentions, "mentions")),
             mention=mention,
+            thread_seq=thread_seq,
+            also_here=also_here,
         )
         if on_progress is not None:
             self._progress[conversation_id, message_id] = on_progress

@@ -90,6 +90,8 @@ class Send(Frame, frozen=True, tag="message.send", omit_defaults=True):
     ttl_s: TtlS | None = None
     mentions: Mentions = []
     mention: Mention | None = None
+    thread_seq: Seq | None = None
+    also_here: bool = False
 
 
 class Begin(Send, frozen=True, tag="message.begin"):
@@ -220,6 +222,8 @@ class NewMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     ttl_s: TtlS | None = None
     mentions: Mentions = []
     mention: Mention | None = None
+    thread_seq: Seq | None = None
+    also_here: bool = False
 
 
 class MessagePatch(msgspec.Struct, frozen=True):
@@ -234,13 +238,16 @@ class MessageDelete(msgspec.Struct, frozen=True):
     message_id: MessageId | None = None
 
 
-class ReadMark(msgspec.Struct, frozen=True):
+class ReadMark(msgspec.Struct, frozen=True, omit_defaults=True):
     up_to_seq: Seq | None = None
     seqs: Seqs | None = None
+    thread_seq: Seq | None = None
+    threads: bool = False
 
 
-class UnreadMark(msgspec.Struct, frozen=True):
+class UnreadMark(msgspec.Struct, frozen=True, omit_defaults=True):
     from_seq: Seq
+    thread_seq: Seq | None = None
 
 
 class ProfilePut(msgspec.Struct, frozen=True):

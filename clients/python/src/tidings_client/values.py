@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tidings_client.beside.structs import ReactionCount, Reactions
+from tidings_client.beside.structs import ReactionCount, Reactions, ThreadSummary
 from tidings_client.rules import Rules
 
 # --- answers --------------------------------------------------------------------------------------
@@ -70,6 +70,9 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     reactions_seq: int | None = None  # `reactions` hold the changes up to this entry: apply only later ones
     pinned: bool | None = None  # of a message: it is pinned; of a pin: whether it was set
     conversation: dict[str, Any] | None = None  # of a change of the conversation: what it is now
+    thread_seq: int | None = None  # of a reply: the root of its thread
+    also_here: bool = False  # of a reply that counts in the conversation too
+    thread: ThreadSummary | None = None  # of a root, in pages
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -139,6 +142,7 @@ class InboxPage(msgspec.Struct, frozen=True):
     unread_conversations: int
     stale: bool
     total_mentions: int = 0
+    unread_threads: int = 0
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -161,6 +165,8 @@ class ReadState(msgspec.Struct, frozen=True, gc=False):
     mention_count: int = 0
     first_mention_seq: int | None = None
     total_mentions: int = 0
+    thread_seq: int | None = None  # the counts are those of this thread
+    unread_threads: int = 0  # only with thread_seq
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -194,6 +200,7 @@ class Totals(msgspec.Struct, frozen=True):
     total_unread: int
     unread_conversations: int
     total_mentions: int = 0
+    unread_threads: int = 0
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -233,6 +240,7 @@ class Hello(_Event, frozen=True, tag="hello"):
     total_unread: int | None  # None while the server rebuilds the inbox; a ReadSynced follows
     unread_conversations: int | None
     total_mentions: int = 0
+    unread_threads: int = 0
 
 
 class MessageNew(_Event, frozen=True, tag="message.new"):
@@ -243,6 +251,8 @@ class MessageNew(_Event, frozen=True, tag="message.new"):
     total_unread: int | None = None
     mention_count: int = 0
     total_mentions: int = 0
+    thread_unread_count: int | None = None  # of a reply in a thread that the user follows
+    unread_threads: int = 0  # only with thread_unread_count
 
 
 class MessageAppended(_Event, frozen=True, tag="message.appended"):
@@ -257,7 +267,8 @@ class MessageAppended(_Event, frozen=True, tag="message.appended"):
 
 
 class ReadSynced(_Event, frozen=True, kw_only=True, tag="read.synced"):
-    """The counts of one conversation. Without a conversation: the totals that a hello left out."""
+    """The counts of one conversation, or with `thread_seq` of one thread. Without a conversation: the totals that a
+    hello left out."""
 
     conversation_id: str | None = None
     read_seq: int | None = None
@@ -268,6 +279,8 @@ class ReadSynced(_Event, frozen=True, kw_only=True, tag="read.synced"):
     mention_count: int = 0
     first_mention_seq: int | None = None
     total_mentions: int = 0
+    thread_seq: int | None = None
+    unread_threads: int = 0
 
 
 class Resumed(_Event, frozen=True, tag="resumed"):

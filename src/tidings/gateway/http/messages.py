@@ -15,6 +15,7 @@ from tidings.messaging.reading.history import History
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
+from tidings.messaging.threads.threads import Threads
 from tidings.messaging.unread.unread import Unread
 from tidings.model import ContentPatch
 from tidings.protocol.bodies import (
@@ -31,7 +32,15 @@ from tidings.protocol.bodies import (
     SentBody,
     UnreadMark,
 )
-from tidings.protocol.client_frames import check_content, check_data, check_one_mark, check_one_place, check_text
+from tidings.protocol.client_frames import (
+    check_content,
+    check_data,
+    check_one_mark,
+    check_one_place,
+    check_text,
+    check_thread,
+    check_thread_place,
+)
 
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 _LOG = _CONVERSATION + "/messages"
@@ -45,6 +54,7 @@ class MessageRoutes:
         sends: Sends,
         rewrites: Rewrites,
         unread: Unread,
+        threads: Threads,
         receipts: Receipts,
         limiter: Limiter,
     ) -> None:
@@ -53,6 +63,7 @@ class MessageRoutes:
         self._sends = sends
         self._rewrites = rewrites
         self._unread = unread
+        self._threads = threads
         self._receipts = receipts
 
     def routes(self) -> list[Route]:
@@ -131,6 +142,17 @@ class MessageRoutes:
     async def page(self, request: Request) -> Reply:
         query: HistoryQuery = request.query
         check_one_place(query.before_seq, query.after_seq, query.around_seq, query.anchor)
+        check_thread_place(query.thread_seq, query.around_seq, query.anchor)
+        if query.thread_seq is not None:
+            replies = await self._threads.replies(
+                request.user_id,
+                request.id(),
+                query.thread_seq,
+                before_seq=query.before_seq,
+                after_seq=query.after_seq,
+                limit=query.limit,
+            )
+            return Reply(200, history_of(replies))
         page = await self._history.page(
             request.user_id,
             request.id(),
@@ -148,6 +170,7 @@ class MessageRoutes:
     async def send(self, request: Request) -> Reply:
         asked: NewMessage = request.body
         check_content(asked.text, asked.data, asked.files)
+        check_thread(asked.thread_seq, also_here=asked.also_here)
         content = content_of(asked)
         message_id = asked.message_id or self._sends.new_id()
         companion = expiring(content, request.id(), request.user_id, message_id)
@@ -174,7 +197,21 @@ class MessageRoutes:
 
     async def mark_read(self, request: Request) -> Reply:
         mark: ReadMark = request.body
+        if mark.threads:
+            if mark != ReadMark(threads=True):
+                raise BadRequest("`threads` reads all threads; give nothing else with it")
+            return Reply(200, await self._threads.read_all(request.user_id, request.id()))
         check_one_mark(mark.up_to_seq, mark.up_to_ts, mark.seqs)
+        if mark.thread_seq is not None:
+            in_thread = await self._threads.mark_read(
+                request.user_id,
+                request.id(),
+                mark.thread_seq,
+                up_to_seq=mark.up_to_seq,
+                up_to_ts=mark.up_to_ts,
+                seqs=mark.seqs,
+            )
+            return Reply(200, in_thread)
         state = await self._unread.mark_read(
             request.user_id, request.id(), up_to_seq=mark.up_to_seq, up_to_ts=mark.up_to_ts, seqs=mark.seqs
         )
@@ -183,6 +220,9 @@ class MessageRoutes:
     async def mark_unread(self, request: Request) -> Reply:
         mark: UnreadMark = request.body
         pay = payment(self._limiter, request.user_id)
+        if mark.thread_seq is not None:
+            place = request.user_id, request.id(), mark.thread_seq
+            return Reply(200, await self._threads.mark_unread(*place, from_seq=mark.from_seq, pay=pay))
         state = await self._unread.mark_unread(request.user_id, request.id(), from_seq=mark.from_seq, pay=pay)
         return Reply(200, state)
 

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from heapq import nsmallest
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -45,7 +46,7 @@ from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import NO_RULES, ConversationKind, Head, HistoryRule, Member, MemberChange, Role, Row, Rules, User
 from tidings.pushes import ConversationRemoved, ConversationUpdated
 from tidings.routing.router import Router
-from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Accounts, Conversations, Inboxes
 
@@ -204,7 +205,9 @@ class Directory:
         member_list = await self._access.authorize(user_id, conversation_id, "delete")
         note = await self._rows.mark(member_list.members)
         conv = self._scripts.keys.conv(conversation_id)
-        leaves = [self._scripts.inbox_leave(member_id, conversation_id) for member_id in member_list.members]
+        leave, chill = self._scripts.inbox_leave, self._scripts.threads.unread_put
+        leaves: list[Call[Any]] = [leave(member_id, conversation_id) for member_id in member_list.members]
+        leaves += [chill(member_id, "deleted", hold_ms=-1) for member_id in member_list.members]
         with self._unknown_outcomes.of(((user_id, "") for user_id in member_list.members), is_committed=True):
             await self._conversations.delete(conversation_id)
             self._access.forget([conversation_id])

@@ -23,7 +23,7 @@ from tidings.routing.bus import Counts
 from tidings.routing.hub import Hub
 
 Spawn = Callable[[object, Coroutine[Any, Any, None]], asyncio.Task[None]]
-_UNKNOWN: Counts = (None, False, None, None, None)
+_UNKNOWN: Counts = (None, False, None, None, None, None)
 _NO_COUNTS: Mapping[str, Counts] = {}
 
 

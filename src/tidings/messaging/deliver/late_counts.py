@@ -12,8 +12,8 @@ from typing import Any
 
 from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, MemberList
+from tidings.messaging.deliver.count_resync import Counted
 from tidings.messaging.deliver.sequencer import Sequencer
-from tidings.messaging.unread.unread import Unread
 from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
 from tidings.routing.router import Router
@@ -29,7 +29,7 @@ class LateCounts:
     """`spawn` starts a task that ends with the part that delivers; `push_back` pushes a row that is back."""
 
     def __init__(
-        self, hub: Hub, access: Access, unread: Unread, router: Router, spawn: Spawn, push_back: PushBack
+        self, hub: Hub, access: Access, unread: Counted, router: Router, spawn: Spawn, push_back: PushBack
     ) -> None:
         self._hub = hub
         self._access = access
@@ -66,6 +66,9 @@ class LateCounts:
                 self.sync_soon(user_id, member_list.head.conversation_id)
                 if one.is_back:
                     self._spawn(object(), self._push_back(user_id, member_list.head.conversation_id))
+            for thread_seq, counts in (one.threads or {}).items():
+                if None in counts:
+                    self.sync_soon(user_id, f"{member_list.head.conversation_id}/{thread_seq}")
 
     def sync_soon(self, user_id: str, conversation_id: str) -> None:
         key = (user_id, conversation_id)

@@ -26,7 +26,7 @@ from tidings.bounds import (
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError, cause_of
 from tidings.messaging.access import Access, MemberList
-from tidings.messaging.deliver.count_resync import CountResync
+from tidings.messaging.deliver.count_resync import Counted, CountResync
 from tidings.messaging.deliver.fan_out import FanOut
 from tidings.messaging.deliver.late_counts import LateCounts
 from tidings.messaging.deliver.membership_events import MembershipEvents
@@ -34,7 +34,6 @@ from tidings.messaging.deliver.sequencer import Sequencer
 from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import Inbox
-from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry
 from tidings.routing.bus import Bus, Counts, Delivery
 from tidings.routing.hub import Hub
@@ -49,7 +48,8 @@ _TOGETHER = 50  # sequencers, or members, that are read at the same time
 
 
 def _counts(one: Indexed) -> Counts:
-    return one.unread_count, one.unread_capped, one.total_unread, one.mention_count, one.total_mentions
+    totals = one.total_unread, one.mention_count, one.total_mentions
+    return one.unread_count, one.unread_capped, *totals, one.threads
 
 
 class Deliver:
@@ -61,7 +61,7 @@ class Deliver:
         blocks: Blocks,
         log: Log,
         inbox: Inbox,
-        unread: Unread,
+        unread: Counted,
         router: Router,
         registry: Registry,
         membership_events: MembershipEvents,

@@ -130,7 +130,9 @@ class Retention:
 
     async def _chill(self, user_id: str, conversation_id: str) -> None:
         token = self._clock.random_id(8)
-        await self._keyspace.one(self._scripts.unread_put(user_id, token, hold_ms=-1, conversation_id=conversation_id))
+        put, chill_threads = self._scripts.unread_put, self._scripts.threads.unread_put
+        chilled = put(user_id, token, hold_ms=-1, conversation_id=conversation_id)
+        await self._keyspace.run((chilled, chill_threads(user_id, token, hold_ms=-1)))
 
     async def _next_ms(self, conversation_id: str, retention_ms: int) -> int:
         heads = await self._tables.conversations.heads([conversation_id])

@@ -108,15 +108,20 @@ class Blocks:
 
     async def _announce(self, user_id: str, other_id: str) -> None:
         """Before the commit: should this node die, the others forget the two, and the index becomes cold in time."""
-        cold_later = self._scripts.unread_put(user_id, self._clock.random_id(8), hold_ms=HOLD_MS)
-        await self._keyspace.run([*self._list_changed(user_id, other_id), cold_later])
+        cold_later = self._chilled(user_id, hold_ms=HOLD_MS)
+        await self._keyspace.run([*self._list_changed(user_id, other_id), *cold_later])
 
     async def _changed(self, user_id: str, other_id: str, *, is_blocked: bool) -> None:
         self.forget((user_id, other_id))
-        cold_now = self._scripts.unread_put(user_id, self._clock.random_id(8), hold_ms=-1)
-        await self._keyspace.run([*self._list_changed(user_id, other_id), cold_now])
+        cold_now = self._chilled(user_id, hold_ms=-1)
+        await self._keyspace.run([*self._list_changed(user_id, other_id), *cold_now])
         self._router.push(user_id, Blocked(other_id, is_blocked))
         self._unread_changed(user_id)
+
+    def _chilled(self, user_id: str, *, hold_ms: int) -> list[Call[int]]:
+        """Make all counts of a user cold, those of threads too."""
+        token = self._clock.random_id(8)
+        return [one.unread_put(user_id, token, hold_ms=hold_ms) for one in (self._scripts, self._scripts.threads)]
 
     # --- following the other nodes ------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -24,7 +24,7 @@ from tidings.messaging.reading.row_records import RowRecords, read_row_records, 
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
 from tidings.model import NO_RULES, ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals
-from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Page, Place
 from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
 from tidings.stores.tables.ports import Tables
@@ -45,7 +45,7 @@ def encode_cursor(user_id: str, place: Place) -> str:
     return base64.urlsafe_b64encode(_seal(user_id, text) + text).decode().rstrip("=")
 
 
-def decode_cursor(user_id: str, cursor: str) -> Place:
+def decode_cursor(user_id: str, cursor: str, is_known: Callable[[str], bool] = is_id) -> Place:
     """Return the place in a cursor. Raises BadCursor for a text that encode_cursor never makes for this user."""
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -53,7 +53,7 @@ def decode_cursor(user_id: str, cursor: str) -> Place:
         place = Place(part, int(score), conversation_id)
     except ValueError:
         raise BadCursor() from None
-    is_possible = abs(place.score) <= _SCORE_MAX and (is_id(conversation_id) or not conversation_id)
+    is_possible = abs(place.score) <= _SCORE_MAX and (is_known(conversation_id) or not conversation_id)
     if not is_possible or part not in PARTS or encode_cursor(user_id, place) != cursor:
         raise BadCursor()
     return place
@@ -141,7 +141,9 @@ class Inbox:
 
     async def _page(self, user_id: str, limit: int, after: Place, kind: ConversationKind | None) -> InboxPage:
         for _ in range(_TRIES_MAX):
-            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after, kind=kind))
+            call = self._scripts.inbox_page(user_id, limit=limit, after=after, kind=kind)
+            calls: tuple[Call[Any], ...] = (call, self._scripts.threads.unread_state(user_id))
+            page, threads = await self._keyspace.run(calls)
             if page is None:
                 await self._rebuilds.user(user_id)
                 continue
@@ -153,11 +155,16 @@ class Inbox:
                 self._tables.inboxes.rows(user_id, ids), read_row_records(self._tables.records, user_id, ids)
             )
             if len(rows) == len(page.listed):
-                return await self._complete(user_id, page, rows, beside)
+                is_known = threads is not None and threads.total_unread is not None
+                totals = None if is_known else await self._unread.totals(user_id)
+                unread_threads = threads.unread_conversations if totals is None else totals.unread_threads
+                return await self._complete(user_id, page, rows, beside, unread_threads)
             await self._drop_left(user_id, page, rows)
         raise Unavailable("the inbox is being rebuilt")
 
-    async def _complete(self, user_id: str, page: Page, rows: dict[str, Row], beside: RowRecords) -> InboxPage:
+    async def _complete(
+        self, user_id: str, page: Page, rows: dict[str, Row], beside: RowRecords, unread_threads: int
+    ) -> InboxPage:
         behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
         if behind:
             rows = await self._repair(rows, behind)
@@ -170,7 +177,7 @@ class Inbox:
         return InboxPage(
             items,
             encode_cursor(user_id, page.next) if page.next else None,
-            Totals(page.total_unread, page.unread_conversations, page.total_mentions),
+            Totals(page.total_unread, page.unread_conversations, page.total_mentions, unread_threads),
         )
 
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from tidings.errors import IdConflict, Problem
-from tidings.model import Content, ContentPatch, Entry, EntryKind, MemberChange, Sent, digest_of
+from tidings.model import KINDS, Content, ContentPatch, Entry, EntryKind, MemberChange, Sent, digest_of
 from tidings.stores.tables.records import Put, RecordKey
 
 Answer = Sent | Problem
@@ -112,6 +112,12 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
         if self.companion is not None and self.companion.last_seq > self.seq_no:
             return True
         return self.target is not None and (self.target.edit_seq or 0) > self.seq_no
+
+    @property
+    def is_summarized(self) -> bool:
+        """It changes what is shown beside another message: its reactions, its pin or its thread."""
+        is_reply = self.content is not None and self.content.thread_seq is not None
+        return KINDS[self.kind].summarizes or is_reply
 
     @property
     def id_(self) -> tuple[str, str, str]:

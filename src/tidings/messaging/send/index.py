@@ -10,8 +10,10 @@ taken out again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+import msgspec
 
 from tidings.errors import Unavailable
 from tidings.messaging.access import MemberList
@@ -31,6 +33,18 @@ _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during 
 
 
 Work = tuple[MemberList, Sequence[Entry]]  # the members of a conversation, and entries of its log
+LeftOut = Mapping[str | None, Collection[str | None]]  # member -> the senders that do not count for them
+
+
+class ThreadCall(NamedTuple):
+    """The call that shows replies to one follower of their thread."""
+
+    user_id: str
+    thread_seq: int
+    call: Call[Indexed]
+
+
+ThreadCalls = Callable[[MemberList, Sequence[Entry], LeftOut], Awaitable[list[ThreadCall]]]
 
 
 class Index:
@@ -48,6 +62,8 @@ class Index:
         due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
         is_ordered: bool = True,
         count_mentions: Callable[[int], object] = lambda n: None,
+        thread_calls: ThreadCalls,
+        present: Callable[[Mapping[str, object]], Iterable[str]],
     ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts
@@ -59,6 +75,8 @@ class Index:
         self._lease_time_ms = lease_time_ms  # 0: no leases are wanted
         self._due_calls = due_calls  # they record that a notification may become due (push/due.py)
         self._count_mentions = count_mentions
+        self._thread_calls = thread_calls
+        self._present = present  # those of these users who are connected here
         self._is_ordered = is_ordered  # False: the keyspace is several servers
 
     async def update(self, batch: Batch) -> None:
@@ -102,13 +120,20 @@ class Index:
             await self._blocks.load(senders)
         calls: list[Call[Any]] = []
         users: list[list[str]] = []
+        in_threads: list[tuple[int, ThreadCall]] = []  # the position of the work, and one of its calls
         for member_list, entries in works:
             for entry in entries:
                 if entry.member is not None:
                     await self._apply_members(member_list, entry.member, entry)
-            mine = self._calls(member_list, entries)
+            replies = [entry for entry in entries if entry.thread_seq is not None]
+            concerned = await self._concerned(member_list, entries) if replies else None
+            mine = self._calls(member_list, entries, concerned)
             users.append([user_id for user_id, _ in mine])
             calls += [call for _, call in mine]
+            if replies:
+                left_out = self._left_out(member_list, {entry.sender_id for entry in replies})
+                followed = await self._thread_calls(member_list, replies, left_out)
+                in_threads += [(len(users) - 1, call) for call in followed]
         # These are asked after the index calls. The change itself takes a member who leaves later out of the inbox, and
         # the delete itself takes a message that is deleted later out of the counts. In a direct conversation nobody
         # leaves, and while this node is alone its deletes come through the same lane.
@@ -116,9 +141,12 @@ class Index:
         keys = [self._scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
         asked = [plain(key, b"HMGET", key, b"members_seq", b"deleted_seq", b"seq") for key in keys]
         due = self._due_calls(_last_messages(works))
-        replies = await self._run_in_order([*due, *calls], asked)
-        indexed = iter(replies[len(due) :])
-        answers = [{user_id: next(indexed) for user_id in group} for group in users]
+        of_threads = [one.call for _, one in in_threads]
+        answered = await self._run_in_order([*due, *calls, *of_threads], asked)
+        indexed = iter(answered[len(due) :])
+        answers: list[dict[str, Indexed]] = [{user_id: next(indexed) for user_id in group} for group in users]
+        for at, one in in_threads:
+            _add_thread(answers[at], one, next(indexed))
         for (member_list, entries), (members_seq, deleted_seq, seq) in zip(changing, indexed, strict=True):
             is_lost = members_seq is None or seq is None  # the counter, with all that it said of members and deletes
             if not is_lost and _is_behind(int(seq), int(members_seq), member_list, entries):
@@ -128,6 +156,19 @@ class Index:
             if entries and (is_lost or int(deleted_seq or 0) > entries[0].seq_no):
                 await self._take_out_deleted(member_list, entries)
         return answers
+
+    async def _concerned(self, member_list: MemberList, entries: Sequence[Entry]) -> Iterable[str]:
+        """The members whose counts are wanted. Where nothing counts in the conversation, they are those who are
+        connected: a reply that stays in its thread costs nothing for all others."""
+        if any(entry.bumps or KINDS[entry.kind].uncounts or entry.is_deleted for entry in entries):
+            return member_list.members
+        connected = set(self._present(member_list.members))
+        if now_ms := self._lease_time_ms():
+            others = [user_id for user_id in member_list.members if user_id not in connected]
+            keys = [self._scripts.keys.ws(user_id) for user_id in others]
+            leases = await self._keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
+            connected.update(user_id for user_id, count in zip(others, leases, strict=True) if count)
+        return connected
 
     async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
         """One server runs calls in their order; the shards of a cluster do not wait for each other."""
@@ -146,6 +187,7 @@ class Index:
                 plain(mark, b"HDEL", mark, b"*"),
                 plain(mark, b"HINCRBY", mark, b":gen", 1),
                 plain(mark, b"EXPIRE", mark, self._scripts.ttl_s),
+                self._chill_threads(user_id),
             ]
         if calls:
             await self._keyspace.run(calls)
@@ -168,11 +210,18 @@ class Index:
                 member_list.head.conversation_id, score_ms=0, added=(), removed=gone, now_ms=0
             )
             index = self._scripts.inbox_index_with
-            await self._keyspace.run(
-                [index(id_, member_list.head.conversation_id, shared) for id_ in member_list.members]
-            )
+            calls = [index(id_, member_list.head.conversation_id, shared) for id_ in member_list.members]
+            replies = [row for row in rows if row.seq_no in gone and row.thread_seq is not None]
+            followed = await self._thread_calls(member_list, replies, {}) if replies else []
+            await self._keyspace.run([*calls, *(one.call for one in followed)])
 
-    def _calls(self, member_list: MemberList, entries: Sequence[Entry]) -> list[tuple[str, Call[Indexed]]]:
+    def _chill_threads(self, user_id: str) -> Call[int]:
+        """All threads of a user are counted anew: the user follows none of a conversation any more."""
+        return self._scripts.threads.unread_put(user_id, "left", hold_ms=-1)
+
+    def _calls(
+        self, member_list: MemberList, entries: Sequence[Entry], concerned: Iterable[str] | None = None
+    ) -> list[tuple[str, Call[Indexed]]]:
         conversation_id = member_list.head.conversation_id
         counted = [entry for entry in entries if entry.counts]
         score_ms = max((entry.sent_ms for entry in entries if entry.bumps), default=0)
@@ -183,7 +232,7 @@ class Index:
         now_ms = self._lease_time_ms()
 
         def args(user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
-            numbers = _numbers(counted, user_id, but)
+            numbers = numbers_of(counted, user_id, but)
             return self._scripts.inbox_index_args(
                 conversation_id, score_ms=score_ms, added=numbers, removed=removed, now_ms=now_ms
             )
@@ -196,7 +245,7 @@ class Index:
                 user_id,
                 index(user_id, conversation_id, shared if user_id not in apart else args(user_id, apart[user_id])),
             )
-            for user_id in member_list.members
+            for user_id in (member_list.members if concerned is None else concerned)
         ]
 
     def _mentioned(self, member_list: MemberList, counted: Sequence[Entry]) -> set[str]:
@@ -220,7 +269,8 @@ class Index:
         """A conversation enters or leaves inboxes, as the member list says now."""
         conversation_id, members = member_list.head.conversation_id, member_list.members
         left = [user_id for user_id in change.user_ids if user_id not in members]
-        calls = [self._scripts.inbox_leave(user_id, conversation_id) for user_id in left]
+        calls: list[Call[Any]] = [self._scripts.inbox_leave(user_id, conversation_id) for user_id in left]
+        calls += [self._chill_threads(user_id) for user_id in left]
         if change.action == "added":
             present = [user_id for user_id in change.user_ids if user_id in members]
             joined = [user_id for user_id in present if members[user_id].joined_seq == entry.seq_no]
@@ -273,7 +323,16 @@ def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _numbers(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
+def _add_thread(answers: dict[str, Indexed], one: ThreadCall, found: Indexed) -> None:
+    """Put the counts of a thread beside those of the conversation, for a member who is connected."""
+    mine = answers.get(one.user_id)
+    if mine is not None:
+        is_known = found.total_unread is not None
+        counts = found.unread_count, found.unread_conversations if is_known else None
+        answers[one.user_id] = msgspec.structs.replace(mine, threads=(mine.threads or {}) | {one.thread_seq: counts})
+
+
+def numbers_of(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
     """Return the numbers that count for a member: those of the senders named do not. A mention has an @ behind it."""
     return tuple(
         f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no

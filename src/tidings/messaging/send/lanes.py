@@ -206,8 +206,10 @@ class Sends:
         measures: Measures,
         secret: str,
         accompany: Callable[[Draft], None],
+        accompany_reply: Callable[[Draft], None],
     ) -> None:
         self._accompany = accompany  # gives a draft that concerns files the records of the files as its companion
+        self._accompany_reply = accompany_reply  # the same for a draft that concerns a reply in a thread
         self._secret = secret.encode()  # of the store, for the digests of contents
         self._pipeline = pipeline
         self._access = access
@@ -232,12 +234,20 @@ class Sends:
             self._acknowledge.refuse([draft], StoreUnavailable(why))
             return
         draft.arrived_s = self._clock.monotonic_s()
-        content = draft.content if draft.target is None else draft.target.content
-        if content is not None and content.files and not draft.is_unread:
-            self._accompany(draft)
+        if not draft.is_unread:
+            self._find_companions(draft)
         if not draft.digest:
             draft.digest = keyed_digest(self._secret, draft.id_, draft.whole_digest())
         self._wake(lane)
+
+    def _find_companions(self, draft: Draft) -> None:
+        content, reply = (
+            (draft.content, draft.content) if draft.target is None else (draft.target.content, draft.target)
+        )
+        if content is not None and content.files:
+            self._accompany(draft)
+        if reply is not None and reply.thread_seq is not None:
+            self._accompany_reply(draft)
 
     def new_id(self) -> str:
         """A message_id for a sender who gave none."""

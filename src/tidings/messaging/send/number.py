@@ -117,7 +117,7 @@ class Number:
             open_from=self._open_work.open_from(group.conversation_id),
             is_member_change=group.is_member_change,
             has_delete=any(KINDS[draft.kind].uncounts for draft in group.drafts),
-            has_summary=any(KINDS[draft.kind].summarizes for draft in group.drafts),
+            has_summary=any(draft.is_summarized for draft in group.drafts),
             now_ms=self._clock.now_ms(),
         )
 

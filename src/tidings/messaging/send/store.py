@@ -268,9 +268,17 @@ def to_entry(draft: Draft, member_list: MemberList) -> Entry:
         digest=draft.digest,
         member=draft.change if KINDS[draft.kind].changes_members else None,
         target_seq=draft.target.seq_no if draft.target is not None else draft.target_seq,
-        is_uncounted=draft.content is not None and (draft.content.silent or draft.content.only_sender),
+        is_uncounted=draft.content is not None and draft.content.is_uncounted,
+        thread_seq=_thread_of(draft),
         mentions=mentioned(draft.content, draft.here or ()) if KINDS[draft.kind].counts else (),
     )
+
+
+def _thread_of(draft: Draft) -> int | None:
+    """The root of the thread of a reply, or of the reply that the draft rewrites."""
+    if draft.target is not None:
+        return draft.target.thread_seq
+    return draft.content.thread_seq if draft.content is not None and KINDS[draft.kind].counts else None
 
 
 def _rewrite(draft: Draft) -> Rewrite:

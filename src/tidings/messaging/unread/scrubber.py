@@ -12,10 +12,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from tidings.bounds import COUNT_RESYNC_CONVERSATIONS_MAX, REBUILD_CHUNK, SCRUB_AGAIN_S, SCRUB_EVERY_S, SCRUB_ROWS_PER_S
-from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify, Wrong
+from tidings.model import ReadState
 from tidings.pushes import ReadSynced
 from tidings.routing.router import Router
 from tidings.tasks import Loop
@@ -23,11 +24,15 @@ from tidings.tasks import Loop
 log = logging.getLogger("tidings.unread")
 
 
+class Counted(Protocol):
+    async def state(self, user_id: str, conversation_id: str) -> ReadState: ...
+
+
 class Scrubber:
     def __init__(
         self,
         verify: Verify,
-        unread: Unread,
+        unread: Counted,
         router: Router,
         connected: Callable[[], Iterable[str]],
         count_repair: Callable[[str, int], None],

@@ -27,7 +27,7 @@ from tidings.tasks import Recent
 
 log = logging.getLogger("tidings.unread")
 _TOGETHER = 100  # conversations of users marked cold at the same time
-Change = tuple[str, str]  # user_id, conversation_id; an empty conversation_id stands for all of the user
+Change = tuple[str, str]  # user_id, conversation_id or thread id; an empty id stands for all of the user
 
 
 class UnknownOutcomes:
@@ -73,10 +73,9 @@ class UnknownOutcomes:
     async def _mark_cold(self, change: Change, due_s: float) -> None:
         """Leave a marker that is too old from the beginning (hold_ms -1)."""
         (user_id, conversation_id), token = change, self._clock.random_id(8)
+        scripts = self._scripts.threads if "/" in conversation_id else self._scripts
         try:
-            await self._keyspace.one(
-                self._scripts.unread_put(user_id, token, hold_ms=-1, conversation_id=conversation_id)
-            )
+            await self._keyspace.one(scripts.unread_put(user_id, token, hold_ms=-1, conversation_id=conversation_id))
         except StoreError as error:
             fields = {"store": "keyspace", "op": "unread_put", "user_id": user_id, "cause": str(error)}
             log.info("could not mark counts cold after an unknown outcome", extra=fields)

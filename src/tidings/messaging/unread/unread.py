@@ -19,7 +19,7 @@ from tidings.messaging.unread.count import Count, load_member
 from tidings.messaging.unread.ranges import is_same, read_these, read_up_to, seen_up_to, unread_from
 from tidings.messaging.unread.rebuild import HOLD_MS, Rebuilds
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.model import ReadState, Status, Totals
+from tidings.model import Head, ReadState, Status, Totals
 from tidings.pushes import ReadSynced, TotalsSynced
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call, Keyspace, plain
@@ -59,6 +59,7 @@ class Unread:
         scripts: Scripts,
         count: Count,
         rebuilds: Rebuilds,
+        threads: Rebuilds,
         router: Router,
         unknown_outcomes: UnknownOutcomes,
         read_up_to: Listeners[[str, str, int]],
@@ -70,6 +71,7 @@ class Unread:
         self._scripts = scripts
         self._count = count
         self._rebuilds = rebuilds
+        self._threads = threads  # of the index of threads, whose total is one of the user's totals
         self._router = router
         self._unknown_outcomes = unknown_outcomes
         self._read_up_to = read_up_to
@@ -93,9 +95,9 @@ class Unread:
             raise BadRequest("give one of up_to_seq, up_to_ts and seqs")
         async with self._marker(user_id, conversation_id) as marker:
             if up_to_ts is not None:
-                up_to_seq = await self._tables.log.seq_at(conversation_id, up_to_ts)
+                up_to_seq = await self._tables.log.seq_at(self._log_of(conversation_id), up_to_ts)
             for _ in range(_CAS_TRIES_MAX):
-                _, head, before = await load_member(self._tables, user_id, conversation_id)
+                head, before = await self._load(user_id, conversation_id)
                 up_to = min(up_to_seq, head.head) if up_to_seq is not None else 0
                 singles = [seq for seq in seqs or () if 0 < seq <= head.head]
                 after = read_up_to(before, up_to) if seqs is None else read_these(before, singles)
@@ -118,7 +120,7 @@ class Unread:
             raise BadRequest("from_seq begins at 1")
         async with self._marker(user_id, conversation_id) as marker:
             for _ in range(_CAS_TRIES_MAX):
-                _, head, before = await load_member(self._tables, user_id, conversation_id)
+                head, before = await self._load(user_id, conversation_id)
                 after = unread_from(before, from_seq)
                 if is_same(before, after):
                     return await self._current_state(marker, before)
@@ -197,14 +199,16 @@ class Unread:
 
     async def totals(self, user_id: str) -> Totals:
         """Return the user's totals: the badge. A cold index is rebuilt first."""
+        calls = self._scripts.unread_state(user_id), self._scripts.threads.unread_state(user_id)
         for _ in range(_TOTALS_TRIES_MAX):
-            found = await self._keyspace.one(self._scripts.unread_state(user_id))
-            if found is None:
-                await self._rebuilds.user(user_id)
-            elif found.total_unread is None:
-                await self._rebuilds.cold_conversations(user_id)
+            found, threads = await self._keyspace.run(calls)
+            if found is None or found.total_unread is None:
+                await _warm(self._rebuilds, user_id, found)
+            elif threads is None or threads.total_unread is None:
+                await _warm(self._threads, user_id, threads)
             else:
-                return Totals(found.total_unread, found.unread_conversations, found.total_mentions)
+                mine, in_threads = (found.total_unread, found.unread_conversations), threads.unread_conversations
+                return Totals(*mine, found.total_mentions, in_threads)
         raise Unavailable("the totals are being rebuilt")
 
     async def recount(self, user_id: str) -> None:
@@ -252,6 +256,18 @@ class Unread:
 
     # --- changes ------------------------------------------------------------------------------------
 
+    def _log_of(self, conversation_id: str) -> str:
+        """The conversation whose log has the entries that are counted."""
+        return conversation_id
+
+    async def _load(self, user_id: str, conversation_id: str) -> tuple[Head, Status]:
+        _, head, status = await load_member(self._tables, user_id, conversation_id)
+        return head, status
+
+    async def _store(self, status: Status) -> Status:
+        """Store a status on top of the version before it. Raises Conflict."""
+        return await self._tables.statuses.put(status)
+
     @asynccontextmanager
     async def _marker(self, user_id: str, conversation_id: str) -> AsyncIterator[_Marker]:
         """Authorize, and leave a marker in the keyspace in the same round trip.
@@ -262,7 +278,9 @@ class Unread:
         marker = _Marker(user_id, conversation_id, self._rebuilds.token())
         call = self._scripts.unread_put(user_id, marker.token, hold_ms=HOLD_MS, conversation_id=conversation_id)
         try:
-            if (await self._access.authorize_beside(user_id, conversation_id, "read", call)).beside is None:
+            if (
+                await self._access.authorize_beside(user_id, self._log_of(conversation_id), "read", call)
+            ).beside is None:
                 raise Unavailable("the keyspace is down, so nothing was marked")
             yield marker
         except (Problem, StoreError):
@@ -285,7 +303,7 @@ class Unread:
         marker.may_be_written = True
         try:
             with self._unknown_outcomes.of([(status.user_id, status.conversation_id)]):
-                return await self._tables.statuses.put(newer)
+                return await self._store(newer)
         except Conflict:
             marker.may_be_written = False
             return None
@@ -349,3 +367,11 @@ def _state_after(conversation_id: str, answer: ReadAnswer) -> ReadState:
         first_mention_seq=answer.first_mention or None,
         total_mentions=answer.total_mentions,
     )
+
+
+async def _warm(rebuilds: Rebuilds, user_id: str, found: UnreadState | None) -> None:
+    """Rebuild all of the user, or the conversations that are cold."""
+    if found is None:
+        await rebuilds.user(user_id)
+    else:
+        await rebuilds.cold_conversations(user_id)

@@ -46,7 +46,18 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Verify:
-    def __init__(self, tables: Tables, keyspace: Keyspace, scripts: Scripts, count: Count, rebuilds: Rebuilds) -> None:
+    """`threads` compares the index of threads along with that of conversations."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        count: Count,
+        rebuilds: Rebuilds,
+        threads: Verify | None = None,
+    ) -> None:
+        self._threads = threads
         self._tables = tables
         self._count = count
         self._keyspace = keyspace
@@ -72,6 +83,8 @@ class Verify:
         mark = self._scripts.keys.mark(user_id)
         await self._keyspace.one(plain(mark, b"HDEL", mark, b"*"))
         await self._rebuilds.user(user_id)
+        if self._threads is not None:
+            await self._threads.reset(user_id)
 
     async def _users(self, user_id: str | None) -> AsyncIterator[str]:
         if user_id is not None:
@@ -95,10 +108,18 @@ class Verify:
     async def compare(
         self, user_id: str, before_more: Callable[[], Awaitable[None]] | None = None
     ) -> tuple[int, list[Wrong]]:
-        """Return (conversations compared, differences). A cold user gives (0, []).
+        """Return (conversations compared, differences). A cold user gives (0, []), apart from the threads.
 
         `before_more` runs between two chunks of a big inbox.
         """
+        count, wrong = await self._compare(user_id, before_more)
+        if self._threads is not None:
+            wrong = [*wrong, *(await self._threads.compare(user_id, before_more))[1]]
+        return count, wrong
+
+    async def _compare(
+        self, user_id: str, before_more: Callable[[], Awaitable[None]] | None
+    ) -> tuple[int, list[Wrong]]:
         found = await self._shown(user_id)
         if found is None:
             return 0, []

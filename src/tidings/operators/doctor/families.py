@@ -60,7 +60,7 @@ def _of_users(cap: int) -> tuple[Family, ...]:
     return (
         Family("inbox", "inbox:{}", "zset", INBOX_ENTRIES, 260, "a user's conversations by time", _AGAIN),
         Family("filter", "inbox:{}:*", "zset", INBOX_ENTRIES, 260, "a filter of a user's inbox", _AGAIN),
-        Family("mark", "mark:{}", "hash", marks, 400, "what a user has read, by conversation", _AGAIN),
+        Family("mark", "mark:{}*", "hash", marks, 400, "what a user has read, also by thread", _AGAIN),
         Family("unread", "unread:{}:*", "zset", kept, 120, "a user's unread in one conversation", _AGAIN),
         Family("ws", "ws:{}", "zset", 1_000, 200, "a user's live connections", "a program, not a person"),
         Family("session", "session:{}", "hash", devices, 300, "a user's devices", "only last_seen is lost"),

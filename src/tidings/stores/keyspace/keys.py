@@ -159,3 +159,16 @@ class Keys:
     def active(self, day: str) -> str:
         """hyperloglog of the users who were there on a day, such as 20261115. TTL ACTIVE_TTL_S."""
         return f"{self.prefix}active:{{all}}:{day}"
+
+
+class ThreadKeys(Keys):
+    """The keys of the index of threads: inbox and mark have `:threads` behind them. The ids are those of threads."""
+
+    def inbox(self, user_id: str) -> str:
+        return f"{super().inbox(user_id)}:threads"
+
+    def filter(self, user_id: str, name: str) -> str:
+        return f"{self.inbox(user_id)}:{name}"
+
+    def mark(self, user_id: str) -> str:
+        return f"{super().mark(user_id)}:threads"

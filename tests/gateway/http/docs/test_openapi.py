@@ -80,7 +80,7 @@ def test_a_route_says_what_it_takes_and_how_it_may_fail() -> None:
     operation = api["paths"]["/v1/x/{seq}"]["post"]
     assert set(operation["responses"]) == {"200", "201", "400", "401", "409", "413", "429", "500", "503"}
     assert {one["name"] for one in operation["parameters"]} == {
-        "seq", "before_seq", "after_seq", "around_seq", "anchor", "limit",
+        "seq", "before_seq", "after_seq", "around_seq", "anchor", "limit", "thread_seq",
     }  # fmt: skip
     assert operation["requestBody"]["required"] is True
     assert api["components"]["schemas"]["NewMembers"]["required"] == ["user_ids"]

@@ -10,7 +10,7 @@ MARK = Mark(version=3, cursor=7, seen=7, count=2, first=8, floor=0)
 
 def test_a_cold_member_has_no_counts_but_leases() -> None:
     for state, is_user_cold in ((0, False), (-1, True)):
-        found = answers.read_indexed([state, 0, 0, -1, [b"n:1"], 0, 0, 0])
+        found = answers.read_indexed([state, 0, 0, -1, [b"n:1"], 0, 0, 0, 0])
         assert (found.is_user_cold, found.is_cold, found.unread_count, found.leases) == (
             is_user_cold,
             True,
@@ -20,8 +20,8 @@ def test_a_cold_member_has_no_counts_but_leases() -> None:
 
 
 def test_a_warm_member_has_the_counts_and_the_version_they_belong_to() -> None:
-    found = answers.read_indexed([1, 4, 0, -1, [], 9, 2, 3])
-    assert (found.mention_count, found.total_mentions) == (2, 3)
+    found = answers.read_indexed([1, 4, 0, -1, [], 9, 2, 3, 5])
+    assert (found.mention_count, found.total_mentions, found.unread_conversations) == (2, 3, 5)
     assert (found.is_cold, found.unread_count, found.unread_capped, found.version) == (False, 4, False, 9)
     assert found.total_unread is None, "another conversation is cold"
 

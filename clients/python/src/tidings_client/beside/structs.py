@@ -12,6 +12,16 @@ class ReactionCount(msgspec.Struct, frozen=True, gc=False):
     mine: bool
 
 
+class ThreadSummary(msgspec.Struct, frozen=True, gc=False):
+    """The thread of a root, as the user sees it. Only a follower has counts."""
+
+    replies: int
+    last_seq: int
+    last_sent_at: int
+    unread_count: int
+    following: bool
+
+
 class Reacted(msgspec.Struct, frozen=True, kw_only=True):
     """A message after a reaction was set or taken away."""
 
@@ -20,6 +30,7 @@ class Reacted(msgspec.Struct, frozen=True, kw_only=True):
     reactions: dict[str, ReactionCount] = {}
     reactions_seq: int | None = None
     pinned: bool = False
+    thread: ThreadSummary | None = None
 
 
 class Reactors(msgspec.Struct, frozen=True):

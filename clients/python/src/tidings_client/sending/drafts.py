@@ -29,6 +29,8 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     ttl_s: int | None = None
     mentions: tuple[str, ...] = ()
     mention: Mention | None = None
+    thread_seq: int | None = None
+    also_here: bool = False
 
 
 class Drafts(Protocol):

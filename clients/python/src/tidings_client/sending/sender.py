@@ -290,7 +290,7 @@ def frame_of(draft: Draft) -> Send:
 
 def _said(draft: Draft) -> tuple[object, ...]:
     """The part that a resend must repeat exactly."""
-    return draft.text, draft.data, draft.reply_to, draft.files or draft.paths
+    return draft.text, draft.data, draft.reply_to, draft.thread_seq, draft.files or draft.paths
 
 
 def _fail(future: asyncio.Future[Sent], error: BaseException) -> None:

@@ -7,7 +7,7 @@ from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.ids import is_message_id
 from tidings.messaging.lifecycle.scheduled import Schedule, Scheduled
 from tidings.model import Content
-from tidings.protocol.client_frames import check_content
+from tidings.protocol.client_frames import check_content, check_thread
 from tidings.protocol.time_bodies import NewScheduled, ScheduledBody, ScheduledListBody
 
 _ALL = "/v1/scheduled"
@@ -43,7 +43,16 @@ class ScheduledRoutes:
     async def put(self, request: Request) -> Reply:
         asked: NewScheduled = request.body
         check_content(asked.text, asked.data)
-        content = Content(asked.text, asked.data, asked.silent, asked.reply_to, ttl_s=asked.ttl_s)
+        check_thread(asked.thread_seq, also_here=asked.also_here)
+        content = Content(
+            asked.text,
+            asked.data,
+            asked.silent,
+            asked.reply_to,
+            ttl_s=asked.ttl_s,
+            thread_seq=asked.thread_seq,
+            also_here=asked.also_here,
+        )
         scheduled = Scheduled(asked.conversation_id, content, asked.send_at, _message_id(request))
         is_new = await self._schedule.put(request.user_id, scheduled)
         return Reply(201 if is_new else 200, _body(scheduled))
@@ -71,5 +80,7 @@ def _body(one: Scheduled) -> ScheduledBody:
         said.silent,
         said.reply_to,
         said.ttl_s,
+        said.thread_seq,
+        said.also_here,
         one.failed,
     )

@@ -5,7 +5,7 @@
 -- ARGV  epoch  conversation_id  score_ms  cap  unread_ttl_s  now_ms  removed_count  [removed_seq ...  seq ...]
 --       score_ms 0: the inbox does not move; now_ms 0: leases are not wanted; seqs are those that count for this
 --       member, with an @ behind those that mention them
--- returns {state, shown, is_capped, total, leases, version, mentions, all_mentions}
+-- returns {state, shown, is_capped, total, leases, version, mentions, all_mentions, convs}
 --         state 1 warm, 0 this conversation is COLD, 2 it is and was archived, -1 all of the user is; version: of the
 --         mark, and of the status that it was made from; total -1: not known now. A COLD one is recorded as changed: a
 --         rebuild takes it in.
@@ -24,7 +24,7 @@ end
 
 local function user_is_cold()
   note_cold(mark, id, score, unread_ttl_s)
-  return {-1, 0, 0, -1, leases, 0, 0, 0}
+  return {-1, 0, 0, -1, leases, 0, 0, 0, 0}
 end
 if m[1] ~= epoch or not (m[2] and m[3] and m[4] and m[5] and m[6]) then
   return user_is_cold()
@@ -41,7 +41,7 @@ local function go_cold(state)
   keep_totals(mark, t)
   redis.call('HSET', mark, '~' .. id, next_gen(mark))
   redis.call('HDEL', mark, id)
-  return {state or 0, 0, 0, -1, leases, 0, 0, 0}
+  return {state or 0, 0, 0, -1, leases, 0, 0, 0, 0}
 end
 
 if not packed then
@@ -59,7 +59,7 @@ if not packed then
     redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
     return user_is_cold()
   end
-  return {0, 0, 0, -1, leases, 0, 0, 0}
+  return {0, 0, 0, -1, leases, 0, 0, 0, 0}
 end
 
 local version, cursor, seen, count, first, floor, day, mentions, first_mention, flags, ranges =
@@ -223,4 +223,4 @@ if is_changed then
       first_mention, flags, ranges))
 end
 return {1, shown, floor > seen and 1 or 0, tonumber(m[5]) > 0 and -1 or total - quiet, leases, tonumber(version),
-  mentions, tonumber(all_mentions)}
+  mentions, tonumber(all_mentions), convs}

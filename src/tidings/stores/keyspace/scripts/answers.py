@@ -41,6 +41,9 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     version: int = 0  # of the status that the counts belong to
     mention_count: int | None = None
     total_mentions: int | None = None
+    unread_conversations: int | None = None
+    # Of the threads of the batch that the member follows, by root: unread replies, and threads with unread ones.
+    threads: dict[int, tuple[int | None, int | None]] | None = None
     is_back: bool = False  # it was archived, and a new message brings it back
 
 
@@ -119,11 +122,12 @@ def read_numbered(reply: list[Any]) -> Numbered | None:
 
 
 def read_indexed(reply: list[Any]) -> Indexed:
-    state, shown, capped, total, leases, version, mentions, all_mentions = reply
+    state, shown, capped, total, leases, version, mentions, all_mentions, convs = reply
     names = tuple(lease.decode() for lease in leases)
     if state != 1:
         return Indexed(state < 0, True, None, False, None, names, is_back=state == 2)
-    return Indexed(False, False, shown, capped == 1, known_total(total), names, version, mentions, all_mentions)
+    known = known_total(total)
+    return Indexed(False, False, shown, capped == 1, known, names, version, mentions, all_mentions, convs)
 
 
 def read_page(reply: list[Any]) -> Page | None:

@@ -9,12 +9,13 @@ what changed. The user's own fields are '*' and those that begin with ':'. No co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 from tidings.bounds import INDEX_TTL_S, SENT_GENERATION_S
 from tidings.model import ConversationKind, Ranges
 from tidings.stores.keyspace.call import Arg, Call, plain
-from tidings.stores.keyspace.keys import Keys
+from tidings.stores.keyspace.keys import Keys, ThreadKeys
 from tidings.stores.keyspace.scripts.answers import (
     Admitted,
     Chilled,
@@ -84,6 +85,11 @@ class Scripts:
         self.is_delivered_seen = unread_policy == "when_offline"
         # A mark counts under one cap and one policy. Under others it is cold, as it is in another epoch.
         self.epoch_tag = f"|{MARKS_VERSION}|{unread_cap}|{unread_policy}"
+
+    @cached_property
+    def threads(self) -> Scripts:
+        """The same scripts for the index of the threads that users follow. Delivery alone takes nothing from it."""
+        return Scripts(ThreadKeys(self.keys.prefix), unread_cap=self.cap, unread_ttl_s=self.ttl_s)
 
     def limiter_admit(
         self,

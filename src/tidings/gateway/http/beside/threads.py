@@ -1,0 +1,58 @@
+"""Routes of threads: the list of those that the caller follows, and following one. Replies are in the log."""
+
+from __future__ import annotations
+
+from tidings.gateway.encode import message_of
+from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.messaging.threads.threads import ThreadItem, Threads
+from tidings.protocol.bodies import ReadStateBody
+from tidings.protocol.thread_bodies import ThreadBody, ThreadsBody, ThreadsQuery
+
+_FOLLOW = "/v1/conversations/{conversation_id}/threads/{seq}/follow"
+
+
+class ThreadRoutes:
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+
+    def routes(self) -> list[Route]:
+        refused = ("not_found", "too_large")
+        return [
+            Route(
+                "GET",
+                "/v1/threads",
+                self.page,
+                "The threads that the caller follows, the latest reply first; or those with unread replies",
+                query=ThreadsQuery,
+                answer=ThreadsBody,
+                errors=("bad_cursor",),
+            ),
+            Route("PUT", _FOLLOW, self.follow, "Follow a thread", answer=ReadStateBody, errors=refused),
+            Route("DELETE", _FOLLOW, self.unfollow, "Follow a thread no more", answer=ReadStateBody, errors=refused),
+        ]
+
+    async def page(self, request: Request) -> Reply:
+        query: ThreadsQuery = request.query
+        page = await self._threads.page(
+            request.user_id, limit=query.limit, cursor=query.cursor, filter_name=query.filter
+        )
+        return Reply(200, ThreadsBody([_body_of(item) for item in page.items], page.next_cursor, page.unread_threads))
+
+    async def follow(self, request: Request) -> Reply:
+        return Reply(200, await self._threads.follow(request.user_id, request.id(), request.seq(), is_on=True))
+
+    async def unfollow(self, request: Request) -> Reply:
+        return Reply(200, await self._threads.follow(request.user_id, request.id(), request.seq(), is_on=False))
+
+
+def _body_of(item: ThreadItem) -> ThreadBody:
+    return ThreadBody(
+        conversation_id=item.conversation_id,
+        thread_seq=item.thread_seq,
+        root=message_of(item.root, is_hidden=item.is_hidden) if item.root is not None else None,
+        replies=item.thread.replies,
+        last_seq=item.thread.last_seq,
+        last_sent_at=item.thread.last_ms,
+        unread_count=item.unread_count,
+        first_unread_seq=item.first_unread_seq,
+    )

@@ -1,0 +1,1 @@
+"""Threads: replies to one message, with counts of their own for everybody who follows them."""

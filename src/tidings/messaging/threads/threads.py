@@ -1,0 +1,256 @@
+"""Threads: the list of the threads that a user follows, the replies of one thread, and what a root shows of its thread.
+
+The list is a page of the index of threads, so the list of unread threads has exactly as many rows as the total says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from tidings.bounds import PAGE_MAX
+from tidings.clock import Clock
+from tidings.errors import BadCursor, NotFound, Unavailable
+from tidings.messaging.access import Access, MemberList, check, seen_by
+from tidings.messaging.log import Log
+from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.threads.follows import Follows
+from tidings.messaging.threads.records import (
+    Thread,
+    is_thread_id,
+    parts_of,
+    read_replies,
+    read_threads,
+    thread_id,
+)
+from tidings.messaging.threads.unread import ThreadUnread
+from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
+from tidings.messaging.unread.unread import Pay
+from tidings.model import Entry, HistoryPage, ReadState
+from tidings.stores.keyspace.call import Keyspace
+from tidings.stores.keyspace.scripts.answers import Page, Place
+from tidings.stores.keyspace.scripts.marks import Mark
+from tidings.stores.keyspace.scripts.messaging import Scripts, filter_top
+from tidings.stores.tables.records import Records
+
+Filter = Literal["unread", "all"]
+_PART = {"all": "inbox", "unread": "unread"}  # the part of the index that a filter shows
+_TRIES_MAX = 20  # a page that meets something cold is read again after the rebuild
+_SEQ_MAX = 1 << 53
+
+
+class ThreadItem(msgspec.Struct, frozen=True):
+    """One line of the list."""
+
+    conversation_id: str
+    thread_seq: int
+    root: Entry | None  # None: the user may not see it, or it went with time
+    is_hidden: bool  # the user has blocked the author of the root
+    thread: Thread
+    unread_count: int
+    first_unread_seq: int | None
+
+
+class ThreadPage(msgspec.Struct, frozen=True):
+    items: list[ThreadItem]
+    next_cursor: str | None
+    unread_threads: int
+
+
+class Threads:
+    def __init__(
+        self,
+        access: Access,
+        log: Log,
+        blocks: Blocks,
+        records: Records,
+        keyspace: Keyspace,
+        scripts: Scripts,
+        rebuilds: Rebuilds,
+        unread: ThreadUnread,
+        follows: Follows,
+        receipts: Receipts,
+        clock: Clock,
+    ) -> None:
+        self._access = access
+        self._log = log
+        self._blocks = blocks
+        self._records = records
+        self._keyspace = keyspace
+        self._scripts = scripts.threads
+        self._rebuilds = rebuilds
+        self._unread = unread
+        self._follows = follows
+        self._receipts = receipts
+        self._clock = clock
+
+    # --- the list -----------------------------------------------------------------------------------
+
+    async def page(self, user_id: str, *, limit: int, cursor: str | None, filter_name: Filter) -> ThreadPage:
+        """A page of the user's threads, the latest reply first. Raises BadCursor, Unavailable."""
+        part = _PART[filter_name]
+        after = decode_cursor(user_id, cursor, is_thread_id) if cursor else filter_top(part)
+        if after.part != part:
+            raise BadCursor()  # of another filter
+        for _ in range(_TRIES_MAX):
+            page = await self._page(user_id, min(max(limit, 1), PAGE_MAX), after)
+            threads = await read_threads(self._records, [one.conversation_id for one in page.listed])
+            places = {one.conversation_id: parts_of(one.conversation_id)[0] for one in page.listed}
+            lists = await self._access.read(list(dict.fromkeys(places.values())))
+            gone = [id_ for id_, in_ in places.items() if not _is_shown(user_id, threads.get(id_), lists.get(in_))]
+            if not gone:
+                items = await asyncio.gather(
+                    *(
+                        self._item(user_id, one.conversation_id, one.mark, threads, lists[places[one.conversation_id]])
+                        for one in page.listed
+                    )
+                )
+                next_cursor = encode_cursor(user_id, page.next) if page.next else None
+                return ThreadPage(list(items), next_cursor, page.unread_conversations)
+            await self._drop(user_id, gone)
+        raise Unavailable("the threads are being rebuilt")
+
+    async def _page(self, user_id: str, limit: int, after: Place) -> Page:
+        for _ in range(_TRIES_MAX):
+            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after))
+            if page is None:
+                await self._rebuilds.user(user_id)
+            elif page.cold > 0:
+                await self._rebuilds.cold_conversations(user_id)
+            else:
+                return page
+        raise Unavailable("the threads are being rebuilt")
+
+    async def _item(
+        self, user_id: str, id_: str, mark: Mark | None, threads: dict[str, Thread], member_list: MemberList
+    ) -> ThreadItem:
+        assert mark is not None  # nothing on the page is cold
+        conversation_id, thread_seq = parts_of(id_)
+        is_seen = thread_seq > member_list.visible_after(user_id)
+        root = await self._log.entry(conversation_id, thread_seq) if is_seen else None
+        root = seen_by(user_id, root, self._clock.now_ms()) if root is not None else None
+        is_hidden = root is not None and root.sender_id in await self._blocks.blocked_by(user_id)
+        first = await self._unread.first(user_id, id_, mark)
+        return ThreadItem(
+            conversation_id, thread_seq, root, is_hidden, threads[id_], mark.shown(self._scripts.cap), first
+        )
+
+    async def _drop(self, user_id: str, ids: Sequence[str]) -> None:
+        """Drop listed threads that the user does not follow: the keyspace missed it."""
+        for id_ in ids:
+            try:
+                await self._rebuilds.conversation(user_id, id_, version=ANY_VERSION)
+            except NotFound:
+                continue
+
+    async def read_all(self, user_id: str, conversation_id: str, origin: str | None = None) -> ReadState:
+        """Mark every thread of a conversation that the user follows as read. Returns the state of the conversation."""
+        await self._access.authorize(user_id, conversation_id, "read")
+        after: Place | None = filter_top("unread")
+        unread: list[str] = []
+        while after is not None:
+            page = await self._page(user_id, PAGE_MAX, after)
+            unread += [one.conversation_id for one in page.listed]
+            after = page.next
+        for in_, thread_seq in map(parts_of, unread):
+            if in_ == conversation_id:
+                await self._unread.read(user_id, in_, thread_seq, up_to_seq=_SEQ_MAX, origin=origin)
+        return await self._unread.of_conversation(user_id, conversation_id)
+
+    # --- one thread ---------------------------------------------------------------------------------
+
+    async def replies(
+        self,
+        user_id: str,
+        conversation_id: str,
+        thread_seq: int,
+        *,
+        before_seq: int | None = None,
+        after_seq: int | None = None,
+        limit: int = 20,
+    ) -> HistoryPage:
+        """A page of the replies of one thread, newest first. Raises NotFound where there is no such message."""
+        await self._access.authorize(user_id, conversation_id, "read")
+        member_list = check_read((await self._access.read([conversation_id])).get(conversation_id), user_id)
+        start, id_ = member_list.visible_after(user_id), thread_id(conversation_id, thread_seq)
+        root = await self._log.entry(conversation_id, thread_seq) if thread_seq > start else None
+        known = (await read_threads(self._records, [id_])).get(id_)
+        if root is None and known is None:
+            raise NotFound("no such message")
+        limit = min(max(limit, 1), PAGE_MAX)
+        low, high = max(after_seq or 0, start), _SEQ_MAX if before_seq is None else before_seq
+        is_forward = after_seq is not None
+        found = await read_replies(
+            self._records, id_, after=low, before=high, newest_first=not is_forward, limit=limit + 1
+        )
+        seqs = sorted((seq_no for seq_no, _ in found[:limit]), reverse=True)
+        entries = await asyncio.gather(*(self._log.entry(conversation_id, seq_no) for seq_no in seqs))
+        is_more = len(found) > limit
+        has_older = low > max(start, thread_seq) if is_forward else is_more
+        delivered_all, read_all = await self._receipts.lowest(member_list, but=user_id)
+        return HistoryPage(
+            entries=[seen_by(user_id, entry, self._clock.now_ms()) for entry in entries if entry is not None],
+            next_before_seq=seqs[-1] if seqs and has_older else None,
+            next_after_seq=seqs[0] if seqs and ((is_forward and is_more) or before_seq is not None) else None,
+            first_unread_seq=await self._first_unread(user_id, id_),
+            head=member_list.head.head,
+            delivered_all_seq=delivered_all,
+            read_all_seq=read_all,
+            blocked=await self._blocks.blocked_by(user_id),
+        )
+
+    async def follow(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
+        return await self._follows.set(user_id, conversation_id, thread_seq, is_on=is_on)
+
+    async def mark_read(
+        self,
+        user_id: str,
+        conversation_id: str,
+        thread_seq: int,
+        *,
+        up_to_seq: int | None = None,
+        up_to_ts: int | None = None,
+        seqs: Sequence[int] | None = None,
+        origin: str | None = None,
+    ) -> ReadState:
+        return await self._unread.read(
+            user_id, conversation_id, thread_seq, up_to_seq=up_to_seq, up_to_ts=up_to_ts, seqs=seqs, origin=origin
+        )
+
+    async def mark_unread(
+        self,
+        user_id: str,
+        conversation_id: str,
+        thread_seq: int,
+        *,
+        from_seq: int,
+        origin: str | None = None,
+        pay: Pay | None = None,
+    ) -> ReadState:
+        return await self._unread.unread(
+            user_id, conversation_id, thread_seq, from_seq=from_seq, origin=origin, pay=pay
+        )
+
+    async def _first_unread(self, user_id: str, id_: str) -> int | None:
+        mark = (await self._unread.marks(user_id, [id_])).get(id_)
+        return await self._unread.first(user_id, id_, mark) if mark is not None else None
+
+
+def check_read(member_list: MemberList | None, user_id: str) -> MemberList:
+    """The list, if the user may read. Raises NotFound."""
+    check(member_list, user_id, "read")
+    assert member_list is not None
+    return member_list
+
+
+def _is_shown(user_id: str, thread: Thread | None, member_list: MemberList | None) -> bool:
+    """Whether the user follows the thread."""
+    if thread is None or member_list is None or user_id not in member_list.members:
+        return False
+    follower = thread.followers.get(user_id)
+    return follower is not None and follower.since_seq == member_list.members[user_id].joined_seq

@@ -1,0 +1,28 @@
+"""Summaries of threads: what a root shows."""
+
+from __future__ import annotations
+
+from tests.support.messaging.faulty_stores import FaultyNode, down
+from tidings.model import Content, ThreadBeside
+
+
+async def test_a_thread_is_shown_beside_reactions_and_after_the_keyspace_forgot_it(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "root")
+    assert (await a.core.history.page("carol", group)).beside == {}
+    sent = await a.core.sends.send("bob", group, "r1", Content("x", thread_seq=1))
+    await a.core.pins.set("alice", group, 1, is_on=True)
+    shown = (await a.core.history.page("carol", group)).beside[1]
+    assert shown.is_pinned and shown.thread == ThreadBeside(1, 2, sent.entry.sent_ms)
+    await a.command("DEL", a.core.keys.conv(group))
+    assert (await a.core.history.page("carol", group)).beside[1] == shown
+
+
+async def test_a_cold_index_is_counted_from_the_tables(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "root")
+    await a.core.sends.send("bob", group, "r1", Content("x", thread_seq=1))
+    expected = (await a.core.history.page("alice", group)).beside[1].thread
+    assert expected is not None and (expected.unread_count, expected.following) == (1, True)
+    await a.command("DEL", a.core.scripts.threads.keys.mark("alice"))
+    assert (await a.core.history.page("alice", group)).beside[1].thread == expected
+    a.keyspace.fail("HMGET", *[down] * 3)
+    assert (await a.core.history.page("alice", group)).beside[1].thread == expected
