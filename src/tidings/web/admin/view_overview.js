@@ -49,7 +49,7 @@ export function show(place, context) {
   const stages = stageTable();
   const days = el('div');
   place.replaceChildren(
-    head('Overview', 'All nodes together, over the last five minutes.', live),
+    head('Overview', 'All nodes together, over the last five minutes. The last day is below.', live),
     tiles(...Object.values(parts)),
     el('div.charts', null, ...Object.values(charts).map((one) => one.figure)),
     card('Time in each stage', stages.node),
