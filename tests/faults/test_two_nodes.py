@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,3 +115,42 @@ async def test_what_a_killed_node_had_under_way_is_finished_by_the_other(pair: P
     assert all(crowd.unacknowledged(name) == [] for name in crowd.names)
     await check_counts(crowd, first, c)
     await crowd.leave()
+
+
+def paged(node: NodeProcess, cursor: str | None) -> dict[str, Any]:
+    """A page of the unread filter, asked for until the stores answer."""
+    path = f"/v1/inbox?filter=unread&limit=4{f'&cursor={cursor}' if cursor else ''}"
+    for _ in range(100):
+        status, page = node.rest("GET", path, user_id="bob")
+        if status == 200:
+            return dict(page)
+    raise AssertionError(page)
+
+
+@pytest.mark.long
+def test_each_unread_conversation_is_shown_once_while_another_device_reads_and_nodes_die(pair: Pair) -> None:
+    first = pair[0]
+    ids = [first.create_group(["alice", "bob"]) for _ in range(24)]
+    for id_ in ids:
+        assert first.rest("POST", f"/v1/conversations/{id_}/messages", {"text": "hi"}, "alice")[0] == 201
+    shown: list[str] = []
+    read: set[str] = set()
+    cursor: str | None = None
+    for turn in range(20):
+        page = paged(pair[turn % 2], cursor)
+        assert all(row["unread_count"] == 1 for row in page["conversations"])
+        shown += [row["conversation_id"] for row in page["conversations"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+        other = pair[(turn + 1) % 2]
+        for id_ in (shown[-1], ids[turn], ids[-turn - 1]):  # what was shown last, what comes later, and what is gone by
+            assert other.rest("POST", f"/v1/conversations/{id_}/read", {"up_to_seq": 1}, "bob")[0] == 200
+            read.add(id_)
+        if turn in (1, 2):  # the node that marked dies right after its answer
+            other.kill()
+            other.start()
+    assert cursor is None and len(shown) == len(set(shown)), "none is shown twice"
+    assert set(ids) - read <= set(shown), "none that stayed unread is left out"
+    page = paged(first, None)
+    assert page["unread_conversations"] == len(ids) - len(read) and page["total_unread"] == len(ids) - len(read)

@@ -366,3 +366,15 @@ async def test_a_page_without_rules_reads_no_record(a: FaultyNode, direct: str) 
     records, members = rows_read(a.core, "records"), rows_read(a.core, "members")
     await a.core.inbox.page("bob", limit=20, cursor=None)
     assert (rows_read(a.core, "records"), rows_read(a.core, "members")) == (records, members)
+
+
+async def test_an_inbox_is_read_from_the_tables_while_the_keyspace_takes_no_writes(a: FaultyNode, group: str) -> None:
+    """A full disk or a full memory: the server refuses every script that may write."""
+    await a.send("alice", group, "m1")
+    assert await a.unread("bob") == 1
+    await a.command("CONFIG", "SET", "maxmemory", "1")
+    try:
+        page = await a.core.inbox.page("bob", limit=20, cursor=None)
+    finally:
+        await a.command("CONFIG", "SET", "maxmemory", "0")
+    assert ids_of(page) == [group] and page.is_stale and page.totals.total_unread == 1

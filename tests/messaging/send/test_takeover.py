@@ -206,6 +206,22 @@ async def test_many_conversations_of_a_dead_node_are_finished(a: FaultyNode, b: 
     assert await b.wrong() == []
 
 
+async def test_the_nodes_that_are_left_share_the_work_of_a_dead_one(a: FaultyNode, b: FaultyNode) -> None:
+    ids = []
+    for i in range(24):
+        view, _ = await a.core.directory.create("alice", kind="direct", members=[f"bob{i}"])
+        ids.append(view.head.conversation_id)
+    a.keyspace.fail("inbox_index", *[request_lost] * 24)
+    await asyncio.gather(*(a.submit("alice", id_, "m1") for id_ in ids))
+    await a.command("ZADD", a.core.keys.nodes, 0, "a")
+    async with open_faulty(b.core.settings, "c") as c:
+        done = await asyncio.gather(b.core.takeover.finish_dead(), c.core.takeover.finish_dead())
+        indexed = [node.keyspace.said.count("inbox_index") for node in (b, c)]
+    assert max(done) == 24
+    assert min(indexed) > 0 and sum(indexed) < 2 * 2 * len(ids), "each begins with others, and skips what is finished"
+    assert [await b.unread(f"bob{i}") for i in range(24)] == [1] * 24 and await b.wrong() == []
+
+
 # --- two primaries for a while --------------------------------------------------------------------------
 
 

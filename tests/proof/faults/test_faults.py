@@ -31,7 +31,7 @@ def test_a_world_of_ours_suffers_everything_that_is_installed(tmp_path: Path, mo
     keyspace = OneValkey(tmp_path, cast(Any, None))
     keyspace.links = [cast(Any, None)]
     lacking = {name: fault.lacking(world(tmp_path, keyspace)) for name, fault in FAULTS.items()}
-    of_postgres = {"tables-killed", "rows-locked"}
+    of_postgres = {"tables-killed", "tables-failover", "tables-full", "rows-locked"}
     assert {name for name, why in lacking.items() if why} == {"keyspace-clock", "keyspace-failover-back", *of_postgres}
     assert "apt install libfaketime" in (lacking["keyspace-clock"] or "")
 

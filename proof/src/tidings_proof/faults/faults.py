@@ -145,6 +145,10 @@ FAULTS: dict[str, Fault] = {
     "tables-hot": Fault("some conversations are throttled, others are not", nodes.tables_hot, _nodes, "tables"),
     "tables-locked": Fault("another process holds the SQLite write lock", nodes.tables_locked, _sqlite, "tables"),
     "tables-killed": Fault("the PostgreSQL server crashes and recovers", nodes.tables_killed, _postgres, "tables"),
+    "tables-failover": Fault(
+        "a synchronous replica of PostgreSQL takes over", nodes.tables_failover, _postgres, "tables"
+    ),
+    "tables-full": Fault("the disk of PostgreSQL is full, and it starts again", nodes.tables_full, _postgres, "tables"),
     "rows-locked": Fault("another client holds PostgreSQL's head rows", nodes.rows_locked, _postgres, "tables"),
     "members-churn": Fault("members come and go in a burst", links.members_churn, _nothing),
     "strangers-flood": Fault("a stranger sends into every conversation", links.strangers_flood, _nothing),

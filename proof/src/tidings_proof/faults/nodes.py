@@ -130,6 +130,24 @@ async def tables_killed(scene: Scene, step: Step) -> None:
         await asyncio.to_thread(server.start)
 
 
+async def tables_failover(scene: Scene, step: Step) -> None:
+    """A synchronous replica takes over from a database server that crashes with its commits under way."""
+    server = scene.world.postgres
+    assert server is not None
+    await asyncio.to_thread(server.fail_over)
+
+
+async def tables_full(scene: Scene, step: Step) -> None:
+    """The disk of the database server is full. Somebody frees it and starts the server again."""
+    server = scene.world.postgres
+    assert server is not None
+    server.limit_files(FULL_BYTES)
+    await asyncio.sleep(min(step.lasts_s, 4.0))
+    server.limit_files(None)
+    await asyncio.to_thread(server.kill)
+    await asyncio.to_thread(server.start)
+
+
 async def rows_locked(scene: Scene, step: Step) -> None:
     """Another client of the database holds every head row, at times for longer than a statement may take."""
     import asyncpg

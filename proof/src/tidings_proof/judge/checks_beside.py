@@ -103,8 +103,9 @@ class Filtered(Check):
 
 
 def _fits(name: str, row: dict[str, Any]) -> bool:
+    """Whether the filter shows the row. The filter of pinned rows leaves archived ones out."""
     columns = {"unread": "unread_count", "mentions": "mention_count"}
-    return bool(row.get(columns.get(name, name)))
+    return bool(row.get(columns.get(name, name))) and not (name == "pinned" and row.get("archived"))
 
 
 class Beside(Check):

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,16 +21,23 @@ from tidings.clock import Clock
 from tidings_proof.world.dynamodb import NotThere
 
 READY_S = 60.0
+_SOCKET = ".s.PGSQL.5432"
+_SHUT = {"listen_addresses": "", "shared_buffers": "64MB"}
 _USER = "postgres"  # of the package, and the name of the database's first role
 
 
 class PostgresServer:
-    """One server with one cluster of databases. `kill` and `start` play a crash: the cluster stays."""
+    """One server with one cluster of databases. `kill` and `start` play a crash: the cluster stays.
+
+    `fail_over` gives the server a synchronous replica, ends the server, and promotes the replica, which clients then
+    find in the same place.
+    """
 
     def __init__(self) -> None:
         self._bin = _binaries()
         self._folder = Path(tempfile.mkdtemp(prefix="tidings-pg-"))  # short: a unix socket's path has 107 characters
         self._data = self._folder / "data"
+        self._replicas = 0
         self._owner = _owner()
         if self._owner is not None:
             shutil.chown(self._folder, self._owner)
@@ -40,22 +48,29 @@ class PostgresServer:
         return f"postgresql://{_USER}@/postgres?host={self._folder}&schema={schema}"
 
     def start(self, *options: str) -> None:
-        settings = {"listen_addresses": "", "unix_socket_directories": str(self._folder), "shared_buffers": "64MB"}
+        self._process = self._started(self._data, self._folder, *options)
+        self.pid = self._process.pid
+
+    def _started(self, data: Path, sockets: Path, *options: str) -> subprocess.Popen[bytes]:
+        settings = {**_SHUT, "unix_socket_directories": str(sockets)}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self._folder / "postgres.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [str(self._bin / "postgres"), "-D", str(self._data), *words, *options],
+            process = subprocess.Popen(
+                [str(self._bin / "postgres"), "-D", str(data), *words, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 user=self._owner,
                 cwd=self._folder,
             )
-        self.pid = self._process.pid
+        self._wait(lambda: self._answers(sockets), process)
+        return process
+
+    def _wait(self, is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         clock, pause = Clock(), threading.Event()
         deadline_s = clock.monotonic_s() + READY_S
-        while not self._answers():
-            if self._process.poll() is not None or clock.monotonic_s() > deadline_s:
+        while not is_so():
+            if process.poll() is not None or clock.monotonic_s() > deadline_s:
                 raise NotThere(f"it does not run: {(self._folder / 'postgres.log').read_text()[-300:]}")
             pause.wait(0.05)
 
@@ -68,14 +83,51 @@ class PostgresServer:
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
+    def fail_over(self) -> None:
+        """Make a synchronous replica, crash the server while it commits, and let the replica take its place."""
+        self._replicas += 1
+        sockets, data = self._folder / f"r{self._replicas}", self._folder / f"data{self._replicas}"
+        sockets.mkdir()
+        if self._owner is not None:
+            shutil.chown(sockets, self._owner)
+        self._run("pg_basebackup", "-D", str(data), "-h", str(self._folder), "-U", _USER, "-R", "-c", "fast")
+        replica = self._started(data, sockets)
+        self._wait(
+            lambda: self._ask("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1", replica
+        )
+        self._ask("ALTER SYSTEM SET synchronous_standby_names = '*'")  # from here on no commit is answered without it
+        self._ask("SELECT pg_reload_conf()")
+        self._wait(lambda: self._ask("SELECT sync_state FROM pg_stat_replication") == "sync", replica)
+        self.kill()
+        self._process, self._data, self.pid = replica, data, replica.pid
+        self._run("pg_ctl", "promote", "-w", "-D", str(data))
+        (self._folder / _SOCKET).unlink(missing_ok=True)
+        (self._folder / _SOCKET).symlink_to(sockets / _SOCKET)
+
+    def limit_files(self, size_bytes: int | None) -> None:
+        """No file of the server may grow beyond this, as on a full disk; None: they may again."""
+        limit = "unlimited" if size_bytes is None else str(size_bytes)
+        for pid in [self.pid, *_children(self.pid)]:  # one that has ended meanwhile needs no limit
+            words = [
+                "prlimit",
+                f"--pid={pid}",
+                f"--fsize={limit}:",
+            ]  # the first part of the limit: it may be raised again
+            subprocess.run(words, user=self._owner, cwd="/", capture_output=True, check=False)
+
+    def _ask(self, sql: str) -> str:
+        words = ["-h", str(self._folder), "-U", _USER, "-d", "postgres", "-tA", "-c", sql]
+        asked = subprocess.run([str(self._bin / "psql"), *words], capture_output=True, check=False)
+        return asked.stdout.decode().strip()
+
     def stop(self) -> None:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _answers(self) -> bool:
-        asked = [str(self._bin / "pg_isready"), "-q", "-h", str(self._folder)]
+    def _answers(self, sockets: Path) -> bool:
+        asked = [str(self._bin / "pg_isready"), "-q", "-h", str(sockets)]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _run(self, name: str, *words: str) -> None:
@@ -84,6 +136,12 @@ class PostgresServer:
         )
         if done.returncode != 0:
             raise NotThere(f"{name} fails: {done.stderr.decode()[-300:]}")
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(FileNotFoundError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def _binaries() -> Path:

@@ -70,7 +70,7 @@ class TimedWork:
             await work(record)
             return True
         except (Problem, StoreError) as error:
-            log.info("timed work is put off", extra=cause_of(error, collection=record.collection, name=record.name))
+            log.info("timed work is put off", extra=cause_of(error, collection=record.collection, record=record.name))
         except Exception:
             log.exception("timed work failed", extra={"collection": record.collection, "record": record.name})
         await self._put_off(record)
