@@ -10,13 +10,18 @@ import msgspec
 
 from tidings.errors import Problem, StoreError
 from tidings.model import Content, preview_of
+from tidings.stores.tables.stored_content import is_mentioned
+from tidings_proof.simulation.beside import check_beside
 from tidings_proof.simulation.oddities import STRANGER
 
 if TYPE_CHECKING:
     from tidings_proof.simulation.nodes import SimNode
     from tidings_proof.simulation.world import World
 
-_COLUMNS = "seq_no, kind, sent_ms, message_id, sender_id, is_deleted, target_seq, edit_seq, content, s3_ref"
+_COLUMNS = (
+    "seq_no, kind, sent_ms, message_id, sender_id, is_deleted, target_seq, edit_seq, content, s3_ref, is_uncounted, "
+    "mentions"
+)
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -32,6 +37,21 @@ class Line(msgspec.Struct, frozen=True):
     edit_seq: int | None
     content: bytes | None
     s3_ref: str | None
+    is_uncounted: int
+    mentions: str | None
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """A conversation as an inbox must show it."""
+
+    is_pinned: bool
+    score: int
+    conversation_id: str
+    unread: list[int]
+    mentions: int
+    preview: str | None
+    is_muted: bool
+    is_archived: bool
 
 
 async def check(world: World) -> None:
@@ -169,48 +189,56 @@ async def _check_inbox(
     world: World, node: SimNode, user_id: str, logs: dict[str, list[Line]], texts: dict[str, dict[int, str | None]]
 ) -> None:
     cap, policy = world.unread
-    expected = sorted(_inbox(world, user_id, logs, texts), reverse=True)
+    places = sorted(_inbox(world, user_id, logs, texts), reverse=True)
+    expected = [place for place in places if not place.is_archived]
     page = await node.core.inbox.page(user_id, limit=50, cursor=None)
     found = [
         (item.row.conversation_id, item.state.unread_count, item.state.first_unread_seq, item.row.last_message_preview)
         for item in page.items
     ]
     wanted = [
-        (id_, min(len(unread), cap), unread[0] if unread else None, preview) for _, id_, unread, preview in expected
+        (one.conversation_id, min(len(one.unread), cap), one.unread[0] if one.unread else None, one.preview)
+        for one in expected
     ]
     if policy != "until_read":
         return  # what was delivered counts no more: `verify` knows
-    if any(len(unread) > cap for _, _, unread, _ in expected):
+    if any(len(one.unread) > cap for one in expected):
         found = [(id_, count, None, preview) for id_, count, _, preview in found]  # which is the first is not kept
         wanted = [(id_, count, None, preview) for id_, count, _, preview in wanted]
-    if not all(map(_is_growing, logs.values())):
-        found, wanted = sorted(found), sorted(wanted)  # the order of times that go back depends on who built the index
+    if not all(map(_is_growing, logs.values())) or any(one.is_pinned for one in expected):
+        # The order of times that go back depends on who built the index; that of pins on when they were set.
+        found, wanted = sorted(found, key=str), sorted(wanted, key=str)
     if found != wanted:
         world.note(f"the inbox of {user_id} shows {found}, not {wanted}")
-    total = sum(min(len(unread), cap) for _, _, unread, _ in expected)
-    if page.totals.total_unread != total:
-        world.note(f"the badge of {user_id} shows {page.totals.total_unread}, not {total}")
+    total = sum(min(len(one.unread), cap) for one in places if not one.is_muted)
+    totals = (page.totals.total_unread, page.totals.total_mentions)
+    if totals != (total, sum(one.mentions for one in places)):
+        world.note(f"the badge of {user_id} shows {totals}, not {total} and {[one.mentions for one in places]}")
 
 
 def _inbox(
     world: World, user_id: str, logs: dict[str, list[Line]], texts: dict[str, dict[int, str | None]]
-) -> Iterator[tuple[int, str, list[int], str | None]]:
-    """(score, conversation_id, unread, preview) of what the user should see."""
+) -> Iterator[Place]:
+    """The conversations that the user should see."""
     for id_, log in logs.items():
         found = world.rows(
-            "SELECT c.joined_seq, c.joined_ms, c.is_hidden, h.history FROM conversations AS c "
-            "JOIN conversation_heads AS h USING (conversation_id) WHERE c.user_id = ? AND c.conversation_id = ?",
+            "SELECT c.joined_seq, c.joined_ms, c.is_hidden, h.history, c.pinned, c.muted, c.archived, c.archived_seq "
+            "FROM conversations AS c JOIN conversation_heads AS h USING (conversation_id) "
+            "WHERE c.user_id = ? AND c.conversation_id = ?",
             user_id,
             id_,
         )
-        messages = [line for line in log if line.kind == "message"]
+        messages = [line for line in log if line.kind == "message" and not line.is_uncounted]
         if found and (messages or not found[0][2]):
-            joined_seq, joined_ms, _, history = found[0]
+            joined_seq, joined_ms, _, history, is_pinned, is_muted, is_archived, archived_seq = found[0]
             score = max([joined_ms, 1, *(line.sent_ms for line in messages)])
             start = joined_seq if history == "joined" else 0
             last = messages[-1].seq_no if messages else 0
             preview = preview_of(Content(texts[id_][last])) if last > start else None
-            yield score, id_, _unread(world, user_id, id_, messages, joined_seq, start), preview
+            unread = _unread(world, user_id, id_, messages, joined_seq, start)
+            mentions = [line for line in messages if line.seq_no in unread and is_mentioned(user_id, line.mentions)]
+            is_away = bool(is_archived) and (bool(is_muted) or last <= archived_seq)
+            yield Place(bool(is_pinned), score, id_, unread, len(mentions), preview, bool(is_muted), is_away)
 
 
 def _unread(
@@ -241,6 +269,7 @@ async def _check_texts(
     entries = await node.core.cold.messages.page(
         conversation_id, after=0, before=1 << 53, limit=10_000, newest_first=False
     )
+    await check_beside(world, node, conversation_id, entries)
     for entry in entries:
         if entry.kind == "message" and (entry.text != texts[entry.seq_no] or entry.is_unavailable):
             world.note(f"{conversation_id} {entry.seq_no} says {entry.text!r}, not {texts[entry.seq_no]!r}")

@@ -237,6 +237,11 @@ def the_last_minute_is_forgotten() -> None:
     UnknownOutcomes.epoch_changed = lambda self, old, new: None  # type: ignore[method-assign]
 
 
+def mentions_are_messages() -> None:
+    """The index counts a mention as a plain message."""
+    change_script("inbox_index", "word, is_mention = string.sub(word, 1, -2), true", "word = string.sub(word, 1, -2)")
+
+
 # Mistakes that only show under an oddity: its kind, and the mistake.
 ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
     mutation.__name__: (kind, mutation)
@@ -247,6 +252,7 @@ ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
         ("clock_back", the_clock_is_trusted),
         ("evict", a_lost_inbox_is_warm),
         ("two_primaries", the_last_minute_is_forgotten),
+        ("beside", mentions_are_messages),
     )
 }
 # Mistakes that only show where counters are lost.
