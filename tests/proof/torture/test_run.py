@@ -21,7 +21,7 @@ async def test_a_quiet_run_keeps_every_promise_and_leaves_nothing_but_what_is_to
     options = Options(seed=1, seconds=3, faults=(), users=4, rate=25.0)
     outcome = await torture(options, on_beat=lambda beat, counts: beats.append(beat), keep=tmp_path / "kept")
     assert outcome.is_kept, as_text(outcome)
-    assert all(finding.looked > 0 for finding in outcome.findings), as_text(outcome)
+    assert outcome.not_looked_at == ["I22"], as_text(outcome)  # of so few people nobody blocks another
     assert outcome.counts["acknowledged"] > 30 and outcome.counts["faults"] == 0 and beats
     assert outcome.history == str(tmp_path / "kept" / "history.jsonl")
     records = list(read_history(Path(outcome.history)))
@@ -34,7 +34,8 @@ async def test_a_node_that_runs_already_can_be_tried_again_with_the_same_command
     for _ in range(2):
         outcome = await torture(options, Settings(auth=Auth(secret=SECRET)))
         assert outcome.is_kept and outcome.counts["acknowledged"] > 20, as_text(outcome)
-        assert outcome.not_looked_at == ["I12", "I15", "I16"], as_text(outcome)  # in tables, process and keyspace
+        # They need the tables, the processes and the keyspace; programs need nodes of our own; and nobody blocks.
+        assert outcome.not_looked_at == ["I12", "I15", "I16", "I19", "I20", "I21", "I22", "I23"], as_text(outcome)
 
 
 @pytest.mark.timeout(400)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidings_proof.people.workload import RATE
+from tidings_proof.sabotage import agents as plants_agents
 from tidings_proof.sabotage import beside as plants_beside
 from tidings_proof.sabotage import keyspace as plants_keyspace
 from tidings_proof.sabotage import log as plants_log
@@ -140,6 +141,12 @@ PLANTS: dict[str, Plant] = {
     "ended-text-logged": _plant(
         "the text of a message that has ended is written to a log", plants_beside.ended_text_logged, "I21", seconds=10.0
     ),
+    # programs
+    "webhook-moves-on": _plant(
+        "a webhook moves on though its endpoint did not take the entries", plants_agents.webhook_moves_on, "I19"
+    ),
+    "stream-ends-early": _plant("the end of a streamed text is lost", plants_agents.stream_ends_early, "I20"),
+    "schedule-forgotten": _plant("a scheduled message is never sent", plants_agents.schedule_forgotten, "I23"),
     # people
     "resume-skips-one": _plant("a resume leaves the first entry out", plants_people.resume_skips_one, "I5"),
     "newest-first": _plant("entries of a batch are pushed in reverse", plants_people.newest_first, "I5"),

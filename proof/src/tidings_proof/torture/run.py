@@ -18,18 +18,19 @@ from tidings.clock import Clock, Dice
 from tidings.config.settings import Settings
 from tidings_proof.faults.faults import FAULTS, Struck
 from tidings_proof.faults.schedule import Step, plan
-from tidings_proof.judge import checks_beside, checks_live, checks_log, checks_state
+from tidings_proof.judge import checks_agents, checks_beside, checks_live, checks_log, checks_state
 from tidings_proof.judge.checker import Finding, Truth, judge
 from tidings_proof.judge.dump import Dump, take_dump
 from tidings_proof.judge.history import History, read_history
 from tidings_proof.judge.remains import look_for_remains
 from tidings_proof.people import archiving, rude
+from tidings_proof.people.agents import Agents
 from tidings_proof.people.device import Device
 from tidings_proof.people.workload import RATE, Workload
 from tidings_proof.world.scene import Scene
 from tidings_proof.world.world import Place, World, open_world
 
-CHECKS = (*checks_log.CHECKS, *checks_live.CHECKS, *checks_state.CHECKS, *checks_beside.CHECKS)
+CHECKS = (*checks_log.CHECKS, *checks_live.CHECKS, *checks_state.CHECKS, *checks_beside.CHECKS, *checks_agents.CHECKS)
 SETTLE_S = 40.0  # everything that was sent is decided and everybody has it by then
 FAULTS_END_S = 60.0  # a fault that is under way when its time is over may need as long as a drain
 RECOVER_S = 30.0  # how long a recovery is watched; more than CHECKS allow
@@ -149,7 +150,8 @@ class Run:
                 people.ways = [getattr(rude, way) for way in options.ways]
                 people.rudeness = RUDENESS
             await people.gather()
-            dump = await self._suffer(world, people)
+            agents = Agents(world, people, self._history, dice) if world.is_ours else None
+            dump = await self._suffer(world, people, agents)
         self._history.close()
         truth = Truth(dump, people.conversations, people.sleeper)
         findings = judge(read_history(self._history.file), [check(truth) for check in CHECKS])
@@ -166,9 +168,11 @@ class Run:
 
     # --- the way through it -------------------------------------------------------------------------
 
-    async def _suffer(self, world: World, people: Workload) -> Dump:
+    async def _suffer(self, world: World, people: Workload, agents: Agents | None) -> Dump:
         struck = Struck(Scene(world, people))
         people.start()
+        if agents is not None:
+            await agents.start()
         beating = asyncio.create_task(self._beat(world, people, struck), name="beat")
         try:
             await self._strike_all(world, struck, people)
@@ -178,13 +182,19 @@ class Run:
             await self._settle(people)
             await self._probe(world, people)
             await self._echo(people)
+            if agents is not None:
+                await agents.finish()
             if "archiver-race" in self._names(world):
                 await archiving.run_once(world)
             dump = await take_dump(world, people, self._options.settle_s)
+            if agents is not None:
+                await agents.look(dump)
             return await look_for_remains(world, people, dump) if world.has_own_stores else dump
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
+            if agents is not None:
+                await agents.stop()
             await people.stop()
 
     def _names(self, world: World) -> Sequence[str]:

@@ -141,6 +141,7 @@ class World:
             "TIDINGS_LIMITS_CONNECT": "off",
             "TIDINGS_PUSH_GRACE_S": str(GRACE_S),
             "TIDINGS_LOG_FORMAT": "json",
+            "TIDINGS_HOOKS_PRIVATE_ADDRESSES": "true",  # the endpoint of torture is on this machine
             **({} if keyspace is None else {"TIDINGS_KEYSPACE": keyspace}),
             **({"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"} if self.dynamodb else {}),
             **dict(self.place.env),
