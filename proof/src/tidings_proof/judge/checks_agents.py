@@ -112,4 +112,4 @@ class Scheduled(_OfAgents):
                 self.blame(f"{id_} was accepted, and is there {times[id_]} times")
 
 
-CHECKS = (Hooked, Streamed, Scheduled)
+CHECKS: tuple[type[Check], ...] = (Hooked, Streamed, Scheduled)
