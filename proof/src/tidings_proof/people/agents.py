@@ -1,7 +1,7 @@
 """Programs beside the people: a webhook, somebody who writes piece by piece, and somebody who schedules.
 
 The last two have a conversation of their own with a reader who never connects, so that nobody else's counts depend on
-them. What they did and what is there in the end are events of the history; checks_agents.py judges them.
+them. The history has their acts, and the state in the end, as events; checks_agents.py judges them.
 """
 
 from __future__ import annotations
