@@ -1,4 +1,4 @@
-"""Two people and a phone, from the first picture to the last word: files, reactions, mentions, pins, search, offline.
+"""Two people and a phone, from the first picture to the last word: files, reactions, mentions, threads, offline.
 
 `PICTURES=1` keeps what they saw in docs/pictures.
 """
@@ -47,6 +47,7 @@ async def test_two_people_and_a_phone_plan_a_trip(people: People, seeds: Seeds, 
     await ann.page.emulate_media(color_scheme="dark")
     await picture(ann, folder / "journey-dark.png")
     await ann.page.emulate_media(color_scheme="light")
+    await beside_it(ann, ben, phone, folder)
     await on_the_way(ben, phone, trip, folder)
     await found_again(ann, folder)
 
@@ -69,7 +70,7 @@ async def a_picture(ann: Person, ben: Person) -> None:
 async def an_answer_for_me(ann: Person, ben: Person, phone: Person) -> None:
     await ann.leave()
     await ben.message(PLACE.replace("**", "")).hover()
-    await ben.message(PLACE.replace("**", "")).get_by_label("Reply").click()
+    await ben.message(PLACE.replace("**", "")).get_by_label("Reply", exact=True).click()
     field = ben.page.get_by_role("textbox", name="Message", exact=True)
     await field.type("Yes! @Ann")
     await expect(ben.page.locator(".suggestion").first).to_contain_text("Ann Example")
@@ -80,6 +81,24 @@ async def an_answer_for_me(ann: Person, ben: Person, phone: Person) -> None:
     await ann.row("Sunday trip").click()
     await expect(ann.page.locator(".mention.is-me")).to_be_visible()
     await expect(phone.row("Sunday trip").locator(".badge-mention")).to_have_count(0)  # ann has seen it at her desk
+
+
+async def beside_it(ann: Person, ben: Person, phone: Person, folder: Path) -> None:
+    root = "Somewhere with water, please"
+    await ann.message(root).first.hover()
+    await ann.message(root).first.get_by_label("Reply in thread").click()
+    for person, text in ((ann, "Warm enough to swim?"), (ben, "In November? You first"), (ann, "Then only the feet")):
+        if person is ben:
+            await ben.page.locator(".thread .thread-line").click()
+        field = person.page.get_by_role("textbox", name="Reply in thread")
+        await field.fill(text)
+        await field.press("Enter")
+        await expect(ann.page.locator(".side .text").last).to_have_text(text)
+    await expect(ben.page.locator(".side .text")).to_have_count(4)
+    await expect(phone.page.get_by_label("Threads", exact=True)).to_be_visible()
+    await picture(ann, folder / "journey-thread.png")
+    await ann.page.keyboard.press("Escape")
+    await ben.page.keyboard.press("Escape")
 
 
 async def on_the_way(ben: Person, phone: Person, trip: str, folder: Path) -> None:

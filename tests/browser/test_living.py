@@ -231,8 +231,8 @@ async def test_everything_is_reached_by_keys(people: People, seeds: Seeds, named
     await keys.press("ArrowUp")
     await expect(ann.message(f"hi from {third}")).to_be_focused()
     await keys.press("Enter")
-    await expect(ann.page.get_by_role("menuitem", name="Reply")).to_be_focused()
-    for entry in ("Copy text", "Pin", "Save for later", "Mark unread from here"):
+    await expect(ann.page.get_by_role("menuitem", name="Reply", exact=True)).to_be_focused()
+    for entry in ("Reply in thread", "Copy text", "Pin", "Save for later", "Mark unread from here"):
         await keys.press("ArrowDown")
         await expect(ann.page.get_by_role("menuitem", name=entry)).to_be_focused()
     await keys.press("Escape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,43 @@ async def test_no_text_and_no_name_becomes_anything_but_text(people: People, see
     await ann.page.locator(".thread-who").click()
     await expect(ann.page.get_by_role("dialog")).to_contain_text(name)
     await expect(ann.page.get_by_role("dialog")).to_contain_text("<svg/onload=alert('profile')>")
+
+
+async def test_what_is_pinned_saved_answered_and_found_stays_text(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    attack, name = "<img src=x onerror=alert(1)> walrus", "<b onclick=alert(2)>open</b>"
+    channel = await seeds.create(you, "channel", [me], name)
+    await seeds.say(you, channel, attack)
+    rest = people.node.rest
+    for method, path, body in (
+        ("PUT", f"/v1/conversations/{channel}/messages/1/pin", None),
+        ("PUT", f"/v1/saved/{channel}/1", None),
+        ("POST", f"/v1/conversations/{channel}/messages", {"text": attack, "thread_seq": 1}),
+    ):
+        status, answer = await asyncio.to_thread(rest, method, path, body, me)
+        assert status < 300, answer
+    ann = await (await people(me)).open(channel)
+    strange = ann.page.locator("main :is(img, b), dialog :is(img, b)")
+    await expect(ann.page.locator(".pinbar")).to_contain_text(attack)
+    await ann.page.locator(".thread-line").click()
+    await expect(ann.page.locator(".side .text")).to_have_text([attack, attack])
+    await expect(strange).to_have_count(0)
+    await ann.page.get_by_label("All pinned messages").click()
+    await expect(ann.page.locator(".listed")).to_contain_text(attack)
+    await expect(strange).to_have_count(0)
+    await ann.page.keyboard.press("Escape")
+    for menu, entry in (("Your account", "Saved messages"), ("Threads", None)):
+        await ann.page.get_by_label(menu, exact=True).first.click()
+        if entry:
+            await ann.page.get_by_role("menuitem", name=entry).click()
+        await expect(ann.page.locator(".listed")).to_contain_text(name)
+        await expect(ann.page.locator(".listed")).to_contain_text(attack)
+        await expect(strange).to_have_count(0)
+        await ann.page.keyboard.press("Escape")
+    await ann.page.keyboard.press("Control+k")
+    await ann.page.keyboard.type("walrus")
+    await expect(ann.page.locator(".quick-row .hit").first).to_contain_text("<img src=x onerror=alert(1)> walrus")
+    await expect(strange).to_have_count(0)
 
 
 async def test_the_policy_forbids_what_a_hole_would_need(people: People, named: Named) -> None:

@@ -57,7 +57,7 @@ async def test_an_answer_quotes_its_message_and_leads_to_it(people: People, seed
     ann = await people(me)
     await ann.open(conversation, at_end=False)
     await ann.message("the first of all").hover()
-    await ann.message("the first of all").get_by_label("Reply").click()
+    await ann.message("the first of all").get_by_label("Reply", exact=True).click()
     await expect(ann.page.locator(".editing")).to_contain_text(f"Answer to {you}: the first of all")
     await ann.send("to you")
     await expect(ann.message("to you").locator(".quote")).to_contain_text("the first of all")

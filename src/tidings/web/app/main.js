@@ -20,6 +20,7 @@ import { findSessions, sessionOfName } from './session.js';
 import { chooseSession, signIn } from './signin.js';
 import { SavedMessages } from './thread/saved.js';
 import { ThreadPane } from './thread/thread.js';
+import { showThreads } from './thread/threadlist.js';
 import { Drafts } from './writing/drafts.js';
 
 const RETURNS = new Set([4501, 4502, 4504, 4505]); // the connection stopped but the session is valid: the banner offers a way back
@@ -40,13 +41,14 @@ class Page {
     this.quick = new QuickOpen(this.client, this.profiles, { open: (conversation, seq) => this.go(conversation, seq), write });
     this.inbox = new InboxPane(this.client, this.profiles, {
       create: () => this.create(), menu: (button) => this.menu(button), search: () => this.quick.open(), write,
-      draftOf: (conversation) => this.drafts.of(conversation),
+      draftOf: (conversation) => this.drafts.of(conversation), threads: () => this.threads(),
     });
     this.saved = new SavedMessages(this.client, this.profiles, {
       open: (conversation, seq) => this.go(conversation, seq), changed: () => this.thread.render(),
     });
     const { drafts, saved } = this;
-    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave(), write, drafts, saved });
+    const sideToggled = (isOpen) => this.showSide(isOpen);
+    this.thread = new ThreadPane(this.client, this.profiles, { leave: () => this.leave(), write, sideToggled, drafts, saved });
     drafts.onChange((conversation) => conversation === this.thread.conversation && this.thread.composer.refresh());
     this.shell = el('main.shell', { 'data-pane': 'inbox' }, this.inbox.element, this.thread.element);
     const skip = el('a.skip', { href: '#thread', onclick: (event) => this.skip(event) }, t('skip'));
@@ -93,21 +95,27 @@ class Page {
   route() {
     takeInvite();
     if (this.client.state === 'connected') this.invited();
-    const found = /^#\/c\/([^/]+)(?:\/(\d+))?$/u.exec(location.hash);
+    const found = /^#\/c\/([^/]+)(?:\/(t?)(\d+))?$/u.exec(location.hash);
     const id = found ? decoded(found[1]) : null;
-    const seq = found?.[2] ? Number(found[2]) : null;
+    const seq = found?.[3] ? Number(found[3]) : null;
     this.shell.dataset.pane = id ? 'thread' : 'inbox';
     this.inbox.setCurrent(id);
-    if (id) this.show(this.client.conversation(id), seq);
+    if (id) this.show(this.client.conversation(id), seq, Boolean(found[2]));
     else this.thread.close();
   }
 
-  /** Show a conversation, at one of its messages where the address names one. */
-  async show(conversation, seq) {
+  /** Show a conversation, at one of its messages or with one of its threads, where the address names one. */
+  async show(conversation, seq, isThread) {
     await this.thread.open(conversation);
     if (seq === null || conversation !== this.thread.conversation) return;
     history.replaceState(null, '', `#/c/${encodeURIComponent(conversation.id)}`); // the same jump can be asked for again
-    this.thread.reading.jumpToSeq(seq);
+    if (isThread) this.thread.openThread(seq);
+    else this.thread.reading.jumpToSeq(seq);
+  }
+
+  threads() {
+    const open = ({ id }, seq) => { location.hash = `#/c/${encodeURIComponent(id)}/t${seq}`; };
+    showThreads(this.client, this.profiles, open);
   }
 
   go(conversation, seq = null) {
@@ -127,6 +135,13 @@ class Page {
     location.hash = '#/';
     this.route();
     this.inbox.focus(id);
+  }
+
+  /** A thread stands in the page only while it is open. */
+  showSide(isOpen) {
+    this.shell.dataset.side = isOpen ? 'open' : 'closed';
+    if (isOpen) this.shell.append(this.thread.side.element);
+    else this.thread.side.element.remove();
   }
 
   // --- the account ---

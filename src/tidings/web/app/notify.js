@@ -50,6 +50,7 @@ export class Notifier {
   _came(conversation, message) {
     if (message.mine) this._isWriting = true;
     if (message.mine || message.kind !== 'message' || message.silent || message.hidden) return;
+    if (message.threadSeq && !message.alsoHere) return; // a thread has a count of its own
     if (this.client.now() - (message.sentAt ?? 0) > LATE_MS) return;
     if (choice() === null && this._isWriting) this._offer(); // an answer: now a person knows what it is good for
     const isLooking = document.visibilityState === 'visible' && document.hasFocus();

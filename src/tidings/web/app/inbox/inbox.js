@@ -5,6 +5,7 @@
 import { avatarOf } from '../parts/avatar.js';
 import { round } from '../parts/controls.js';
 import { el, perFrame, setText } from '../parts/dom.js';
+import { badgeOf } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { VirtualList } from '../parts/virtual.js';
 import { t } from '../parts/words.js';
@@ -27,7 +28,7 @@ const WANTED = {
 };
 
 export class InboxPane {
-  /** @param on { create(), menu(button), search(), draftOf(conversation), write(userId) } */
+  /** @param on { create(), menu(button), search(), threads(), draftOf(conversation), write(userId) } */
   constructor(client, profiles, on) {
     this.client = client;
     this.profiles = profiles;
@@ -42,7 +43,7 @@ export class InboxPane {
     this._order = [];
     this._build();
     const refresh = perFrame(() => this.refresh());
-    const events = ['inbox', 'unread', 'typing', 'conversation', 'presence', 'state', 'receipt', 'updated', 'message', 'draft'];
+    const events = ['inbox', 'unread', 'typing', 'conversation', 'presence', 'state', 'receipt', 'updated', 'message', 'draft', 'thread'];
     for (const event of events) client.on(event, refresh);
     profiles.onChange(refresh);
     client.on('state', ({ state }) => state === 'connected' && this._fill());
@@ -81,9 +82,10 @@ export class InboxPane {
   _head() {
     this._me = round(t('yourAccount'), 'user', () => this.on.menu(this._me), { 'aria-haspopup': 'menu' });
     const create = round(t('newConversation'), 'plus', () => this.on.create());
+    this._threads = round(t('threads'), 'thread', () => this.on.threads(), { 'aria-haspopup': 'dialog' });
     this._title = el('h2', null, t('inbox'));
     this._back = round(t('backToInbox'), 'back', () => this.showArchive(false), { hidden: true });
-    return el('header.inbox-head', null, this._back, this._me, this._title, create);
+    return el('header.inbox-head', null, this._back, this._me, this._title, this._threads, create);
   }
 
   /** The search and the filters below the head. */
@@ -135,6 +137,14 @@ export class InboxPane {
     this._note.hidden = !inbox.hasMore && !inbox.stale;
     setText(this._note, inbox.stale ? t('countsLag') : t('loadingMore'));
     this._showMe();
+    this._showThreads(inbox.unreadThreads ?? 0);
+  }
+
+  _showThreads(count) {
+    const label = count ? t('threadsUnread', { n: count }) : t('threads');
+    if (this._threads.getAttribute('aria-label') === label) return;
+    this._threads.setAttribute('aria-label', label);
+    this._threads.replaceChildren(icon('thread'), ...(count ? [el('span.badge', { 'aria-hidden': 'true' }, badgeOf(count))] : []));
   }
 
   /** Hide an archived conversation until a new message arrives. The open one stays in the list. */

@@ -66,7 +66,7 @@ export class Rows {
 
   /** The own message that has no place in the log yet: it stands for the last one. */
   _waiting(one) {
-    return one.unsentCount ? one.messages.findLast((message) => message.seq === null) : null;
+    return one.unsentCount ? one.messages.findLast((message) => message.seq === null && (!message.threadSeq || message.alsoHere)) : null;
   }
 
   _facts(one) {

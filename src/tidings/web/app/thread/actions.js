@@ -6,6 +6,7 @@ import { t } from '../parts/words.js';
 import { showMembers } from '../people/members.js';
 import { showReceipts } from '../people/receipts.js';
 import { muteMenu, unmute } from './mute.js';
+import { isHere } from './replies.js';
 import { reactionStrip, showReactions } from './reactions.js';
 import { reportMessage } from './report.js';
 
@@ -46,6 +47,7 @@ export function messageMenu(thread, button, message) {
   const all = [
     [message.state === 'failed', 'send', 'tryAgain', () => retry(thread, message)],
     [isStored && isWhole, 'reply', 'reply', () => thread.reply(message)],
+    [isStored && isWhole && !message.threadSeq && thread.openThread, 'thread', 'replyInThread', () => thread.openThread(message.seq)],
     [isWhole, 'copy', 'copyText', () => copy(thread, message.text)],
     [isStored && isWhole && !message.pinned, 'pin', 'pinMessage', () => pin(thread, message, true)],
     [isStored && isWhole && message.pinned, 'pin', 'unpinMessage', () => pin(thread, message, false)],
@@ -54,7 +56,7 @@ export function messageMenu(thread, button, message) {
     [hasReactions(message), 'smile', 'reactions', () => showReactions(thread.profiles, conversation, message)],
     [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
     [isStored && message.mine && isWhole && message.stream !== 'streaming', 'pencil', 'edit', () => thread.composer.edit(message)],
-    [isStored && !message.mine, 'unread', 'markUnreadHere', () => markUnread(thread, message.seq)],
+    [isStored && !message.mine && !message.threadSeq, 'unread', 'markUnreadHere', () => markUnread(thread, message.seq)],
     [isStored && isWhole && !message.mine, 'flag', 'report', () => reportMessage(thread.client, message)],
     [mayDelete, 'trash', 'deleteForAll', () => remove(thread, message)],
     [!isStored, 'trash', 'discard', () => conversation.discard(message.messageId)],
@@ -97,7 +99,7 @@ function isLead({ client, head }) {
 }
 
 const lastOfOthers = ({ messages }) =>
-  messages.findLast((one) => !one.mine && one.kind === 'message' && one.seq !== null);
+  messages.findLast((one) => !one.mine && one.kind === 'message' && one.seq !== null && isHere(one));
 
 /** Mark as unread and leave: an open conversation whose end is in view would be marked as read again. */
 async function markUnread(thread, seq) {

@@ -2,7 +2,7 @@
 
 import { avatarOf } from '../parts/avatar.js';
 import { el } from '../parts/dom.js';
-import { momentOf, timeOf, tintOf } from '../parts/format.js';
+import { badgeOf, countOf, momentOf, timeOf, tintOf } from '../parts/format.js';
 import { icon, tick, tickLabel } from '../parts/icons.js';
 import { textNodes } from '../parts/text.js';
 import { t } from '../parts/words.js';
@@ -41,8 +41,8 @@ function drawMessage(element, row, { isDirect, ownId, on, files }) {
   const text = textOf(row, ownId);
   const words = el('div.words', null, text, factsOf(row, isDirect, on));
   words.classList.toggle('is-flow', isFlow(row, text)); // the time stands in the last line of the text
-  const bubble = el('div.bubble', null, senderOf(row, isDirect), quoteOf(row, on), files(message), words, cardOf(message));
-  const stack = el('div.bubble-stack', null, bubble, reactionPills(message, on));
+  const bubble = el('div.bubble', null, senderOf(row, isDirect), replyLine(row, on), quoteOf(row, on), files(message), words, cardOf(message));
+  const stack = el('div.bubble-stack', null, bubble, reactionPills(message, on), threadLine(row, on));
   const body = el('div.message-body', null, stack, barOf(message, on));
   if (message.mine || isDirect) element.replaceChildren(body);
   else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
@@ -65,6 +65,22 @@ function senderOf({ value: message, isFirst, sender }, isDirect) {
   if (message.mine) return el('span.quiet', null, t('youSaid'));
   if (!isFirst || isDirect) return el('span.quiet', null, `${sender.name}: `);
   return el(`span.sender.ink-${tintOf(sender.name)}`, { dir: 'auto', title: sender.id }, sender.name);
+}
+
+/** Below a root: how many replies there are, and how many are new. A press opens the thread. */
+function threadLine({ thread, value }, on) {
+  if (!thread?.replies) return null;
+  const { replies, lastSentAt, unreadCount } = thread;
+  const unread = unreadCount ? [el('span.badge', { 'aria-hidden': 'true' }, badgeOf(unreadCount)), el('span.quiet', null, t('unreadCount', { n: unreadCount }))] : [];
+  return el('button.thread-line', { type: 'button', tabindex: -1, 'data-part': 'thread', onclick: () => on.thread(value.seq) },
+    icon('thread'), el('span', null, countOf(replies, 'repliesCount')), el('span.thread-when', null, timeOf(lastSentAt)), ...unread);
+}
+
+/** Above a reply that was sent to the conversation too. */
+function replyLine({ isReply, value }, on) {
+  if (!isReply) return null;
+  const open = () => on.thread(value.threadSeq);
+  return el('button.in-thread', { type: 'button', tabindex: -1, 'data-part': 'in-thread', onclick: open }, icon('thread'), t('inThread'));
 }
 
 /** The quoted message; a press goes to it. */
@@ -156,5 +172,9 @@ function barOf(message, on) {
     type: 'button', tabindex: -1, 'aria-label': t('react'), title: t('react'), 'data-part': 'react', 'aria-haspopup': 'dialog',
     onclick: () => on.pickReaction(react, message),
   }, icon('smile')) : null;
-  return el('div.message-bar', null, react, reply, more);
+  const thread = isWhole && !message.threadSeq ? el('button.round.message-thread', {
+    type: 'button', tabindex: -1, 'aria-label': t('replyInThread'), title: t('replyInThread'), 'data-part': 'open-thread',
+    onclick: () => on.thread(message.seq),
+  }, icon('thread')) : null;
+  return el('div.message-bar', null, react, reply, thread, more);
 }

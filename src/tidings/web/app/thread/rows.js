@@ -21,7 +21,7 @@ export const isLong = (text) => text !== null && text !== undefined
 
 /**
  * @param view { messages, divider: { seq, count } | null, hasOlder, start: { title, text }, isDirect, query,
- *   shownKey, now_ms, ownId, personOf(id), named(text), quoteOf(seq), isSaved(seq), wholeKeys, waits_s }
+ *   shownKey, now_ms, ownId, personOf(id), named(text), quoteOf(seq), isSaved(seq), threadOf(message), isSide, wholeKeys, waits_s }
  * @returns rows { key, kind, value, mark } for a VirtualList
  */
 export function rowsOf(view) {
@@ -97,9 +97,11 @@ function messageRow(one, before, after, isBroken, lastMine, view) {
   const waits_s = one.state === 'sending' && one === view.firstWaiting ? view.waits_s : null;
   const who = one.mine ? '' : `${sender.name}\u0001${sender.url ?? ''}`;
   const isSaved = view.isSaved(one.seq);
-  const claims = [isFirst, isLast, isWorded, isShown, view.isDirect, isCut, isSaved].map(Number).join('');
-  const mark = [claims, query, who, quote?.mark, [...mentions.values()], waits_s].join('\u0001');
-  const claim = { isFirst, isLast, isWorded, isShown, isCut, isSaved };
+  const thread = view.threadOf(one);
+  const isReply = Boolean(one.threadSeq) && !view.isSide;
+  const claims = [isFirst, isLast, isWorded, isShown, view.isDirect, isCut, isSaved, isReply].map(Number).join('');
+  const mark = [claims, query, who, quote?.mark, [...mentions.values()], waits_s, Object.values(thread ?? {})].join('\u0001');
+  const claim = { isFirst, isLast, isWorded, isShown, isCut, isSaved, isReply, thread };
   return { key: one.key, kind: 'message', value: one, mark, ...claim, query, sender, quote, mentions, waits_s };
 }
 

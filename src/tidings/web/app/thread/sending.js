@@ -5,6 +5,7 @@ import { Attachments, listenToDrops } from '../files/attach.js';
 import { Composer } from '../writing/composer.js';
 import { mentionsIn } from '../writing/suggest.js';
 import { lineOf } from './quotes.js';
+import { isHere } from './replies.js';
 
 export class Sending {
   /** @param thread { client, profiles, conversation, head, reading, render(), tell(error) } */
@@ -88,7 +89,7 @@ export class Sending {
   }
 
   _editLast() {
-    const isEditable = (one) => one.mine && one.seq !== null && !one.deleted && one.kind === 'message';
+    const isEditable = (one) => one.mine && one.seq !== null && !one.deleted && one.kind === 'message' && isHere(one);
     const last = this.thread.conversation.messages.findLast(isEditable);
     if (last) this.composer.edit(last);
   }

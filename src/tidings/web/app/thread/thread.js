@@ -14,12 +14,15 @@ import { conversationMenu, members, messageMenu, retry } from './actions.js';
 import { FindBar } from './find.js';
 import { ThreadHead } from './head.js';
 import { drawRow } from './message.js';
+import { listenToKeys } from './keys.js';
 import { PinBar } from './pins.js';
 import { Quotes } from './quotes.js';
 import { Reading } from './reading.js';
+import { isHere, Summaries } from './replies.js';
 import { requestBar } from './request.js';
 import { heightOf, peopleIn, rowsOf, startOf } from './rows.js';
 import { Sending } from './sending.js';
+import { SidePane } from './side.js';
 import { SpokenLog, TypingLine } from './signs.js';
 import { listenToTouch } from './touch.js';
 
@@ -28,7 +31,7 @@ const SCREENS_AHEAD = 2;
 const AGAIN_MS = 2000; // the pause before a page that failed is loaded again
 
 export class ThreadPane {
-  /** @param on { leave(), write(userId), drafts, saved } */
+  /** @param on { leave(), write(userId), sideToggled(isOpen), drafts, saved } */
   constructor(client, profiles, on) {
     this.client = client;
     this.profiles = profiles;
@@ -36,11 +39,12 @@ export class ThreadPane {
     this.conversation = null;
     this.isLoaded = false;
     this._isBusy = false;
-    this._wholeKeys = new Set();
+    this.wholeKeys = new Set();
     this._offs = [];
     this._renderSoon = perFrame(() => this.render());
     this._quotes = new Quotes(() => this._renderSoon());
     this._files = new FileViews(client);
+    this._summaries = new Summaries();
     this._build();
     client.on('state', ({ state }) => (state === 'connected' ? this._connected() : this.head.refresh()));
     client.on('presence', () => this.head.refresh());
@@ -61,7 +65,7 @@ export class ThreadPane {
       search: (query, cursor, limit) => this.client.search(query, { conversationId: this.conversation.id, cursor, limit }),
     });
     this._messages = el('ol.messages');
-    const facts = { tabindex: 0, role: 'region', 'aria-label': t('messages'), onkeydown: (event) => this._key(event) };
+    const facts = { tabindex: 0, role: 'region', 'aria-label': t('messages') };
     this._view = el('div.thread-view', facts, this._messages);
     this._typing = new TypingLine();
     this._spoken = new SpokenLog();
@@ -70,11 +74,12 @@ export class ThreadPane {
     this._list = new VirtualList(this._view, this._messages, {
       sticksToEnd: true,
       estimate: (row) => heightOf(row, this._view.clientWidth),
-      draw: (element, row) => drawRow(element, row, this._drawing()),
+      draw: (element, row) => drawRow(element, row, this.drawing()),
       onScroll: () => this.scrolled(),
     });
     this.reading = new Reading(this, this._list, this._view);
     this.pins = new PinBar(this);
+    listenToKeys({ view: this._view, messages: this._messages, list: this._list, end: () => this.reading.jumpToNow() });
     listenToTouch(this._view, {
       menu: (row) => row.querySelector('.message-more')?.click(), reply: (row) => row.querySelector('.message-reply')?.click(),
     });
@@ -87,9 +92,10 @@ export class ThreadPane {
     const place = { id: 'thread', tabindex: -1, 'aria-label': t('conversation') };
     this.element = el('section.thread', place, this._open, this._closed, this._missing);
     this.sending.listen(this._open);
+    this.side = new SidePane(this, (isOpen) => this.on.sideToggled(isOpen));
   }
 
-  _drawing() {
+  drawing() {
     this._rowActions ??= {
       receipts: (message) => showReceipts(this.profiles, this.conversation, message),
       retry: (message) => retry(this, message),
@@ -99,6 +105,7 @@ export class ThreadPane {
       react: (message, key, isOn) => this.react(message, key, isOn),
       pickReaction: (button, message) => openEmoji(button, (key) => this.react(message, key, true)),
       jump: (seq) => this.reading.jumpToSeq(seq),
+      thread: (seq) => this.openThread(seq),
       expand: (message) => this._expand(message),
     };
     const files = (message) => this._files.draw(this.conversation, message);
@@ -133,10 +140,32 @@ export class ThreadPane {
     this._offs = ['updated', 'window', 'unread', 'receipt', 'inbox'].map((event) => conversation.on(event, render));
     this._offs.push(conversation.on('message', ({ message }) => this._came(message)));
     this._offs.push(conversation.on('updated', ({ message, previous }) => this._grew(message, previous)));
-    this._offs.push(conversation.on('entry', ({ entry }) => this.pins.take(entry)));
+    this._offs.push(conversation.on('entry', ({ entry }) => this._took(entry)));
+    this._offs.push(conversation.on('thread', ({ threadSeq, unreadCount }) => this.read(conversation, threadSeq, unreadCount)));
     this._offs.push(conversation.on('typing', () => this._showTyping()));
     this._offs.push(conversation.on('waiting', () => this.sending.countDown()));
     this._offs.push(conversation.on('conversation', ({ change }) => this._changed(change)));
+  }
+
+  _took(entry) {
+    this.pins.take(entry);
+    this._summaries.take(entry);
+    if (entry.threadSeq) this._renderSoon();
+  }
+
+  /** The replies of a thread were read, or counted. */
+  read(conversation, threadSeq, unreadCount = 0) {
+    if (conversation !== this.conversation) return;
+    this._summaries.count(threadSeq, unreadCount);
+    this._renderSoon();
+  }
+
+  openThread(rootSeq) {
+    this.side.open(this.conversation, rootSeq);
+  }
+
+  quoteOf(seq) {
+    return this._quotes.of(seq);
   }
 
   _changed(change) {
@@ -167,12 +196,14 @@ export class ThreadPane {
   close() {
     for (const off of this._offs) off();
     this._offs = [];
+    this.side.close();
+    this._summaries.clear();
     this.sending.close();
     this.conversation?.stopTyping();
     this.conversation?.close();
     this.conversation = this.head.conversation = null;
     this.isLoaded = false;
-    this._wholeKeys.clear();
+    this.wholeKeys.clear();
     this._find.close();
     this._list.reset();
     this._spoken.clear();
@@ -220,10 +251,10 @@ export class ThreadPane {
     const { conversation, head, profiles, reading } = this;
     profiles.want(conversation, peopleIn(conversation.messages));
     return rowsOf({
-      messages: conversation.messages, divider: reading.divider, hasOlder: conversation.hasOlder || !this.isLoaded,
+      messages: conversation.messages.filter(isHere), threadOf: (one) => this._summaries.of(one), divider: reading.divider, hasOlder: conversation.hasOlder || !this.isLoaded,
       start: startOf(head), isDirect: head.kind === 'direct', query: this._find.query, shownKey: reading.shownKey,
       now_ms: this.client.now(), ownId: this.client.userId, personOf: (id) => profiles.of(id), named: (text) => profiles.named(text),
-      quoteOf: (seq) => this._quotes.of(seq), wholeKeys: this._wholeKeys, waits_s: this.sending.waits_s(),
+      quoteOf: (seq) => this.quoteOf(seq), wholeKeys: this.wholeKeys, waits_s: this.sending.waits_s(),
       isSaved: (seq) => seq !== null && this.on.saved.has(conversation.id, seq),
     });
   }
@@ -275,7 +306,7 @@ export class ThreadPane {
   }
 
   _expand(message) {
-    this._wholeKeys.add(message.key);
+    this.wholeKeys.add(message.key);
     this.render();
   }
 
@@ -305,7 +336,7 @@ export class ThreadPane {
   }
 
   _came(message) {
-    if (this.isLoaded && message.stream !== 'streaming') this._spoken.add(message, this.profiles.nameOf(message.senderId));
+    if (this.isLoaded && message.stream !== 'streaming' && isHere(message)) this._spoken.add(message, this.profiles.nameOf(message.senderId));
     if (message.kind === 'member') this.head.reload();
     this._renderSoon();
   }
@@ -313,7 +344,7 @@ export class ThreadPane {
   /** A message that is read while it is written is never cut, and is spoken once it is whole. */
   _grew(message, previous) {
     if (previous.stream !== 'streaming') return;
-    this._wholeKeys.add(message.key);
+    this.wholeKeys.add(message.key);
     if (message.stream !== 'streaming' && this.isLoaded) this._spoken.add(message, this.profiles.nameOf(message.senderId));
   }
 
@@ -342,30 +373,8 @@ export class ThreadPane {
   /** Close the search, the edit or the answer. Returns whether there was one. */
   escape() {
     if (this._find.isOpen) this._find.close();
+    else if (this.side.escape()) return true;
     else if (!this.composer.escape()) return false;
     return true;
-  }
-
-  /** Arrows move between messages once one of them has the focus; Enter opens its menu, R answers it. */
-  _key(event) {
-    const row = event.target.closest('.message');
-    const isArrow = (event.key === 'ArrowUp' || event.key === 'ArrowDown') && !event.altKey;
-    if (event.key === 'Enter' && row === event.target) row.querySelector('.message-more').click();
-    else if (event.key.toLowerCase() === 'r' && row === event.target && !event.ctrlKey && !event.metaKey) {
-      row.querySelector('.message-reply')?.click();
-    } else if (isArrow) this._step(row, event.key === 'ArrowUp');
-    else if (event.key === 'End' && !row) this.reading.jumpToNow();
-    else return;
-    event.preventDefault();
-  }
-
-  _step(row, isUp) {
-    const drawn = [...this._messages.querySelectorAll('.message')];
-    const { bottom } = this._view.getBoundingClientRect();
-    const shown = drawn.filter((one) => one.getBoundingClientRect().top < bottom - 20);
-    const next = row ? drawn[drawn.indexOf(row) + (isUp ? -1 : 1)] : shown.at(-1);
-    if (!next) return;
-    this._list.reveal(next.dataset.key);
-    next.focus({ preventScroll: true });
   }
 }

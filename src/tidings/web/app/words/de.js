@@ -96,4 +96,10 @@ export default {
   muteFor: 'Wie lange stummschalten?', 'mute.hour': '1 Stunde', 'mute.hours': '8 Stunden', 'mute.week': '1 Woche',
   'mute.forever': 'Bis ich es aufhebe', mutedUntil: 'Stumm bis {when}',
   youName: 'Du', settings: 'Einstellungen',
+  thread: 'Thread', threads: 'Threads', threadsUnread: 'Threads, {n} ungelesen', replies: 'Antworten',
+  repliesCount: { one: '{n} Antwort', other: '{n} Antworten' }, replyInThread: 'Im Thread antworten',
+  inThread: 'Antwort in einem Thread', closeThread: 'Thread schließen', follow: 'Folgen', unfollow: 'Nicht mehr folgen',
+  showEarlier: 'Frühere zeigen', noThreads: 'Noch keine Threads',
+  noThreadsHint: 'Antworte auf eine Nachricht in einem Thread, dann steht er hier.',
+  alsoToHere: 'Auch in die Unterhaltung senden',
 };

@@ -147,4 +147,11 @@ export const EN = {
 
   // names of the user, and of what a leader changes
   youName: 'You', settings: 'Settings',
+
+  // threads
+  thread: 'Thread', threads: 'Threads', threadsUnread: 'Threads, {n} unread', replies: 'Replies',
+  repliesCount: { one: '{n} reply', other: '{n} replies' }, replyInThread: 'Reply in thread', inThread: 'Answer in a thread',
+  closeThread: 'Close the thread', follow: 'Follow', unfollow: 'Unfollow', showEarlier: 'Show earlier', noThreads: 'No threads yet',
+  noThreadsHint: 'Answer a message in a thread, and find it here.',
+  alsoToHere: 'Also send to the conversation',
 };

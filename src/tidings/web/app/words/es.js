@@ -95,4 +95,10 @@ export default {
   'mute.hour': '1 hora', 'mute.hours': '8 horas', 'mute.week': '1 semana', 'mute.forever': 'Hasta que lo reactive',
   mutedUntil: 'Silenciado hasta {when}',
   youName: 'Tú', settings: 'Ajustes',
+  thread: 'Hilo', threads: 'Hilos', threadsUnread: 'Hilos, {n} sin leer', replies: 'Respuestas',
+  repliesCount: { one: '{n} respuesta', other: '{n} respuestas' }, replyInThread: 'Responder en el hilo',
+  inThread: 'Respuesta en un hilo', closeThread: 'Cerrar el hilo', follow: 'Seguir', unfollow: 'Dejar de seguir',
+  showEarlier: 'Mostrar anteriores', noThreads: 'Aún no hay hilos',
+  noThreadsHint: 'Responde a un mensaje en un hilo y lo encontrarás aquí.',
+  alsoToHere: 'Enviar también a la conversación',
 };

@@ -95,4 +95,9 @@ export default {
   muteFor: 'Pour combien de temps ?', 'mute.hour': '1 heure', 'mute.hours': '8 heures', 'mute.week': '1 semaine',
   'mute.forever': 'Jusqu’à ce que je réactive', mutedUntil: 'En sourdine jusqu’à {when}',
   youName: 'Vous', settings: 'Réglages',
+  thread: 'Fil', threads: 'Fils', threadsUnread: 'Fils, {n} non lus', replies: 'Réponses',
+  repliesCount: { one: '{n} réponse', other: '{n} réponses' }, replyInThread: 'Répondre dans le fil', inThread: 'Réponse dans un fil',
+  closeThread: 'Fermer le fil', follow: 'Suivre', unfollow: 'Ne plus suivre', showEarlier: 'Afficher les précédentes',
+  noThreads: 'Pas encore de fils', noThreadsHint: 'Répondez à un message dans un fil, et retrouvez-le ici.',
+  alsoToHere: 'Envoyer aussi dans la conversation',
 };

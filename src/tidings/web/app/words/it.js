@@ -94,4 +94,10 @@ export default {
   'mute.hour': '1 ora', 'mute.hours': '8 ore', 'mute.week': '1 settimana', 'mute.forever': 'Finché non lo riattivo',
   mutedUntil: 'Silenziato fino a {when}',
   youName: 'Tu', settings: 'Impostazioni',
+  thread: 'Discussione', threads: 'Discussioni', threadsUnread: 'Discussioni, {n} non lette', replies: 'Risposte',
+  repliesCount: { one: '{n} risposta', other: '{n} risposte' }, replyInThread: 'Rispondi nella discussione',
+  inThread: 'Risposta in una discussione', closeThread: 'Chiudi la discussione', follow: 'Segui', unfollow: 'Non seguire più',
+  showEarlier: 'Mostra precedenti', noThreads: 'Ancora nessuna discussione',
+  noThreadsHint: 'Rispondi a un messaggio in una discussione e la trovi qui.',
+  alsoToHere: 'Invia anche nella conversazione',
 };

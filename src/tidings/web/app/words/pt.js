@@ -94,4 +94,10 @@ export default {
   'mute.hour': '1 hora', 'mute.hours': '8 horas', 'mute.week': '1 semana', 'mute.forever': 'Até eu reativar',
   mutedUntil: 'Silenciado até {when}',
   youName: 'Você', settings: 'Definições',
+  thread: 'Tópico', threads: 'Tópicos', threadsUnread: 'Tópicos, {n} não lidos', replies: 'Respostas',
+  repliesCount: { one: '{n} resposta', other: '{n} respostas' }, replyInThread: 'Responder no tópico',
+  inThread: 'Resposta num tópico', closeThread: 'Fechar o tópico', follow: 'Seguir', unfollow: 'Deixar de seguir',
+  showEarlier: 'Mostrar anteriores', noThreads: 'Ainda sem tópicos',
+  noThreadsHint: 'Responda a uma mensagem num tópico e encontre-o aqui.',
+  alsoToHere: 'Enviar também para a conversa',
 };

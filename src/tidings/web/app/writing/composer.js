@@ -14,7 +14,7 @@ const HEIGHT_PX_MAX = 176;
 const encoder = new TextEncoder();
 
 export class Composer {
-  /** @param on { send(text, replyTo), edit(message, text), editLast(), typed(), people(), isGroup(), lineOf(message), drafted(text) } */
+  /** @param on { send(text, replyTo), edit(message, text), editLast(), typed(), people(), isGroup(), lineOf(message), label } */
   constructor(on) {
     this.on = on;
     this.drafts = null;
@@ -26,7 +26,7 @@ export class Composer {
     this._bar = el('div.editing', { hidden: true }, this._barIcon, this._barText,
       round(t('stopThis'), 'close', () => this.escape()));
     this.field = el('textarea', {
-      rows: 1, placeholder: t('message'), 'aria-label': t('message'), dir: 'auto', autocomplete: 'off', enterkeyhint: 'send',
+      rows: 1, placeholder: on.label ?? t('message'), 'aria-label': on.label ?? t('message'), dir: 'auto', autocomplete: 'off', enterkeyhint: 'send',
       oninput: () => this._typed(), onkeydown: (event) => this._key(event), onblur: () => this._suggestions.close(),
     });
     this._suggestions = new Suggestions(this.field, () => on.people(), () => on.isGroup());
