@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Callable
 
-from playwright.async_api import FilePayload, expect
+from playwright.async_api import FilePayload, Route, expect
 
 from tests.support.browser.people import People
 from tests.support.browser.seeding import Seeds
@@ -71,6 +71,45 @@ async def test_pictures_and_files_are_sent_and_seen(people: People, seeds: Seeds
         await bob.page.locator(".file").click()
     assert (await saved.value).suggested_filename == "notes.txt"
     await expect(bob.row(me).locator(".row-preview")).to_contain_text("here they are")
+
+
+EVIL = "localStorage.setItem('ran', 'yes'); document.title = 'ran'"
+DOCUMENTS = {
+    "page.html": ("text/html", f'<title>quiet</title><script>{EVIL}</script><img src=x onerror="{EVIL}">'),
+    "drawing.svg": (
+        "image/svg+xml",
+        f'<svg xmlns="http://www.w3.org/2000/svg" onload="{EVIL}"><script>{EVIL}</script></svg>',
+    ),
+}
+
+
+async def undressed(route: Route) -> None:
+    """The answer as a browser would get it that ignores `Content-Disposition`, and shows what it should save."""
+    answer = await route.fetch()
+    kept = {name: value for name, value in answer.headers.items() if name != "content-disposition"}
+    await route.fulfill(response=answer, headers=kept)
+
+
+async def test_documents_that_people_send_never_run_in_our_origin(people: People, seeds: Seeds, named: Named) -> None:
+    me = named("ann")
+    ann = await (await people(me)).open(await seeds.direct(me, named("bob")))
+    chosen: list[FilePayload] = [
+        {"name": name, "mimeType": mime, "buffer": text.encode()} for name, (mime, text) in DOCUMENTS.items()
+    ]
+    await ann.page.locator('input[type="file"]').set_input_files(chosen)
+    await expect(ann.page.locator(".attachment")).to_have_count(2)
+    await ann.send("look at these")
+    await expect(ann.message("look at these").locator(".file")).to_have_count(2)
+    for name in DOCUMENTS:
+        async with ann.page.expect_download() as saved:  # saved, and not shown
+            await ann.page.locator(".file", has_text=name).click()
+        url = (await saved.value).url
+        other = await ann.page.context.new_page()
+        await other.route("**/v1/downloads/**", undressed)
+        await other.goto(url)
+        assert await other.title() != "ran"
+        await other.close()
+    assert await ann.page.evaluate("localStorage.getItem('ran')") is None
 
 
 async def test_a_message_may_be_files_alone(people: People, seeds: Seeds, named: Named) -> None:

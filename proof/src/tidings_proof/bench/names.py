@@ -136,6 +136,12 @@ BENCHMARKS: dict[str, Benchmark] = {
         {"seconds": 0.5, "clients": 2, "conversations": 4, "messages": 100},
         {"seconds": 10.0, "clients": 8, "conversation_id": None, "user_id": None},
     ),
+    "search": Benchmark(
+        "searches over all messages of a user, and how soon a message is found",
+        {"seconds": 10.0, "clients": 200, "conversations": 10_000, "messages": 100},
+        {"seconds": 0.5, "clients": 4, "conversations": 50, "messages": 20},
+        has_runs=False,
+    ),
     "growth": Benchmark(
         "CPU per operation as one size grows, with a picture of each curve",
         {"seconds": 3.0, "clients": 48, "most": None, "only": None},
