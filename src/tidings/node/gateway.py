@@ -29,6 +29,7 @@ from tidings.gateway.http.docs.asyncapi import asyncapi_of
 from tidings.gateway.http.docs.openapi import openapi_of
 from tidings.gateway.http.docs.page import docs_page
 from tidings.gateway.http.files.bytes import ByteRoutes
+from tidings.gateway.http.files.profile_pictures import ProfilePictureRoutes
 from tidings.gateway.http.files.routes import FileRoutes
 from tidings.gateway.http.health import METRICS_PATH, MetricsPage, PageRoutes, Readiness, WorkerStates
 from tidings.gateway.http.inbox import ExplainRoutes, InboxRoutes
@@ -87,6 +88,7 @@ def build_gateway(
             *_file_routes(core),
             *_lifecycle_routes(core),
             *ExplainRoutes(_explain(core), core.limiting.limiter).routes(),
+            *ProfilePictureRoutes(core.profile_pictures, accounts, auth, core.limiting.limiter).routes(),
             *PinRoutes(core.pins, core.limiting.limiter).routes(),
             *SavedRoutes(core.saved).routes(),
             *DraftRoutes(core.drafts).routes(),

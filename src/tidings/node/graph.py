@@ -21,6 +21,8 @@ from tidings.messaging.conversations.rows import Rows
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.files.profile_pictures import ProfilePictures
+from tidings.messaging.files.thumbnails import Look
 from tidings.messaging.lifecycle.erasing import JOBS, Erasing
 from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
 from tidings.messaging.lifecycle.retention import Retention
@@ -360,12 +362,20 @@ def _build_lifecycle(
     schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
     count, scripts = stores.metrics.expired.inc, members.scripts
     retention = Retention(members.access, tables, sending.rewrites, stores.keyspace, scripts, stores.clock, count)
+    profile_pictures = ProfilePictures(
+        accounts=tables.accounts,
+        introduce=sending.directory.introduce,
+        look=Look(stores.files),
+        blobs=stores.blobs,
+        archive_id=tables.archive.id,
+    )
     erasing = Erasing(
         tables=tables,
         rewrites=sending.rewrites,
         withdraw=Withdraw(members.summaries, tables.records, sending.sends, stores.clock),
         directory=sending.directory,
         names=members.names,
+        pictures=profile_pictures,
         index=reading.searching.indexer.catch_up,
         sweep=cold.archiving.run,
         clock=stores.clock,
@@ -382,6 +392,7 @@ def _build_lifecycle(
         reports=Reports(access, members.log, records, sending.rewrites, bans, clock),
         schedule=schedule,
         erasing=erasing,
+        profile_pictures=profile_pictures,
         exporting=Exporting(tables, cold.messages, stores.files, tables.archive.id, clock),
         importing=Importing(
             tables=tables,

@@ -8,6 +8,7 @@ from tidings.messaging.access import Access
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.route import Deliver
+from tidings.messaging.files.profile_pictures import ProfilePictures
 from tidings.messaging.lifecycle.erasing import Erasing
 from tidings.messaging.lifecycle.retention import Retention
 from tidings.messaging.lifecycle.scheduled import Schedule
@@ -182,5 +183,6 @@ class Lifecycle:
     erasing: Erasing
     exporting: Exporting
     importing: Importing
+    profile_pictures: ProfilePictures
     retention: Retention
     timed: TimedWork

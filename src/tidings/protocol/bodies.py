@@ -58,7 +58,14 @@ Name = Annotated[
         description="Not blank, on one line, without control characters and characters that change the direction.",
     ),
 ]
-Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
+# A picture elsewhere, or one that was uploaded here.
+Url = Annotated[
+    str,
+    Meta(
+        max_length=URL_CHARS_MAX,
+        pattern=r"^(https?://[^\s<>\"']+|/v1/pictures/[0-9a-f]{32}/[0-9a-f]{32})(?![\s\S])",
+    ),
+]
 UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_NAMED_MAX)]
 ProfileIds = Annotated[
     str,

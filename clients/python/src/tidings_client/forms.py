@@ -62,7 +62,13 @@ FileIds = Annotated[tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX
 Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
 TtlS = Annotated[int, Meta(ge=5, le=366 * 86_400)]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
-Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, pattern=r"^https?://[^\s<>\"']+(?![\s\S])")]
+Url = Annotated[
+    str,
+    Meta(
+        max_length=URL_CHARS_MAX,
+        pattern=r"^(https?://[^\s<>\"']+|/v1/pictures/[0-9a-f]{32}/[0-9a-f]{32})(?![\s\S])",
+    ),
+]
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):

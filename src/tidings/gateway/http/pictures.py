@@ -1,4 +1,4 @@
-"""Pictures: the hosts from which pictures of people and conversations may come.
+"""Pictures: the hosts from which pictures of people and conversations may come, beside those that were uploaded here.
 
 Every reader of an inbox fetches the pictures in it, so the host of a picture learns who reads and when. Only hosts that
 the operator lists may be named (`TIDINGS_PICTURE_HOSTS`), and the page's Content-Security-Policy lets a browser fetch
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import UnsetType
 
 from tidings.errors import BadRequest
+from tidings.messaging.files.profile_pictures import PICTURES_PATH
 
 ANY_HOST = "*"
 
@@ -30,7 +31,7 @@ class Pictures:
 
     def check(self, url: str | UnsetType | None) -> None:
         """Raise BadRequest for a picture from a host that is not listed."""
-        if isinstance(url, str) and not self._is_allowed(url):
+        if isinstance(url, str) and not url.startswith(PICTURES_PATH) and not self._is_allowed(url):
             raise BadRequest("`avatar_url` must name a host of TIDINGS_PICTURE_HOSTS, over https")
 
     def _is_allowed(self, url: str) -> bool:

@@ -42,16 +42,26 @@ class Look:
 
     async def at(self, folder: str, value: FileRecord, size: int) -> tuple[tuple[int, int], bytes] | None:
         """Width and height, and a picture of at most this size, where it is not 0. None: it is no picture we know."""
-        if not self.is_possible or value.mime not in SHOWN or value.bytes > bounds.THUMBNAIL_SOURCE_BYTES_MAX:
+        if value.mime not in SHOWN or value.bytes > bounds.THUMBNAIL_SOURCE_BYTES_MAX:
+            return None
+        return await self._look(self._files.read(folder, value.parts, 0, value.bytes), size)
+
+    async def small(self, data: bytes, size: int) -> bytes | None:
+        """A picture of at most this size. None: it is no picture we know."""
+        found = await self._look(_once(data), size)
+        return found[1] if found is not None else None
+
+    async def _look(self, chunks: AsyncIterator[bytes], size: int) -> tuple[tuple[int, int], bytes] | None:
+        if not self.is_possible:
             return None
         async with self._free:
             try:
                 async with asyncio.timeout(bounds.THUMBNAIL_S):
-                    return await self._run(folder, value, size)
+                    return await self._run(chunks, size)
             except (TimeoutError, Missing):
                 return None
 
-    async def _run(self, folder: str, value: FileRecord, size: int) -> tuple[tuple[int, int], bytes] | None:
+    async def _run(self, chunks: AsyncIterator[bytes], size: int) -> tuple[tuple[int, int], bytes] | None:
         limits = (size, bounds.THUMBNAIL_PIXELS_MAX, bounds.THUMBNAIL_MEMORY_BYTES, bounds.THUMBNAIL_CPU_S)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -64,7 +74,7 @@ class Look:
             env={},
         )
         try:
-            feeding = asyncio.gather(self._feed(process, folder, value), return_exceptions=True)
+            feeding = asyncio.gather(_feed(process, chunks), return_exceptions=True)
             assert process.stdout is not None
             said = await process.stdout.read(bounds.THUMBNAIL_BYTES_MAX)
             await feeding
@@ -79,14 +89,19 @@ class Look:
         width, height = json.loads(line)
         return (width, height), small
 
-    async def _feed(self, process: asyncio.subprocess.Process, folder: str, value: FileRecord) -> None:
-        assert process.stdin is not None
-        try:
-            async for chunk in self._files.read(folder, value.parts, 0, value.bytes):
-                process.stdin.write(chunk)
-                await process.stdin.drain()
-        finally:
-            process.stdin.close()
+
+async def _feed(process: asyncio.subprocess.Process, chunks: AsyncIterator[bytes]) -> None:
+    assert process.stdin is not None
+    try:
+        async for chunk in chunks:
+            process.stdin.write(chunk)
+            await process.stdin.drain()
+    finally:
+        process.stdin.close()
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 class Thumbnails:

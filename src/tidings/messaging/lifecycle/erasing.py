@@ -19,6 +19,7 @@ from tidings.bounds import ARCHIVE_PAGE
 from tidings.clock import Clock
 from tidings.errors import Conflict, NotFound, Problem
 from tidings.messaging.conversations.directory import Directory
+from tidings.messaging.files.profile_pictures import ProfilePictures
 from tidings.messaging.files.record import COLLECTION as FILES
 from tidings.messaging.files.record import put_of, value_of
 from tidings.messaging.moderation.reports import REPORTS, Report
@@ -76,6 +77,7 @@ class Erasing:
         withdraw: Withdraw,
         directory: Directory,
         names: NameIndex,
+        pictures: ProfilePictures,
         index: Callable[[str], Awaitable[object]],
         sweep: Callable[[], Awaitable[object]],
         clock: Clock,
@@ -83,6 +85,7 @@ class Erasing:
         """`index` brings the search index of a conversation up to its log; `sweep` is a pass of the archiver."""
         self._withdraw = withdraw
         self._names = names
+        self._pictures = pictures
         self._index = index
         self._sweep = sweep
         self._tables = tables
@@ -177,6 +180,7 @@ class Erasing:
         nameless = User(user_id=user_id, tokens_valid_after=now_ms)
         await self._directory.introduce(nameless)
         await self._names.forget(nameless)
+        await self._pictures.forget(user_id)
         groups = await self._leave(user_id)
         devices = await tables.devices.remove(user_id)
         for block in await tables.people.blocks_of(user_id):
