@@ -23,7 +23,7 @@ from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.route import Deliver
 from tidings.messaging.files.profile_pictures import ProfilePictures
 from tidings.messaging.files.thumbnails import Look
-from tidings.messaging.lifecycle.erasing import JOBS, Erasing
+from tidings.messaging.lifecycle.erasing import JOBS
 from tidings.messaging.lifecycle.expiry import EXPIRING, Expiry
 from tidings.messaging.lifecycle.retention import Retention
 from tidings.messaging.lifecycle.scheduled import SCHEDULED, Schedule
@@ -37,7 +37,6 @@ from tidings.messaging.presence.live_status import LiveStatus
 from tidings.messaging.reactions.pins import Pins
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
-from tidings.messaging.reactions.withdraw import Withdraw
 from tidings.messaging.reading.drafts import Drafts
 from tidings.messaging.reading.saved import Saved
 from tidings.messaging.send.acknowledge import Acknowledge
@@ -59,7 +58,7 @@ from tidings.messaging.transfer.import_files import ImportFiles
 from tidings.messaging.transfer.importing import Importing
 from tidings.node.events import Events
 from tidings.node.heartbeat import Heartbeat
-from tidings.node.integration import Integration, build_integration, build_streams
+from tidings.node.integration import Integration, build_erasing, build_integration, build_streams
 from tidings.node.rooms import Beside, Delivery, Lifecycle, MemberState, Reading, Routing, Sending, Work
 from tidings.node.stores import Stores, open_stores
 from tidings.node.tracing import Tracing, open_tracing
@@ -363,23 +362,9 @@ def _build_lifecycle(
     count, scripts = stores.metrics.expired.inc, members.scripts
     retention = Retention(members.access, tables, sending.rewrites, stores.keyspace, scripts, stores.clock, count)
     profile_pictures = ProfilePictures(
-        accounts=tables.accounts,
-        introduce=sending.directory.introduce,
-        look=Look(stores.files),
-        blobs=stores.blobs,
-        archive_id=tables.archive.id,
+        tables.accounts, sending.directory.introduce, Look(stores.files), stores.blobs, tables.archive.id
     )
-    erasing = Erasing(
-        tables=tables,
-        rewrites=sending.rewrites,
-        withdraw=Withdraw(members.summaries, tables.records, sending.sends, stores.clock),
-        directory=sending.directory,
-        names=members.names,
-        pictures=profile_pictures,
-        index=reading.searching.indexer.catch_up,
-        sweep=cold.archiving.run,
-        clock=stores.clock,
-    )
+    erasing = build_erasing(stores, cold.archiving.run, members, reading, sending, profile_pictures)
     works = {EXPIRING: expiry.end, SCHEDULED: schedule.send, JOBS: erasing.step, RULES: retention.keep}
     timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
     records, clock, access, sends = tables.records, stores.clock, members.access, sending.sends

@@ -1,27 +1,31 @@
-"""Integration: builds the rooms of webhooks, streamed messages, counts, people and search.
+"""Integration: builds the rooms of webhooks, streamed messages, counts, people, search and erasures.
 
 graph.py and workers.py call these functions in their order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
 from tidings.config.values import SettingsError
 from tidings.gateway.encode import encode_frame, message_of
 from tidings.messaging.access import Access, seen_by
+from tidings.messaging.files.profile_pictures import ProfilePictures
 from tidings.messaging.integration.before_send import BeforeSend, secret_of
 from tidings.messaging.integration.cursors import Cursors
 from tidings.messaging.integration.deliveries import Deliveries
 from tidings.messaging.integration.hooks import Hooks
 from tidings.messaging.integration.lag import Lag
 from tidings.messaging.integration.walk import Walk
+from tidings.messaging.lifecycle.erasing import Erasing
 from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.find import FindPeople, Scope
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
+from tidings.messaging.reactions.withdraw import Withdraw
 from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.search.search import Search
 from tidings.messaging.send.lanes import Sends
@@ -38,7 +42,7 @@ from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
-from tidings.node.rooms import MemberState, Routing, Searching, Threading
+from tidings.node.rooms import MemberState, Reading, Routing, Searching, Sending, Threading
 from tidings.node.stores import Stores
 from tidings.protocol.client_frames import check_content
 from tidings.stores.keyspace.scripts.messaging import Scripts
@@ -127,6 +131,28 @@ def build_streams(stores: Stores, routing: Routing, members: MemberState, sends:
         messages=stores.tables.log,
         records=stores.tables.records,
         live=members.live_texts,
+        clock=stores.clock,
+    )
+
+
+def build_erasing(
+    stores: Stores,
+    sweep: Callable[[], Awaitable[object]],
+    members: MemberState,
+    reading: Reading,
+    sending: Sending,
+    pictures: ProfilePictures,
+) -> Erasing:
+    """`sweep`: a pass of the archiver."""
+    return Erasing(
+        tables=stores.tables,
+        rewrites=sending.rewrites,
+        withdraw=Withdraw(members.summaries, stores.tables.records, sending.sends, stores.clock),
+        directory=sending.directory,
+        names=members.names,
+        pictures=pictures,
+        index=reading.searching.indexer.catch_up,
+        sweep=sweep,
         clock=stores.clock,
     )
 

@@ -26,7 +26,6 @@ _DIGEST = re.compile(r"[0-9a-f]{32}\Z")
 class ProfilePictures:
     def __init__(
         self,
-        *,
         accounts: Accounts,
         introduce: Callable[[User], Awaitable[None]],
         look: Look,
