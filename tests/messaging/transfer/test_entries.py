@@ -8,6 +8,7 @@ from tidings.errors import BadRequest
 from tidings.messaging.files.record import FileRecord
 from tidings.messaging.files.record import value_of as file_of
 from tidings.messaging.summaries import summary_of
+from tidings.messaging.threads.records import REPLIES, THREADS, thread_of
 from tidings.messaging.transfer.entries import Chunk
 from tidings.messaging.transfer.sources.source import ImportedMessage
 from tidings.model import Entry
@@ -24,10 +25,13 @@ def test_a_reply_names_the_number_of_its_root_and_counts_for_nobody() -> None:
     chunk.add(ImportedMessage("m1", "ann", 400, "root", is_root=True), {})
     chunk.add(ImportedMessage("m2", "ben", 700, "reply", root="m1"), {})
     chunk.add(ImportedMessage("m3", "ben", 600, "reply to nothing", root="m0"), {})
-    (root, reply, lost), puts = chunk.take()
+    (root, reply, lost), (said, thread) = chunk.take()
     assert (root.seq_no, root.sent_ms, root.timestamp, root.is_uncounted) == (11, 500, 400, False)
     assert (reply.seq_no, reply.thread_seq, reply.is_uncounted) == (12, 11, True)
-    assert (lost.thread_seq, lost.sent_ms, lost.timestamp) == (None, 700, 600) and puts == []
+    assert (lost.thread_seq, lost.sent_ms, lost.timestamp) == (None, 700, 600)
+    assert (said.collection, thread.collection) == (REPLIES, THREADS)
+    known, _ = thread_of(record_of(thread))
+    assert (known.replies, known.last_seq, known.last_ms) == (1, 12, 700)
     assert chunk.take() == ([], []) and chunk.messages == 0
 
 

@@ -56,6 +56,7 @@ async def fill(a: FaultyNode, group: str) -> str:
     file_id = await upload(a.core, "alice", group)
     await a.core.sends.send("alice", group, "m4", Content("with a file", files=(File(file_id),)))
     await a.core.sends.send("alice", group, "m5", Content("hello", {"a": 1}, mentions=("bob",), reply_to=1))
+    await a.core.sends.send("alice", group, "m6", Content("a reply", thread_seq=1))
     await a.core.reactions.react("bob", group, 1, "👍", is_on=True)
     await a.core.pins.set("alice", group, 1, is_on=True)
     await a.core.directory.remove("alice", group, "carol")

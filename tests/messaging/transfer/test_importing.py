@@ -11,10 +11,13 @@ import pytest
 from tests.support.exports import FILE, mattermost, rocketchat, slack, zulip
 from tests.support.messaging.faulty_stores import Do, FaultyNode, down
 from tidings.errors import Unavailable
+from tidings.messaging.threads.records import THREADS, thread_of
 from tidings.messaging.transfer.sources.jsonl import JsonLines
 from tidings.messaging.transfer.sources.open import SOURCES
 from tidings.messaging.transfer.sources.slack import Slack
+from tidings.messaging.transfer.walk import records_of
 from tidings.model import KINDS
+from tidings.stores.tables.records import of_conversation
 
 
 def lines(path: Path, messages: int) -> Path:
@@ -79,6 +82,9 @@ async def test_the_export_of_a_product_is_imported_with_threads_reactions_and_fi
     entries = await a.log(room.conversation_id)
     roots = {entry.message_id: entry.seq_no for entry in entries}
     wanted = {one.message_id: roots[one.root] for one in source.messages(room) if one.root is not None}
+    records = a.tables.records
+    found = [record async for record in records_of(records, of_conversation(room.conversation_id), THREADS)]
+    assert sum(thread_of(record)[0].replies for record in found) == len(wanted)
     assert wanted and {entry.message_id: entry.thread_seq for entry in entries if entry.thread_seq} == wanted
     reader = room.members[0].user_id
     page = await a.core.history.page(reader, room.conversation_id, limit=100)
@@ -102,6 +108,9 @@ async def test_an_import_that_was_cut_in_the_middle_goes_on(a: FaultyNode, tmp_p
         entries = [entry for entry in await a.log(room.conversation_id) if KINDS[entry.kind].is_target]
         assert [entry.message_id for entry in entries] == [one.message_id for one in source.messages(room)]
         assert len([entry for entry in entries if entry.thread_seq is not None]) == 30
+        owner = of_conversation(room.conversation_id)
+        found = [record async for record in records_of(a.tables.records, owner, THREADS)]
+        assert [thread_of(record)[0].replies for record in found] == [2] * 15
     assert await a.wrong() == []
 
 
@@ -118,6 +127,7 @@ async def _through(do: Do) -> object:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 async def test_a_million_messages_of_a_slack_export_are_imported_once(a: FaultyNode, tmp_path: Path) -> None:
     """TIDINGS_TEST_IMPORT sets another number. The rate is printed, and nothing is asserted of it."""
     count = int(os.environ.get("TIDINGS_TEST_IMPORT", "1000000"))

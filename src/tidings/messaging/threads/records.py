@@ -119,7 +119,7 @@ def reply_key(reply: Entry) -> RecordKey:
 # --- puts -----------------------------------------------------------------------------------------
 
 
-def put_thread(key: RecordKey, thread: Thread, version: int) -> Put:
+def put_thread(key: RecordKey, thread: Thread, version: int | None) -> Put:
     return Put(*key, _encode(thread), expected=version)
 
 

@@ -1,10 +1,13 @@
 """Entries of an import: messages of a source as entries of the log, with the records that are committed with them.
 
 A message with reactions is followed by one entry of kind reaction, as if all had reacted at once. So whoever applies
-the log ends with the summary that stands beside the message.
+the log ends with the summary that stands beside the message. A reply is counted in the record of its thread, and nobody
+follows the thread before they write in it here.
 """
 
 from __future__ import annotations
+
+import msgspec
 
 from tidings.bounds import GROUP_ENTRIES_MAX, REACTION_KEY_BYTES_MAX
 from tidings.errors import BadRequest
@@ -14,6 +17,7 @@ from tidings.messaging.people.mentions import mentioned
 from tidings.messaging.reactions.reactions import REACTION_KEYS_MAX
 from tidings.messaging.summaries import Summary, key_of
 from tidings.messaging.summaries import put_of as put_summary
+from tidings.messaging.threads.records import Thread, put_reply, put_thread, thread_key
 from tidings.messaging.transfer.sources.source import ImportedMessage
 from tidings.model import Content, Entry
 from tidings.stores.tables.records import Put
@@ -33,10 +37,12 @@ class Chunk:
         self._sent_ms = sent_ms
         self._entries: list[Entry] = []
         self._puts: list[Put] = []
+        self.threads: dict[int, Thread] = {}  # by root, as far as they are known
+        self._changed: dict[int, None] = {}  # roots whose thread has a new reply
 
     @property
     def weight(self) -> int:
-        return len(self._entries) + len(self._puts)
+        return len(self._entries) + len(self._puts) + len(self._changed)
 
     def add(self, message: ImportedMessage, files: Files) -> None:
         """Raises BadRequest."""
@@ -55,8 +61,11 @@ class Chunk:
             self._react(message, seq_no)
 
     def take(self) -> tuple[list[Entry], list[Put]]:
-        taken = self._entries, self._puts
-        self._entries, self._puts, self.messages = [], [], 0
+        threads = [
+            put_thread(thread_key(self.conversation_id, root), self.threads[root], None) for root in self._changed
+        ]
+        taken = self._entries, [*self._puts, *threads]
+        self._entries, self._puts, self.messages, self._changed = [], [], 0, {}
         return taken
 
     def _restore(self, entry: Entry) -> None:
@@ -73,8 +82,8 @@ class Chunk:
             mentions=message.mentions,
             mention=message.mention,
             imported=True,
+            thread_seq=self.thread_of(message),
         )
-        thread_seq = self.roots.get(message.root) if message.root is not None else None
         self._append(
             Entry(
                 conversation_id=self.conversation_id,
@@ -86,11 +95,25 @@ class Chunk:
                 content=content,
                 timestamp=message.sent_ms,
                 edited_ms=message.edited_ms,
-                thread_seq=thread_seq,
-                is_uncounted=thread_seq is not None,
+                thread_seq=content.thread_seq,
+                is_uncounted=content.is_uncounted,
                 mentions=mentioned(content),
             )
         )
+        if content.thread_seq is not None:
+            self._reply(content.thread_seq, self._entries[-1])
+
+    def thread_of(self, message: ImportedMessage) -> int | None:
+        """The number of the message that began its thread."""
+        return self.roots.get(message.root) if message.root is not None else None
+
+    def _reply(self, root: int, reply: Entry) -> None:
+        known = self.threads.get(root, Thread())
+        self.threads[root] = msgspec.structs.replace(
+            known, replies=known.replies + 1, last_seq=reply.seq_no, last_ms=reply.sent_ms
+        )
+        self._changed[root] = None
+        self._puts.append(put_reply(reply))
 
     def _react(self, message: ImportedMessage, target_seq: int) -> None:
         said = {key: users for key, users in message.reactions[:REACTION_KEYS_MAX] if users and _is_key(key)}

@@ -25,6 +25,7 @@ from tidings.messaging.files.record import file_folder, value_of
 from tidings.messaging.lifecycle.expiry import EXPIRING
 from tidings.messaging.reactions.pins import PINS
 from tidings.messaging.summaries import COLLECTION as SUMMARIES
+from tidings.messaging.threads.records import REPLIES, THREADS
 from tidings.messaging.transfer.own_data import OwnData
 from tidings.messaging.transfer.sources.jsonl import FILES, LINES
 from tidings.messaging.transfer.sources.lines import (
@@ -42,7 +43,7 @@ from tidings.stores.tables.ports import Messages, Tables
 from tidings.stores.tables.records import of_conversation
 
 MANIFEST = "manifest.json"
-BESIDE = (RULES, BANS, PINS, SUMMARIES, EXPIRING)  # the records of a conversation that move with it
+BESIDE = (RULES, BANS, PINS, SUMMARIES, EXPIRING, THREADS, REPLIES)  # the records of a conversation that move with it
 
 
 class Piece(NamedTuple):

@@ -20,10 +20,12 @@ from tidings.messaging.access import RULES
 from tidings.messaging.log import NEWEST
 from tidings.messaging.moderation.rules import LISTED
 from tidings.messaging.summaries import Summaries
+from tidings.messaging.threads.records import THREADS, thread_of
 from tidings.messaging.transfer.bounds import IMPORTED_TOGETHER, IMPORTS_AT_ONCE
 from tidings.messaging.transfer.entries import GROUP, Chunk
 from tidings.messaging.transfer.import_files import ImportFiles
 from tidings.messaging.transfer.sources.source import ImportedConversation, ImportedMember, Source
+from tidings.messaging.transfer.walk import records_of
 from tidings.model import Head, Member, Row, Rules, Status, User
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
@@ -126,7 +128,9 @@ class Importing:
         return (msgspec.json.decode(found.value, type=_Progress), found.version) if found else (_Progress(), 0)
 
     async def _find_roots(self, chunk: Chunk) -> None:
-        """The numbers of the messages that an earlier run wrote. One of them began a thread that goes on."""
+        """The numbers of the messages that an earlier run wrote, and its threads. One of them goes on."""
+        async for record in records_of(self._tables.records, of_conversation(chunk.conversation_id), THREADS):
+            chunk.threads.setdefault(int(record.name), thread_of(record)[0])
         after = 0
         while page := await self._tables.log.page(
             chunk.conversation_id, after=after, before=NEWEST, limit=ARCHIVE_PAGE, newest_first=False

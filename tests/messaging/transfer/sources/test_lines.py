@@ -15,7 +15,8 @@ ENTRIES = [
     Entry("c", 3, "edit", 6, "m3", "ann", content=Content("ho"), target_seq=1),
     Entry("c", 4, "reaction", 7, "m4", "ben", content=Content(reactions=(("👍", ("ben",), ()),)), target_seq=1),
     Entry("c", 5, "member", 8, "m5", "ann", member=MemberChange("added", ("carl",), "member")),
-    Entry("c", 6, "message", 9, "m6", "ben", content=Content("re"), thread_seq=1, is_uncounted=True, edited_ms=12),
+    Entry("c", 6, "message", 9, "m6", "ben", content=Content("re", thread_seq=1), thread_seq=1, is_uncounted=True),
+    Entry("c", 8, "message", 9, "m8", "ben", is_deleted=True, thread_seq=1, is_uncounted=True, edited_ms=12),
     void_at("c", 7, 9),
 ]
 

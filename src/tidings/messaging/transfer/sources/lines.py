@@ -75,7 +75,7 @@ def line_of_entry(entry: Entry) -> Line:
         **content,
         "member": msgspec.to_builtins(entry.member) if entry.member is not None else None,
         "target_seq": entry.target_seq,
-        "thread_seq": entry.thread_seq,
+        "of_thread": entry.thread_seq if entry.thread_seq != thread_said(entry.content) else None,
         "deleted": entry.is_deleted or None,
         "edited_at": entry.edited_ms,
         "edit_seq": entry.edit_seq,
@@ -111,7 +111,7 @@ def entry_of_line(line: Line) -> Entry:
         edited_ms=line.get("edited_at"),
         edit_seq=line.get("edit_seq"),
         is_uncounted=line.get("uncounted", False),
-        thread_seq=line.get("thread_seq"),
+        thread_seq=line.get("of_thread", line.get("thread_seq")),
         mentions=tuple(line["mentioned"]) if "mentioned" in line else mentioned(content),
     )
 
@@ -120,3 +120,7 @@ def content_of(line: Line) -> Content | None:
     """The fields of a line that its author wrote. None: there are none."""
     said = {name: line[name] for name in _CONTENT if name in line}
     return msgspec.convert(said, Content) if said else None
+
+
+def thread_said(content: Content | None) -> int | None:
+    return content.thread_seq if content is not None else None
