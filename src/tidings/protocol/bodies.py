@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidings.bounds import ID_CHARS_MAX, MEMBERS_NAMED_MAX, NAME_CHARS_MAX, PROFILES_MAX, URL_CHARS_MAX
+from tidings.bounds import ID_CHARS_MAX, MEMBERS_NAMED_MAX, NAME_CHARS_MAX, PROFILES_MAX
 from tidings.errors import Reason
 from tidings.model import (
     ConversationKind,
@@ -46,7 +46,7 @@ from tidings.protocol.client_frames import (
     TtlS,
     UserId,
 )
-from tidings.protocol.names import is_name
+from tidings.protocol.names import Url, is_name
 from tidings.protocol.rules import RetentionS, RulesBody, SlowS
 
 WhoMay = Literal["anybody", "shared", "nobody"]
@@ -56,14 +56,6 @@ Name = Annotated[
         min_length=1,
         max_length=NAME_CHARS_MAX,
         description="Not blank, on one line, without control characters and characters that change the direction.",
-    ),
-]
-# A picture elsewhere, or one that was uploaded here.
-Url = Annotated[
-    str,
-    Meta(
-        max_length=URL_CHARS_MAX,
-        pattern=r"^(https?://[^\s<>\"']+|/v1/pictures/[0-9a-f]{32}/[0-9a-f]{32})(?![\s\S])",
     ),
 ]
 UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_NAMED_MAX)]
