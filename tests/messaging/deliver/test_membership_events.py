@@ -8,6 +8,7 @@ from tests.messaging.deliver.test_route import member_list_of
 from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, down
 from tests.support.messaging.two_nodes import connect, telling
 from tests.support.waiting import eventually
+from tidings.messaging.deliver import membership_events as events
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.pushes import ConversationAdded, ConversationRemoved, MessageNew
 
@@ -68,10 +69,23 @@ async def test_the_news_comes_first_on_another_node_too(a: FaultyNode, b: Faulty
         assert kinds(dave) == [ConversationAdded, MessageNew]
 
 
-async def test_entries_come_although_the_row_cannot_be_read(a: FaultyNode, group: str) -> None:
+async def test_a_row_that_cannot_be_read_now_delays_the_news_and_what_follows(a: FaultyNode, group: str) -> None:
     dave = await connect(a, "dave")
     await a.unread("dave")
-    a.keyspace.fail("unread_state", down)
+    a.keyspace.fail("unread_state", down, down)
+    await a.core.directory.add("alice", group, ["dave"])
+    await a.send("alice", group, "m1")
+    await lane_has_spoken(a)
+    assert kinds(dave) == [ConversationAdded, MessageNew]
+
+
+async def test_entries_come_although_the_row_cannot_be_read(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_TRIES_MAX", 2)
+    dave = await connect(a, "dave")
+    await a.unread("dave")
+    a.keyspace.fail("unread_state", down, down)
     await a.core.directory.add("alice", group, ["dave"])
     await a.send("alice", group, "m1")
     await lane_has_spoken(a)

@@ -9,9 +9,11 @@ in the log pushes to the users connected to itself. So a removal may be pushed t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 
+from tidings.bounds import GAP_AGAIN_S
 from tidings.errors import NotFound, Problem, StoreError, cause_of
 from tidings.messaging.access import MemberList
 from tidings.messaging.reading.inbox import Inbox
@@ -22,6 +24,7 @@ from tidings.routing.router import Router
 
 log = logging.getLogger("tidings.deliver")
 
+_TRIES_MAX = 50  # of a row that cannot be read now: 10 s, then the entries go out without the news
 Key = tuple[str, str]  # conversation_id, user_id
 
 
@@ -58,14 +61,9 @@ class MembershipEvents:
 
     async def finish_join(self, key: Key) -> None:
         """Read the row, push `conversation.added`, then the entries that waited."""
-        conversation_id, user_id = key
-        added: ConversationAdded | None = None
+        user_id = key[1]
         try:
-            added = ConversationAdded(await self._inbox.item(user_id, conversation_id))
-        except NotFound:
-            self.joining.pop(key, None)  # removed again
-        except (Problem, StoreError) as error:
-            log.info("conversation.added was not pushed", extra=cause_of(error, user_id=user_id))
+            added = await self._read_row(key)
         finally:
             waiting = self.joining.pop(key, None)
         if waiting is None:
@@ -74,6 +72,21 @@ class MembershipEvents:
             self._hub.push(user_id, added)
         for connection, event in waiting:
             connection.push(event)
+
+    async def _read_row(self, key: Key) -> ConversationAdded | None:
+        """The news with the row. A store that does not answer is asked again for a while. None: there is no news."""
+        conversation_id, user_id = key
+        for _ in range(_TRIES_MAX):
+            try:
+                return ConversationAdded(await self._inbox.item(user_id, conversation_id))
+            except NotFound:
+                self.joining.pop(key, None)  # removed again
+            except (Problem, StoreError) as error:
+                log.info("conversation.added waits for a store", extra=cause_of(error, user_id=user_id))
+                await asyncio.sleep(GAP_AGAIN_S)
+            if key not in self.joining:
+                break
+        return None
 
     async def push_back(self, user_id: str, conversation_id: str) -> None:
         """Push the row of a conversation that was archived when a message came, to every node."""
