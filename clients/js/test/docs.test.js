@@ -99,3 +99,25 @@ test('every class, method and event of the types exists, and nothing public is l
     assert.deepEqual([...new Set(publicNames(real))].sort(), [...new Set(publicNames(typed))].sort(), name);
   }
 });
+
+/** Names of fields and getters of an object that are public. */
+function publicFields(one) {
+  const names = new Set(Object.keys(one));
+  for (let of = Object.getPrototypeOf(one); of !== Object.prototype; of = Object.getPrototypeOf(of)) {
+    for (const [name, { get }] of Object.entries(Object.getOwnPropertyDescriptors(of))) if (get) names.add(name);
+  }
+  return [...names].filter((name) => !name.startsWith('_'));
+}
+
+test('every public field of the client, a conversation and the inbox has its type', async () => {
+  const client = server.client('typed');
+  await client.connect();
+  const conversation = await client.createConversation({ kind: 'group', name: 'types', members: ['bob'] });
+  await conversation.open();
+  const shown = { TidingsClient: client, Conversation: conversation, Inbox: client.inbox };
+  for (const [name, one] of Object.entries(shown)) {
+    const [, body] = new RegExp(`^export (?:class|interface) ${name}\\b[^{]*\\{\\n(.*?)^\\}`, 'ms').exec(TYPES);
+    const typed = [...body.matchAll(/^ {2}(?:readonly |get )?(\w+)\??:/gm)].map(([, field]) => field);
+    assert.deepEqual(publicFields(one).filter((field) => !typed.includes(field)), [], name);
+  }
+});
