@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidings.messaging.summaries import Summary
+from tidings.messaging.threads.threads import ThreadPage
 from tidings.model import Content, Entry
-from tidings_proof.simulation.beside import check_beside
+from tidings.stores.tables.records import Record
+from tidings_proof.simulation.beside import check_beside, check_threads
 from tidings_proof.simulation.plans import Plan
 from tidings_proof.simulation.world import World
 
@@ -19,8 +21,9 @@ def test_people_mention_react_and_send_what_counts_for_nobody() -> None:
         assert world.play() == []
         kinds |= {kind for (kind,) in world.rows("SELECT kind FROM messages")}
         kinds |= {"mention" for _ in world.rows("SELECT 1 FROM messages WHERE mentions IS NOT NULL")}
+        kinds |= {"reply" for _ in world.rows("SELECT 1 FROM messages WHERE thread_seq IS NOT NULL")}
         kinds |= {"silent" for _ in world.rows("SELECT 1 FROM messages WHERE kind = 'message' AND is_uncounted")}
-    assert {"reaction", "mention", "silent"} <= kinds
+    assert {"reaction", "mention", "silent", "reply"} <= kinds
 
 
 async def test_a_summary_that_the_log_does_not_say_is_noticed() -> None:
@@ -43,4 +46,26 @@ async def test_a_summary_that_the_log_does_not_say_is_noticed() -> None:
         node: Any = SimpleNamespace(core=SimpleNamespace(summaries=SimpleNamespace(read=read)))
         world: Any = SimpleNamespace(note=noted.append)
         await check_beside(world, node, "c", entries)
+        assert bool(noted) == is_noted
+
+
+async def test_a_thread_that_the_log_does_not_say_is_noticed() -> None:
+    entries = [Entry("c", 1, "message", 1), Entry("c", 2, "message", 2, thread_seq=1)]
+    for value, unread_threads, is_noted in (
+        (b'{"replies":1}', 0, False),
+        (b"{}", 0, True),
+        (b'{"replies":1}', 1, True),
+    ):
+        noted: list[str] = []
+
+        async def get(owner: str, collection: str, names: list[str], value: bytes = value) -> dict[str, Record]:
+            return {name: Record(owner, collection, name, value, 1) for name in names}
+
+        async def page(user_id: str, unread: int = unread_threads, **fields: Any) -> ThreadPage:
+            return ThreadPage([], None, unread)
+
+        records, threads = SimpleNamespace(get=get), SimpleNamespace(page=page)
+        node: Any = SimpleNamespace(core=SimpleNamespace(tables=SimpleNamespace(records=records), threads=threads))
+        world: Any = SimpleNamespace(note=noted.append, plan=SimpleNamespace(people=("ann",)))
+        await check_threads(world, node, "c", entries)
         assert bool(noted) == is_noted

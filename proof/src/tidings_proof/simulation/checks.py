@@ -11,7 +11,7 @@ import msgspec
 from tidings.errors import Problem, StoreError
 from tidings.model import Content, preview_of
 from tidings.stores.tables.stored_content import is_mentioned
-from tidings_proof.simulation.beside import check_beside
+from tidings_proof.simulation.beside import check_beside, check_threads
 from tidings_proof.simulation.oddities import STRANGER
 
 if TYPE_CHECKING:
@@ -270,6 +270,7 @@ async def _check_texts(
         conversation_id, after=0, before=1 << 53, limit=10_000, newest_first=False
     )
     await check_beside(world, node, conversation_id, entries)
+    await check_threads(world, node, conversation_id, entries)
     for entry in entries:
         if entry.kind == "message" and (entry.text != texts[entry.seq_no] or entry.is_unavailable):
             world.note(f"{conversation_id} {entry.seq_no} says {entry.text!r}, not {texts[entry.seq_no]!r}")
