@@ -373,8 +373,10 @@ export class TidingsClient extends Emitter {
     return this._rest.send('GET', '/v1/preferences', undefined, true);
   }
 
-  putPreferences({ whoMayWrite = 'anybody', whoMayAdd = 'anybody' }) {
-    return this._rest.send('PUT', '/v1/preferences', { who_may_write: whoMayWrite, who_may_add: whoMayAdd }, true);
+  putPreferences({ whoMayWrite, whoMayAdd, badge, timeZone, quiet, quietLets }) {
+    const own = { badge, quiet, time_zone: timeZone, quiet_lets: quietLets };
+    const body = { who_may_write: whoMayWrite, who_may_add: whoMayAdd, ...own };
+    return this._rest.send('PUT', '/v1/preferences', body, true);
   }
 
   async rateLimits() {

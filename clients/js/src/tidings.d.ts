@@ -173,6 +173,14 @@ export type WhoMay = 'anybody' | 'shared' | 'nobody';
 export interface Preferences {
   readonly whoMayWrite: WhoMay;
   readonly whoMayAdd: WhoMay;
+  /** The total on the badge: unread without muted conversations, all unread, or mentions. */
+  readonly badge: 'loud' | 'all' | 'mentions';
+  /** Of `quiet`, like 'Europe/Athens'; UTC where it is absent. */
+  readonly timeZone?: string;
+  /** Hours without a sound: days (1 is Monday) on which they begin, and times like '22:00'. A summary follows them. */
+  readonly quiet?: readonly { readonly days: readonly number[]; readonly from: string; readonly to: string }[];
+  /** What may make a sound all the same: 'mentions' where it is absent. */
+  readonly quietLets?: 'mentions' | 'nothing';
 }
 
 export interface Profile {

@@ -31,10 +31,8 @@ from tidings.model import (
 from tidings.protocol.beside import LastMessageBody, OwnDraftBody
 from tidings.protocol.client_frames import (
     Anchor,
-    Cursor,
     Data,
     FileIds,
-    InboxFilter,
     Limit,
     Mention,
     Mentions,
@@ -47,6 +45,7 @@ from tidings.protocol.client_frames import (
     UserId,
 )
 from tidings.protocol.names import Url, is_name
+from tidings.protocol.quiet import QuietBody
 from tidings.protocol.rules import RetentionS, RulesBody, SlowS
 
 WhoMay = Literal["anybody", "shared", "nobody"]
@@ -66,13 +65,6 @@ ProfileIds = Annotated[
         description="User ids with commas between them; without any: all members.",
     ),
 ]
-
-
-class InboxQuery(msgspec.Struct, frozen=True):
-    limit: Limit = 20
-    cursor: Cursor | None = None
-    filter: InboxFilter | None = None
-    kind: ConversationKind | None = None
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -380,6 +372,9 @@ class PreferencesBody(RequestBody, frozen=True):
     who_may_write: WhoMay = "anybody"
     who_may_add: WhoMay = "anybody"
     badge: Literal["loud", "all", "mentions"] = "loud"
+    time_zone: str | UnsetType = UNSET
+    quiet: list[QuietBody] | UnsetType = UNSET
+    quiet_lets: Literal["mentions", "nothing"] | UnsetType = UNSET
 
 
 class RevokedBody(msgspec.Struct, frozen=True):

@@ -1,12 +1,12 @@
-"""REST bodies of what users keep: saved messages and drafts for oneself, pins for everybody."""
+"""REST bodies of what users have for themselves: the inbox, counts, saved messages and drafts; and pins."""
 
 from __future__ import annotations
 
 import msgspec
 
-from tidings.model import Ranges
+from tidings.model import ConversationKind, Ranges
 from tidings.protocol.bodies import ErrorFacts, MessageBody, RequestBody
-from tidings.protocol.client_frames import Id, Seq
+from tidings.protocol.client_frames import Cursor, Id, InboxFilter, Limit, Seq
 
 
 class SavedBody(msgspec.Struct, frozen=True):
@@ -20,6 +20,13 @@ class SavedListBody(msgspec.Struct, frozen=True):
 
     saved: list[SavedBody]
     next_cursor: str | None
+
+
+class InboxQuery(msgspec.Struct, frozen=True):
+    limit: Limit = 20
+    cursor: Cursor | None = None
+    filter: InboxFilter | None = None
+    kind: ConversationKind | None = None
 
 
 class ExplainQuery(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 from tidings import bounds as server_bounds
 from tidings import errors as server_errors
 from tidings.protocol import beside as server_beside
-from tidings.protocol import bodies, client_frames, server_frames
+from tidings.protocol import bodies, client_frames, own_bodies, server_frames
 from tidings_client import bounds, errors, forms, people, values
 from tidings_client.beside import requests, structs
 from tidings_client.connection import decoding
@@ -34,6 +34,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
     "ReactionCount": "ReactionCount",
     "ReactorsPage": "ReactionsBody",
     "ThreadSummary": "ThreadBeside",
+    "QuietHours": "QuietBody",
     **{
         name: f"{name}Body"
         for name in (
@@ -43,6 +44,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
         )
     },
 }  # fmt: skip
+PLACES = (bodies, server_beside, own_bodies)  # modules with bodies that the client repeats
 FACTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 OF_THE_CLIENT = {
     values.Connected,
@@ -107,7 +109,7 @@ def server_struct(kind: Struct) -> Struct:
         found: Struct = {**EVENTS, **FRAMES}[tag] if kind in REQUESTS else EVENTS[tag]
         return found
     name = BODIES.get(kind.__name__, kind.__name__)
-    made: Struct = getattr(bodies, name, None) or getattr(server_beside, name)
+    made: Struct = next(getattr(place, name) for place in PLACES if hasattr(place, name))
     return made
 
 

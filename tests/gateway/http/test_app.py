@@ -11,7 +11,8 @@ from tidings.bounds import HTTP_BODY_BYTES_MAX
 from tidings.config.settings import Auth, Settings
 from tidings.errors import BadCursor, BadRequest, Unavailable
 from tidings.gateway.http.app import bearer_of, decode_query
-from tidings.protocol.bodies import HistoryQuery, InboxQuery
+from tidings.protocol.bodies import HistoryQuery
+from tidings.protocol.own_bodies import InboxQuery
 
 
 async def test_without_credentials_the_answer_is_401_in_the_documented_form(gateway: Gateway) -> None:

@@ -12,7 +12,7 @@ from tidings.messaging.push.content import NoticeContent, Notices
 from tidings.messaging.push.job import Job
 from tidings.messaging.reading.flags import FlagChange
 from tidings.model import Content, ContentPatch, User
-from tidings.stores.tables.values import Preferences
+from tidings.stores.tables.values import Preferences, Quiet
 
 
 @pytest.fixture
@@ -131,3 +131,33 @@ async def test_nothing_is_said_to_who_is_no_member(office: PostOffice) -> None:
     assert await content(office, "bob", c, 1) is None
     await office.core.directory.delete("alice", c)
     assert await content(office, "alice", c, 1) is None
+
+
+async def test_quiet_hours_leave_the_badge_and_ask_for_a_summary(office: PostOffice) -> None:
+    c = await office.create("alice", "bob", name="Crew")
+    await office.send("alice", c, "one")
+    await office.core.sends.send("alice", c, None, Content("two", mentions=("bob",)))
+    quiet = (Quiet((1, 2, 3, 4, 5, 6, 7), 0, 0),)
+    await office.core.tables.people.put_preferences("bob", Preferences(quiet=quiet))
+    found = await content(office, "bob", c, 1)
+    assert found is not None and (found.badge, found.is_silent, found.title) == (2, True, None)
+    assert found.summary_ms is not None and found.summary_ms > office.core.clock.now_ms()
+    mentioned = await content(office, "bob", c, 2)
+    assert mentioned is not None and (mentioned.title, mentioned.summary_ms) == ("Crew", None)
+    await office.core.tables.people.put_preferences("bob", Preferences(quiet=quiet, quiet_lets="nothing"))
+    mentioned = await content(office, "bob", c, 2)
+    assert mentioned is not None and mentioned.is_silent and mentioned.summary_ms is not None
+
+
+async def test_a_summary_says_how_much_is_unread_or_nothing(office: PostOffice) -> None:
+    summary = Job(user_id="bob", made_ms=0, is_summary=True)
+    first, second = [await office.create("alice", "bob", kind="channel", name=name) for name in ("one", "two")]
+    await office.send("alice", first, "m")
+    found = await office.notices.content(summary)
+    assert found == NoticeContent(badge=1, title="1 unread message", body="in one conversation")
+    await office.core.sends.send("alice", second, None, Content("two"))
+    found = await office.notices.content(summary)
+    assert found == NoticeContent(badge=2, title="2 unread messages", body="in 2 conversations")
+    for conversation_id in (first, second):
+        await office.core.unread.mark_read("bob", conversation_id, up_to_seq=1)
+    assert await office.notices.content(summary) is None

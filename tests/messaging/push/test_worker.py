@@ -23,9 +23,10 @@ from tidings.messaging.push.content import NoticeContent
 from tidings.messaging.push.job import Job
 from tidings.messaging.reading.flags import FlagChange
 from tidings.model import Entry
+from tidings.stores.keyspace.scripts.push import push_shard
 from tidings.stores.keyspace.server import KeyspaceMistake
 from tidings.stores.push.ports import Outcome, Verdict
-from tidings.stores.tables.values import Badge, Preferences
+from tidings.stores.tables.values import Badge, Preferences, Quiet
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -567,3 +568,27 @@ async def start_worker(node_id: str, *words: str) -> asyncio.subprocess.Process:
         cwd=ROOT,
         env={"PYTHONPATH": PYTHONPATH},
     )
+
+
+# --- quiet hours ------------------------------------------------------------------------------------
+
+
+async def test_quiet_hours_end_with_one_summary_for_each_device(office: PostOffice) -> None:
+    await office.register("bob", "phone"), await office.register("bob", "tablet", "fcm")
+    always = Preferences(quiet=(Quiet((1, 2, 3, 4, 5, 6, 7), 0, 0),))
+    await office.core.tables.people.put_preferences("bob", always)
+    for _ in range(2):
+        entry = await message(office)
+        await notified(office, entry, "bob")
+        await office.work()
+    assert all(notice.is_silent for notice in office.carrier.told)
+    later = office.core.keys.push_later(push_shard("bob"))
+    [job] = await office.command("ZRANGE", later, 0, -1)
+    assert await office.jobs() == 1, "one summary, however many messages there are"
+    await office.core.tables.people.put_preferences("bob", Preferences())
+    await office.command("ZADD", later, 1, job)
+    office.carrier.told.clear()
+    await office.work()
+    told = [(notice.device.device_id, notice.title, notice.body, notice.badge) for notice in office.carrier.told]
+    said = ("2 unread messages", "in 2 conversations", 2)
+    assert sorted(told) == [("phone", *said), ("tablet", *said)] and await office.jobs() == 0

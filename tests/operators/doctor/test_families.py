@@ -50,6 +50,7 @@ def test_the_mentions_of_a_conversation_are_of_the_unread_family_and_a_filter_ha
     for name in ("unread", "mentions", "muted", "archived", "pinned"):
         assert sorter.family_of(keys.filter("ann", name)).name == "filter"
     assert sorter.family_of(keys.inbox("ann")).name == "inbox"
+    assert sorter.family_of(keys.mark("ann") + ":token").name == "mark", "marks that are built aside"
 
 
 @pytest.mark.parametrize("key", ["cache:1", "inbox:ann", "other.inbox:{ann}", "unread:{ann}", "nodes2", ""])

@@ -24,12 +24,23 @@ class Blocks(msgspec.Struct, frozen=True):
     blocks: list[Block]
 
 
-class Preferences(msgspec.Struct, frozen=True):
+class QuietHours(msgspec.Struct, frozen=True):
+    """`days` on which they begin (1 is Monday), and times like 22:00."""
+
+    days: list[int]
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class Preferences(msgspec.Struct, frozen=True, omit_defaults=True):
     """The people who may write to a user, and add them: anybody, shared (people of a shared group) or nobody."""
 
     who_may_write: str = "anybody"
     who_may_add: str = "anybody"
     badge: str = "loud"  # loud: unread but for muted conversations; all; mentions
+    time_zone: str | None = None  # Europe/Athens; None: UTC
+    quiet: list[QuietHours] | None = None  # devices make no sound, and get one summary after it
+    quiet_lets: str | None = None  # mentions (the default) or nothing may make a sound all the same
 
 
 class Person(msgspec.Struct, frozen=True):

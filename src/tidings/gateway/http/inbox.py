@@ -17,12 +17,11 @@ from tidings.messaging.unread.unread import Unread
 from tidings.protocol.bodies import (
     FlagsBody,
     InboxBody,
-    InboxQuery,
     InboxRowBody,
     RateLimitsBody,
     TotalsBody,
 )
-from tidings.protocol.own_bodies import ExplainQuery, ExplanationBody
+from tidings.protocol.own_bodies import ExplainQuery, ExplanationBody, InboxQuery
 
 
 class ExplainRoutes:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from tidings.bounds import NAME_CHARS_MAX, PEOPLE_FOUND_MAX
+from tidings.errors import BadRequest
 from tidings.gateway.http.routes import Reply, Request, Route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
+from tidings.messaging.push.quiet import zone_of
 from tidings.messaging.unread.unread import Unread
 from tidings.protocol.bodies import BlockBody, BlocksBody, PreferencesBody, ProfileBody
-from tidings.stores.tables.values import Preferences
+from tidings.protocol.quiet import QuietBody, check_quiet, minute_of, time_of
+from tidings.stores.tables.values import Preferences, Quiet
 
 _BLOCK = "/v1/blocks/{user_id}"
 
@@ -97,13 +100,41 @@ class PeopleRoutes:
 
     async def preferences(self, request: Request) -> Reply:
         found = await self._consent.preferences(request.user_id)
-        return Reply(200, PreferencesBody(found.who_may_write, found.who_may_add, found.badge))
+        return Reply(200, preferences_of(found))
 
     async def put_preferences(self, request: Request) -> Reply:
         asked: PreferencesBody = request.body
         before = await self._consent.preferences(request.user_id)
-        chosen = Preferences(asked.who_may_write, asked.who_may_add, asked.badge)
+        chosen = _chosen(asked)
         await self._consent.put_preferences(request.user_id, chosen)
         if before.badge != chosen.badge:
             await self._unread.recount(request.user_id)
-        return Reply(200, asked)
+        return Reply(200, preferences_of(chosen))
+
+
+def preferences_of(chosen: Preferences) -> PreferencesBody:
+    quiet = [QuietBody(list(one.days), time_of(one.since), time_of(one.until)) for one in chosen.quiet]
+    return PreferencesBody(
+        chosen.who_may_write,
+        chosen.who_may_add,
+        chosen.badge,
+        chosen.time_zone if chosen.time_zone != "UTC" else UNSET,
+        quiet or UNSET,
+        chosen.quiet_lets if chosen.quiet_lets != "mentions" else UNSET,
+    )
+
+
+def _chosen(asked: PreferencesBody) -> Preferences:
+    """Raises BadRequest."""
+    quiet, zone = asked.quiet or [], asked.time_zone or "UTC"
+    check_quiet(quiet)
+    if len(zone) > NAME_CHARS_MAX or zone_of(zone) is None:
+        raise BadRequest("`time_zone` is no zone of the time zone database, like Europe/Athens")
+    return Preferences(
+        asked.who_may_write,
+        asked.who_may_add,
+        asked.badge,
+        zone,
+        tuple(Quiet(tuple(one.days), minute_of(one.from_), minute_of(one.to)) for one in quiet),
+        asked.quiet_lets or "mentions",
+    )

@@ -3,7 +3,7 @@
 A job names only a user and an entry. When a worker takes the job, the user may have left, read or muted the
 conversation, and the sender may have deleted the message; the content says what is true then. It holds no text of a
 message unless the operator turned previews on. The badge is the total that the user chose. A message that the user does
-not want to hear of changes the badge alone.
+not want to hear of changes the badge alone. So does one that comes in quiet hours, and a summary follows it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from tidings.bounds import NAME_CHARS_MAX
 from tidings.clock import Clock
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.push.job import Job
+from tidings.messaging.push.quiet import quiet_until
 from tidings.messaging.unread.ranges import effective, is_in
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry, Head, Row, preview_of
 from tidings.stores.tables.ports import Messages, Tables
+from tidings.stores.tables.values import Preferences
 
+SUMMARY_COLLAPSE_ID = "summary"  # of a summary, for the same reason
 BADGE_COLLAPSE_ID = "badge"  # of a notice without a conversation; every id that Tidings makes is longer
 
 
@@ -29,6 +32,7 @@ class NoticeContent(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     body: str | None = None
     is_silent: bool = False
+    summary_ms: int | None = None  # the quiet hours end then, and a summary must follow
 
 
 class Notices:
@@ -44,8 +48,10 @@ class Notices:
 
     async def content(self, job: Job) -> NoticeContent | None:
         """None: the user needs no notification any more."""
+        if job.is_summary:
+            return await self._summary(job.user_id)
         if not job.conversation_id:
-            return NoticeContent(badge=await self._badge(job.user_id), is_silent=True)
+            return NoticeContent(badge=(await self._badge(job.user_id))[0], is_silent=True)
         member_list = await self._access.fresh(job.conversation_id)
         if member_list is None or job.user_id not in member_list.members:
             return None
@@ -56,16 +62,30 @@ class Notices:
         entry = await self._entry(member_list, job)
         if entry is None:
             return None
-        badge = await self._badge(job.user_id)
+        badge, chosen = await self._badge(job.user_id)
         if row.is_muted(self._clock.now_ms()) or not _is_wanted(row, entry):
             return NoticeContent(badge=badge, is_silent=True)
+        is_let = chosen.quiet_lets == "mentions" and entry.mentions_user(job.user_id)
+        if (until_ms := quiet_until(chosen, self._clock.now_ms())) is not None and not is_let:
+            return NoticeContent(badge=badge, is_silent=True, summary_ms=until_ms)
         title, body = await self._words(entry)
         return NoticeContent(badge=badge, title=title, body=body)
 
-    async def _badge(self, user_id: str) -> int:
-        totals, chosen = await self._unread.totals(user_id), await self._tables.people.preferences([user_id])
-        is_mentions = user_id in chosen and chosen[user_id].badge == "mentions"
-        return totals.total_mentions if is_mentions else totals.total_unread
+    async def _badge(self, user_id: str) -> tuple[int, Preferences]:
+        totals, found = await self._unread.totals(user_id), await self._tables.people.preferences([user_id])
+        chosen = found.get(user_id, Preferences())
+        return totals.total_mentions if chosen.badge == "mentions" else totals.total_unread, chosen
+
+    async def _summary(self, user_id: str) -> NoticeContent | None:
+        """One notice for all that came in quiet hours. It says nothing where nothing is unread any more."""
+        (badge, chosen), totals = await self._badge(user_id), await self._unread.totals(user_id)
+        if (until_ms := quiet_until(chosen, self._clock.now_ms())) is not None:
+            return NoticeContent(badge=badge, is_silent=True, summary_ms=until_ms)
+        if totals.total_unread == 0:
+            return None
+        title = "1 unread message" if totals.total_unread == 1 else f"{totals.total_unread} unread messages"
+        many = f"in {totals.unread_conversations} conversations"
+        return NoticeContent(badge=badge, title=title, body="in one conversation" if many.startswith("in 1 ") else many)
 
     async def _is_read(self, job: Job, row: Row) -> bool:
         statuses = await self._tables.statuses.get(job.user_id, [job.conversation_id])

@@ -18,7 +18,7 @@ import msgspec
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError, cause_of
-from tidings.messaging.push.content import BADGE_COLLAPSE_ID, NoticeContent, Notices
+from tidings.messaging.push.content import BADGE_COLLAPSE_ID, SUMMARY_COLLAPSE_ID, NoticeContent, Notices
 from tidings.messaging.push.device_acks import DeviceAcks, notified
 from tidings.messaging.push.job import Job
 from tidings.stores.keyspace.call import Call, Keyspace, each_alone
@@ -238,7 +238,15 @@ class PushWorker:
             return []
         outcomes = await asyncio.gather(*(self._send(_notice(job, content, device)) for device in devices))
         await self._forget_gone(devices, outcomes)
-        return self._follow(shard, job, content, list(zip(devices, outcomes, strict=True)))
+        calls = self._follow(shard, job, content, list(zip(devices, outcomes, strict=True)))
+        return [*calls, *self._later_summary(shard, job, content)]
+
+    def _later_summary(self, shard: int, job: Job, content: NoticeContent) -> list[Call[object]]:
+        """One job for all messages of the same quiet hours: equal jobs are one in the queue."""
+        if content.summary_ms is None:
+            return []
+        summary = Job(user_id=job.user_id, made_ms=content.summary_ms, is_summary=True)
+        return [self._scripts.push_put_off(shard, _encode(summary), content.summary_ms)]
 
     async def _addressees(self, job: Job, content: NoticeContent) -> list[Device]:
         """The devices that do not know it yet."""
@@ -250,6 +258,8 @@ class PushWorker:
         ids = [device.device_id for device in owned]
         if not ids:
             return []
+        if job.is_summary:
+            return owned
         if not job.conversation_id:
             shown = await self._acks.badges(job.user_id, ids)
             return [device for device, badge in zip(owned, shown, strict=True) if badge not in (-1, content.badge)]
@@ -324,7 +334,7 @@ def _asked_s(outcome: Outcome) -> float:
 def _notice(job: Job, content: NoticeContent, device: Device) -> Notice:
     return Notice(
         device=device,
-        collapse_id=job.conversation_id or BADGE_COLLAPSE_ID,
+        collapse_id=job.conversation_id or (SUMMARY_COLLAPSE_ID if job.is_summary else BADGE_COLLAPSE_ID),
         badge=content.badge,
         title=content.title,
         body=content.body,

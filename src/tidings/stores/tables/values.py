@@ -170,6 +170,9 @@ Badge = Literal["loud", "all", "mentions"]  # unread but for muted ones, all unr
 WhoMay = Literal["anybody", "shared", "nobody"]  # shared: people with whom the user shares a group or channel
 
 
+QuietLets = Literal["mentions", "nothing"]  # the messages that make a sound in quiet hours
+
+
 class Block(msgspec.Struct, frozen=True, gc=False):
     """A user wants to hear nothing from another one."""
 
@@ -178,12 +181,24 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     since_ms: int
 
 
+class Quiet(msgspec.Struct, frozen=True, gc=False):
+    """Hours in which the user's devices make no sound. A period that does not end later than it begins ends the next
+    day."""
+
+    days: tuple[int, ...]  # on which it begins: 1 is Monday, 7 is Sunday
+    since: int  # minutes of the day
+    until: int
+
+
 class Preferences(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A user's own choices. A new choice is one line here: the tables keep them as one value."""
 
     who_may_write: WhoMay = "anybody"
     who_may_add: WhoMay = "anybody"
     badge: Badge = "loud"
+    time_zone: str = "UTC"
+    quiet: tuple[Quiet, ...] = ()
+    quiet_lets: QuietLets = "mentions"
 
 
 # --- the cold tier --------------------------------------------------------------------------------
