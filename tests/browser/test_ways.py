@@ -118,3 +118,24 @@ async def test_a_message_is_reported_and_a_conversation_muted_for_an_hour(
     await expect(ann.row(you)).to_have_class("row is-muted")
     await choose(ann, "Conversation menu", "Unmute")
     await expect(ann.page.locator(".thread-mute")).to_be_hidden()
+
+
+async def test_quiet_hours_are_kept_and_end(people: People, named: Named) -> None:
+    ann = await people(named("ann"))
+    await choose(ann, "Your account", "Preferences")
+    await ann.page.get_by_label("Quiet hours").check()
+    await ann.page.get_by_label("From", exact=True).fill("21:30")
+    await ann.page.get_by_label("Mentions still come through").uncheck()
+    assert await findings(ann, "quiet hours") == []
+    await ann.page.get_by_role("button", name="Save").click()
+    await expect(ann.page.get_by_role("dialog")).to_have_count(0)
+    _, kept = await asyncio.to_thread(people.node.rest, "GET", "/v1/preferences", None, ann.user_id)
+    assert kept["quiet"] == [{"days": [1, 2, 3, 4, 5, 6, 7], "from": "21:30", "to": "07:00"}]
+    assert (kept["time_zone"], kept["quiet_lets"]) == ("Europe/Vienna", "nothing")
+    await choose(ann, "Your account", "Preferences")
+    await expect(ann.page.get_by_label("From", exact=True)).to_have_value("21:30")
+    await ann.page.get_by_label("Quiet hours").uncheck()
+    await ann.page.get_by_role("button", name="Save").click()
+    await expect(ann.page.get_by_role("dialog")).to_have_count(0)
+    _, kept = await asyncio.to_thread(people.node.rest, "GET", "/v1/preferences", None, ann.user_id)
+    assert not kept.get("quiet")

@@ -51,7 +51,7 @@ export async function showPreferences(client, profiles) {
   if (!(await fault.guard(async () => { known = await load(); }))) return;
   const write = choice('who-write', t('whoMayWrite'), known.whoMayWrite);
   const add = choice('who-add', t('whoMayAdd'), known.whoMayAdd);
-  const quiet = quietFields(known.quiet?.[0]);
+  const quiet = quietFields(known.quiet?.[0], known.quietLets);
   const save = async () => {
     const kept = { time_zone: known.timeZone, quiet: known.quiet, quiet_lets: known.quietLets, badge: known.badge };
     const body = { ...kept, who_may_write: write.select.value, who_may_add: add.select.value, ...quiet.value() };
@@ -69,16 +69,20 @@ function choice(id, label, value) {
   return { select, element: field(id, label, select) };
 }
 
-function quietFields(known) {
+/** The first period of quiet hours; the page knows one. */
+function quietFields(known, lets = 'mentions') {
   const on = el('input', { type: 'checkbox', id: 'quiet', checked: Boolean(known) });
   const from = el('input', { type: 'time', 'aria-label': t('from'), value: known?.from ?? NIGHT.from });
   const to = el('input', { type: 'time', 'aria-label': t('to'), value: known?.to ?? NIGHT.to });
-  const times = el('div.times', { hidden: !known }, from, el('span', null, '–'), to);
+  const mentions = el('input', { type: 'checkbox', id: 'quiet-lets', checked: lets === 'mentions' });
+  const times = el('div.quiet-facts', { hidden: !known }, el('div.times', null, from, el('span', null, '–'), to),
+    el('label.check', { for: 'quiet-lets' }, mentions, t('quietLets')));
   on.addEventListener('change', () => { times.hidden = !on.checked; });
   const value = () => {
     if (!on.checked) return known ? { quiet: [] } : {};
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    return { time_zone: zone, quiet: [{ days: known?.days ?? NIGHT.days, from: from.value, to: to.value }] };
+    const period = { days: known?.days ?? NIGHT.days, from: from.value, to: to.value };
+    return { time_zone: zone, quiet: [period], quiet_lets: mentions.checked ? 'mentions' : 'nothing' };
   };
   const element = el('div.field', null, el('label.check', { for: 'quiet' }, on, t('quietHours')), times,
     el('p.hint', null, t('quietHint')));

@@ -102,4 +102,5 @@ export default {
   showEarlier: 'Frühere zeigen', noThreads: 'Noch keine Threads',
   noThreadsHint: 'Antworte auf eine Nachricht in einem Thread, dann steht er hier.',
   alsoToHere: 'Auch in die Unterhaltung senden',
+  quietLets: 'Erwähnungen kommen trotzdem durch',
 };

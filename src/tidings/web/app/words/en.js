@@ -154,4 +154,7 @@ export const EN = {
   closeThread: 'Close the thread', follow: 'Follow', unfollow: 'Unfollow', showEarlier: 'Show earlier', noThreads: 'No threads yet',
   noThreadsHint: 'Answer a message in a thread, and find it here.',
   alsoToHere: 'Also send to the conversation',
+
+  // quiet hours
+  quietLets: 'Mentions still come through',
 };

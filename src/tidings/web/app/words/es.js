@@ -101,4 +101,5 @@ export default {
   showEarlier: 'Mostrar anteriores', noThreads: 'Aún no hay hilos',
   noThreadsHint: 'Responde a un mensaje en un hilo y lo encontrarás aquí.',
   alsoToHere: 'Enviar también a la conversación',
+  quietLets: 'Las menciones sí llegan',
 };

@@ -100,4 +100,5 @@ export default {
   closeThread: 'Fermer le fil', follow: 'Suivre', unfollow: 'Ne plus suivre', showEarlier: 'Afficher les précédentes',
   noThreads: 'Pas encore de fils', noThreadsHint: 'Répondez à un message dans un fil, et retrouvez-le ici.',
   alsoToHere: 'Envoyer aussi dans la conversation',
+  quietLets: 'Les mentions passent quand même',
 };

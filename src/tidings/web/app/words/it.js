@@ -100,4 +100,5 @@ export default {
   showEarlier: 'Mostra precedenti', noThreads: 'Ancora nessuna discussione',
   noThreadsHint: 'Rispondi a un messaggio in una discussione e la trovi qui.',
   alsoToHere: 'Invia anche nella conversazione',
+  quietLets: 'Le menzioni arrivano comunque',
 };

@@ -100,4 +100,5 @@ export default {
   showEarlier: 'Mostrar anteriores', noThreads: 'Ainda sem tópicos',
   noThreadsHint: 'Responda a uma mensagem num tópico e encontre-o aqui.',
   alsoToHere: 'Enviar também para a conversa',
+  quietLets: 'As menções ainda chegam',
 };
