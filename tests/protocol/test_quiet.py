@@ -27,3 +27,8 @@ def test_a_period_that_makes_no_sense_is_refused(bad: dict[str, object]) -> None
 def test_too_many_periods_are_refused() -> None:
     with pytest.raises(BadRequest):
         check_quiet([msgspec.convert(NIGHT, QuietBody)] * (QUIET_MAX + 1))
+
+
+def test_an_unknown_field_of_a_period_is_refused_by_name() -> None:
+    with pytest.raises(msgspec.ValidationError, match="until"):
+        msgspec.convert(NIGHT | {"until": "08:00"}, QuietBody)

@@ -12,7 +12,7 @@ QUIET_MAX = 14  # periods of a user: two for each day
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]\Z")
 
 
-class QuietBody(msgspec.Struct, frozen=True):
+class QuietBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`days` on which it begins (1 is Monday). One that does not end later than it begins ends the next day."""
 
     days: list[int]
