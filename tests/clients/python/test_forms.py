@@ -75,6 +75,7 @@ ELSEWHERE: dict[str, list[Ask]] = {
     "send": [lambda a, bad: a.send("c1", "t", message_id=bad or "m.1")],  # "" and None: the client makes one
     "presence": [lambda a, bad: a.presence(bad), lambda a, bad: a.presence("c1", [bad])],
     "profiles": [lambda a, bad: a.profiles("c1", [bad])],
+    "explain_unread": [lambda a, bad: a.explain_unread(bad)],
     "search": [lambda a, bad: a.search("x", conversation_id=bad or "a b")],  # None: in all of them
 }
 OF_A_SERVER: dict[str, Callable[[Server, Any], Awaitable[object]]] = {

@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 from tidings import bounds as server_bounds
 from tidings import errors as server_errors
 from tidings.protocol import beside as server_beside
-from tidings.protocol import bodies, client_frames, own_bodies, server_frames
+from tidings.protocol import bodies, client_frames, member_bodies, own_bodies, server_frames
 from tidings_client import bounds, errors, forms, people, values
 from tidings_client.beside import requests, structs
 from tidings_client.connection import decoding
@@ -31,6 +31,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
     "MemberChange": "MemberEntryBody",
     "HistoryPage": "HistoryBody",
     "InboxPage": "InboxBody",
+    "MembersPage": "MembersBody",
     "ReactionCount": "ReactionCount",
     "ReactorsPage": "ReactionsBody",
     "ThreadSummary": "ThreadBeside",
@@ -44,7 +45,7 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
         )
     },
 }  # fmt: skip
-PLACES = (bodies, server_beside, own_bodies)  # modules with bodies that the client repeats
+PLACES = (bodies, server_beside, own_bodies, member_bodies)  # modules with bodies that the client repeats
 FACTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 OF_THE_CLIENT = {
     values.Connected,
@@ -158,7 +159,7 @@ def test_a_difference_is_noticed() -> None:
 def test_the_limits_of_the_protocol_are_the_servers() -> None:
     source = (PACKAGE / "bounds.py").read_text("utf-8")
     names = re.findall(r"^([A-Z_]+) = ", source[: source.index("# --- the connection")], re.MULTILINE)
-    assert len(names) == 14
+    assert len(names) == 15
     assert {name: getattr(bounds, name) for name in names} == {name: getattr(server_bounds, name) for name in names}
 
 

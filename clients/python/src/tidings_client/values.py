@@ -73,6 +73,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     thread_seq: int | None = None  # of a reply: the root of its thread
     also_here: bool = False  # of a reply that counts in the conversation too
     thread: ThreadSummary | None = None  # of a root, in pages
+    sender_only: bool = False  # to a webhook: nobody but its sender sees it
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
