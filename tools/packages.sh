@@ -14,6 +14,7 @@ haproxy    haproxy                    three nodes behind a load balancer
 java       default-jre-headless       DynamoDB Local
 npm        npm                        fetches DynamoDB Local, once
 chromium   chromium                   the page in a browser
+chromium-headless-shell chromium-headless-shell the same at half the cost, for most of these tests
 redis-server redis-server             Redis 7, beside the Valkey of the wheel
 pg_ctlcluster postgresql              PostgreSQL, the tables for several hosts
 pgbouncer  pgbouncer                  PostgreSQL behind a pool, in the long runs

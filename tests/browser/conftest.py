@@ -10,6 +10,7 @@ import itertools
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from tests.support.browser.pictures import KEPT
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+WHOLE = os.environ.get("CHROMIUM") or shutil.which("chromium")
+SHELL = os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or WHOLE  # costs half as much
 LIMITS = {f"TIDINGS_LIMITS_{name}": "off" for name in ("SEND", "READ", "TYPING", "CONNECT", "HTTP")}
 
 _numbers = itertools.count(1)
@@ -34,15 +36,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
-@pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    if CHROMIUM is None:
+@asynccontextmanager
+async def launched(path: str | None) -> AsyncIterator[Browser]:
+    if path is None:
         pytest.skip("chromium is missing: apt install chromium, or name it in CHROMIUM")
     async with async_playwright() as playwright:
         flags = ["--no-sandbox", "--disable-gpu"]
-        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=flags)
+        chromium = await playwright.chromium.launch(executable_path=path, headless=True, args=flags)
         yield chromium
         await chromium.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with launched(SHELL) as chromium:
+        yield chromium
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def whole_browser() -> AsyncIterator[Browser]:
+    """Chromium with all its parts: the shell has no push messages."""
+    async with launched(WHOLE) as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="session")

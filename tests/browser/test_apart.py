@@ -110,14 +110,14 @@ PUSH_SERVICE = """
 
 
 async def test_a_browser_with_push_is_a_device_until_notifications_are_turned_off(
-    browser: Browser, named: Named, tmp_path: Path
+    whole_browser: Browser, named: Named, tmp_path: Path
 ) -> None:
     me, key = named("ann"), tmp_path / "vapid.pem"
     secret = ec.generate_private_key(ec.SECP256R1())
     key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     env = LIMITS | {"TIDINGS_PUSH_VAPID_KEY_FILE": str(key), "TIDINGS_PUSH_VAPID_CONTACT": "mailto:ops@chat.example"}
     with NodeProcess(tmp_path / "data", env, ["--dev"]) as node:
-        people = People(browser, await asyncio.to_thread(node.start))
+        people = People(whole_browser, await asyncio.to_thread(node.start))
 
         async def devices() -> list[str]:
             _, answer = await asyncio.to_thread(node.rest, "GET", "/v1/devices", None, me)

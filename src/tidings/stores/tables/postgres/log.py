@@ -67,7 +67,7 @@ _STORE = f"""
       RETURNING h.conversation_id
     ), written AS (
       INSERT INTO @messages ({_COLUMNS})
-      SELECT {_COLUMNS} FROM {unnested(tuple(_ENTRY.values()), 6)} AS e ({_COLUMNS})
+      SELECT {_COLUMNS} FROM {unnested(tuple(_ENTRY.values()), len(_HEAD_TYPES) + 1)} AS e ({_COLUMNS})
       WHERE conversation_id IN (SELECT conversation_id FROM raised)
     )
     SELECT conversation_id FROM raised
