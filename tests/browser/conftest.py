@@ -55,7 +55,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def whole_browser() -> AsyncIterator[Browser]:
-    """Chromium with all its parts: the shell has no push messages."""
+    """Chromium with all its parts: the shell has neither push messages nor a question about notifications."""
     async with launched(WHOLE) as chromium:
         yield chromium
 

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from tests.browser.test_pictures import PHONE
 from tests.support.browser.people import People, Person
 from tests.support.browser.pictures import picture, sunset
 from tests.support.browser.seeding import Seeds
+from tests.support.nodes.node_process import NodeProcess
 
 Named = Callable[[str], str]
 DESK: dict[str, Any] = {"viewport": {"width": 1180, "height": 740}}
@@ -27,7 +28,10 @@ async def choose(person: Person, text: str, entry: str) -> None:
     await person.page.get_by_role("menuitem", name=entry, exact=True).click()
 
 
-async def test_two_people_and_a_phone_plan_a_trip(people: People, seeds: Seeds, named: Named, folder: Path) -> None:
+async def test_two_people_and_a_phone_plan_a_trip(
+    whole_browser: Browser, page_node: NodeProcess, seeds: Seeds, named: Named, folder: Path
+) -> None:
+    people = People(whole_browser, page_node)  # it asks whether to show notifications
     ids = {name: named(name.lower()) for name in ("Ann", "Ben", "Carla", "Dana")}
     for name, id_ in ids.items():
         await seeds.introduce(id_, f"{name} Example")
@@ -50,6 +54,7 @@ async def test_two_people_and_a_phone_plan_a_trip(people: People, seeds: Seeds, 
     await beside_it(ann, ben, phone, folder)
     await on_the_way(ben, phone, trip, folder)
     await found_again(ann, folder)
+    assert await people.close() == []
 
 
 async def a_picture(ann: Person, ben: Person) -> None:
