@@ -12,6 +12,16 @@ from tests.support.deploy_files import ROOT
 
 SCRIPT = ROOT / "tools" / "packages.sh"
 USED = ("sh", "cut", "sed", "id", "tr")  # of the system, by the script itself
+WANTED = (
+    "haproxy",
+    "npm",
+    "chromium",
+    "chromium-headless-shell",
+    "redis-server",
+    "pg_ctlcluster",
+    "pgbouncer",
+    "nginx",
+)
 
 
 @pytest.fixture
@@ -19,7 +29,7 @@ def bare(tmp_path: Path) -> Path:
     """A folder of programs in which everything that tests want is there but Java."""
     for name in USED:
         (tmp_path / name).symlink_to(shutil.which(name) or "")
-    for name in ("haproxy", "npm", "chromium", "redis-server", "pg_ctlcluster"):
+    for name in WANTED:
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     return tmp_path
