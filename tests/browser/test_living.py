@@ -332,7 +332,7 @@ async def test_a_link_never_replaces_another_users_sign_in_without_a_question(pe
     assert await again.evaluate("localStorage.getItem('tidings.token')") == token, "later tabs are still hers"
     await again.get_by_role("menuitem", name="Sign out").click()
     await expect(again.locator(".inbox-empty")).to_be_visible()
-    assert await again.evaluate("localStorage.getItem('tidings.token')") == token
+    await again.wait_for_function("token => localStorage.getItem('tidings.token') === token", arg=token)
 
 
 @pytest.mark.long

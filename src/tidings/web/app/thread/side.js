@@ -161,16 +161,20 @@ export class SidePane {
     if (replies === this.replies) this.render();
   }
 
-  /** What is open in view is read, soon. */
+  _lastSeq() {
+    return this.replies?.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
+  }
+
+  /** What is open in view is read, soon: also what came while it waited. */
   _mark() {
-    const last = this.replies?.messages.findLast((one) => one.seq !== null)?.seq ?? 0;
-    if (!this.replies || document.visibilityState !== 'visible' || last <= (this._marked ?? 0)) return;
+    if (document.visibilityState !== 'visible' || this._lastSeq() <= (this._marked ?? 0)) return;
     this._timer ??= setTimeout(async () => {
       this._timer = null;
       if (!this.replies) return;
       const { conversation, replies } = this;
-      this._marked = last;
-      await this.client.threads.markRead(conversation.id, replies.rootSeq, { upToSeq: last }).catch(() => {
+      const upToSeq = this._lastSeq();
+      this._marked = upToSeq;
+      await this.client.threads.markRead(conversation.id, replies.rootSeq, { upToSeq }).catch(() => {
         this._marked = 0; // the next drawing tries again
       });
       this.thread.read(conversation, replies.rootSeq);
