@@ -38,11 +38,12 @@ async def test_a_node_that_runs_already_can_be_tried_again_with_the_same_command
         assert outcome.not_looked_at == ["I12", "I15", "I16", "I19", "I20", "I21", "I22", "I23"], as_text(outcome)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
-async def test_all_faults_for_a_while_break_no_promise() -> None:
-    outcome = await torture(Options(seed=20, seconds=25))
+async def test_a_minute_of_all_faults_breaks_no_promise() -> None:
+    outcome = await torture(Options(seed=20, seconds=60))
     assert outcome.is_kept, as_text(outcome)
-    assert outcome.counts["acknowledged"] > 50 and len({done.fault for done in outcome.done}) > 4, as_text(outcome)
+    assert outcome.counts["acknowledged"] > 300 and len({done.fault for done in outcome.done}) > 10, as_text(outcome)
     # libfaketime may be missing, and these tables are not PostgreSQL: both are named.
     assert all("libfaketime" in why or "PostgreSQL" in why for why in outcome.left_out.values()), outcome.left_out
 
