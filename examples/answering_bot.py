@@ -12,6 +12,7 @@ from pathlib import Path
 from tidings_client import Client, MessageNew, Problem
 
 KEPT = Path(os.environ["CURSOR"])  # how far the bot has read
+NEW = KEPT.with_suffix(".new")
 
 
 async def answer(bot: Client, event: MessageNew) -> None:
@@ -24,20 +25,14 @@ async def answer(bot: Client, event: MessageNew) -> None:
                 raise
 
 
-def keep(cursor: str) -> None:
-    """Whenever the bot is killed, the file holds a whole cursor."""
-    new = KEPT.with_suffix(".new")
-    new.write_text(cursor)
-    new.replace(KEPT)
-
-
 async def main(cursor: str | None) -> None:
     async with Client(os.environ["URL"], os.environ["KEY"]) as bot:
         entries = await bot.entries(after=cursor).begin()
         print("listening as", bot.user_id, flush=True)
         async for event in entries:
             await answer(bot, event)
-            await asyncio.to_thread(keep, entries.cursor)
+            await asyncio.to_thread(NEW.write_text, entries.cursor)
+            await asyncio.to_thread(NEW.replace, KEPT)  # whenever the bot is killed, the file is whole
 
 
 asyncio.run(main(KEPT.read_text() if KEPT.exists() else None))
