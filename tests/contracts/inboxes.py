@@ -9,8 +9,9 @@ import pytest
 
 from tests.contracts import START_MS, conversation, fresh, group, message
 from tidings.errors import Missing
-from tidings.model import Entry, Head, Member, MemberChange, Row, Status
+from tidings.model import Content, Entry, File, Head, Member, MemberChange, Row, Status
 from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.stored_content import last_of
 from tidings.stores.tables.values import Touch
 
 
@@ -93,6 +94,19 @@ class InboxesContract:
         await tables.inboxes.touch([touch(alice, c, 4, preview="next")])
         await tables.inboxes.touch([touch(alice, c, 4, preview="edited")])
         assert (await tables.inboxes.rows(alice, [c]))[c].last_message_preview == "edited"
+
+    async def test_a_message_without_a_text_shows_the_text_that_an_edit_gives_it(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        there = last_of("bob", Content(files=(File("f1"),)), is_deleted=False)
+        gone = last_of("bob", None, is_deleted=True)
+        await tables.inboxes.touch([touch(alice, c, 3, preview=None, last_message=there)])
+        await tables.inboxes.touch([touch(alice, c, 3, preview="words", last_message=there)])
+        assert (await row_of(tables, alice, c)).last_message_preview == "words"
+        await tables.inboxes.touch([touch(alice, c, 3, preview=None, last_message=gone)])
+        await tables.inboxes.touch([touch(alice, c, 3, preview="words", last_message=there)])
+        row = await row_of(tables, alice, c)
+        assert (row.last_message_preview, row.last_message) == (None, gone)
 
     async def test_a_count_is_not_known_after_a_touch_without_one(self, tables: Tables) -> None:
         """Else a member whose index is cold would have 0 unread, however many messages came."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.contracts import START_MS, conversation, fresh, group, head_of, log, message, void
 from tidings import bounds
 from tidings.model import Content, Entry, Member, MemberChange, Row
-from tidings.stores.tables.last_message import LastMessage, read_last
 from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.stored_content import LastMessage, read_last
 from tidings.stores.tables.values import Group, Known, Refused, Rewrite, Stored, Top
 
 

@@ -30,6 +30,9 @@ class StatusesContract:
             ranges=ranges,
             version=1,
             since_seq=2,
+            delivered_ms=20_000,
+            read_ms=30_000,
+            read_before=((3, 10_000), (5, 20_000)),
         )
         assert await tables.statuses.put(put) == put
         assert await tables.statuses.get("alice", [c]) == {c: put}
@@ -52,6 +55,26 @@ class StatusesContract:
             await tables.statuses.put(status(c, user_id, version=1))
         assert [found.user_id for found in await tables.statuses.of_conversation(c)] == ["alice", "bob"]
         assert await tables.statuses.of_conversation(fresh("c")) == []
+
+    async def test_of_members_answers_exactly_those_named_by_user_id(self, tables: Tables) -> None:
+        c, other = [await conversation(tables, "alice", "bob", "carol", "dave") for _ in range(2)]
+        for user_id in ("carol", "bob", "alice"):
+            await tables.statuses.put(status(c, user_id, version=1))
+        await tables.statuses.put(status(other, "dave", version=1))
+        found = await tables.statuses.of_members(c, ["dave", "carol", "alice", "carol", "nobody"])
+        assert found == [status(c, "alice", version=1), status(c, "carol", version=1)]
+        assert await tables.statuses.of_members(c, []) == []
+
+    async def test_statuses_of_many_members_are_put_together(self, tables: Tables) -> None:
+        c, other = await conversation(tables, "alice", "bob", "carol"), await conversation(tables, "alice")
+        await tables.statuses.put(status(other, version=1, cursor_seq=9))
+        bob = await tables.statuses.put(status(c, "bob", version=1, cursor_seq=4))
+        alice, refused, carol = await tables.statuses.put_each(
+            [status(c, version=1, cursor_seq=3), status(c, "bob", version=1), status(c, "carol", version=1, read_seq=2)]
+        )
+        assert isinstance(refused, Conflict)
+        assert await tables.statuses.of_members(c, ["carol", "alice", "bob"]) == [alice, bob, carol]
+        assert await tables.statuses.put_each([]) == []
 
     async def test_a_status_made_from_another_version_is_a_conflict(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
@@ -92,6 +115,23 @@ class StatusesContract:
             assert await tables.statuses.deliver([(c, "alice", delivered_seq)]) == moved
         [found] = await tables.statuses.of_conversation(c)
         assert found == msgspec.structs.replace(put, delivered_seq=8)
+
+    async def test_each_mark_keeps_the_time_at_which_it_came_to_where_it_is(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice")
+        await tables.statuses.deliver([(c, "alice", 4)], 100)
+        await tables.statuses.deliver([(c, "alice", 4), (c, "alice", 3)], 200)
+        assert await tables.statuses.of_conversation(c) == [status(c, delivered_seq=4, delivered_ms=100)]
+        read = status(c, version=1, delivered_seq=4, read_seq=4, cursor_seq=4, delivered_ms=100, read_ms=300)
+        read = msgspec.structs.replace(read, read_before=((2, 200),))
+        assert await tables.statuses.put(read) == read
+        await tables.statuses.deliver([(c, "alice", 9)], 400)
+        behind = status(c, version=2, delivered_seq=6, read_seq=6, cursor_seq=6, delivered_ms=500, read_ms=500)
+        behind = msgspec.structs.replace(behind, read_before=((2, 200), (4, 300)))
+        stored = await tables.statuses.put(behind)
+        assert stored == msgspec.structs.replace(behind, delivered_seq=9, delivered_ms=400)
+        assert await tables.statuses.get("alice", [c]) == {c: stored}
+        again = await tables.statuses.put(status(c, version=3, read_seq=6, cursor_seq=6, read_ms=900))
+        assert again == msgspec.structs.replace(stored, version=3), "the first time at which it stood there stays"
 
     async def test_deliver_to_a_member_without_a_status_begins_one_at_version_zero(self, tables: Tables) -> None:
         c = await conversation(tables, "alice", "bob")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.file_bytes import FileBytesContract, send
+from tests.contracts.file_bytes import FileBytesContract, begin
 from tidings.bounds import FILE_PART_BYTES, FILE_PARTS_MAX
 from tidings.clock import Clock
 from tidings.stores.blobs.folder_files import FolderFiles, parts_of
@@ -50,7 +50,8 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
 async def test_nobody_else_may_read_a_part(tmp_path: Path) -> None:
     files = FolderFiles(tmp_path / "blobs", Clock())
-    await send(files, "a/f1", Part(0, 5), b"hello")
+    upload, (part,) = await begin(files, "a/f1", 5)
+    await upload.send(part, b"hello")
     paths = list((tmp_path / "blobs").rglob("*"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_file()} == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_dir()} == {0o700}

@@ -144,6 +144,13 @@ async def test_each_server_gets_its_own_epoch(cluster: Cluster, keyspace: Cluste
     assert await keyspace.run(echoes) == epochs
 
 
+async def test_a_key_is_of_the_server_that_has_its_slot(cluster: Cluster, keyspace: ClusterKeyspace) -> None:
+    tags = [tag_of(cluster, server) for server in cluster.servers]
+    assert len({keyspace.server_of(f"{tag}:a") for tag in tags}) == len(tags)
+    for tag in tags:
+        assert keyspace.server_of(f"{tag}:b") == keyspace.server_of(f"{tag}:a")
+
+
 async def test_a_script_that_one_server_lost_is_loaded_there_and_only_its_call_repeated(
     cluster: Cluster, keyspace: ClusterKeyspace
 ) -> None:

@@ -259,11 +259,14 @@ async def test_an_answer_that_does_not_come_in_time_cuts_the_connection(
 
 
 async def test_a_closed_link_refuses_and_stays_closed(start: Start) -> None:
-    async with linked(start().url) as link:
+    valkey = start()
+    async with linked(valkey.url) as link:
+        valkey.pause()  # it must not be faster than the close
         asked = asyncio.ensure_future(link.exchange([echo("a")]))
         await asyncio.sleep(0)
         await link.close()
         await refusal(asked)
+        valkey.resume()
         assert "it was closed" in str(await refusal(link.exchange([echo("a")])))
         assert not link.is_up
 

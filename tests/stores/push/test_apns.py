@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from tests.support.clocks import AheadClock
 from tests.support.servers import push_services as standins
-from tests.support.servers.push_services import KEY_ID, TEAM_ID, TOPIC, ApnsStandin, Later, Refusal, served
+from tests.support.servers.push_services import KEY_ID, TEAM_ID, TOPIC, ApnsStandin, Refusal, served
 from tidings.clock import Clock
 from tidings.stores.push.apns import PASS_S, Apns
 from tidings.stores.push.http import open_client
@@ -21,8 +22,8 @@ TOKEN = "a1" * 32
 
 
 @pytest.fixture
-def clock() -> Later:
-    return Later()
+def clock() -> AheadClock:
+    return AheadClock()
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def apple() -> ApnsStandin:
 
 
 @pytest.fixture
-async def apns(apple: ApnsStandin, clock: Later) -> AsyncIterator[Apns]:
+async def apns(apple: ApnsStandin, clock: AheadClock) -> AsyncIterator[Apns]:
     async with served(apple) as url:
         made = make(apple, url, clock)
         yield made
@@ -65,7 +66,7 @@ async def test_a_notice_goes_over_http_2_with_badge_title_and_collapse_id(apns: 
     assert (told.headers["apns-push-type"], told.headers["apns-priority"]) == ("alert", "10")
 
 
-async def test_it_works_over_tls(apple: ApnsStandin, clock: Later, tmp_path: Path) -> None:
+async def test_it_works_over_tls(apple: ApnsStandin, clock: AheadClock, tmp_path: Path) -> None:
     certificate = standins.make_certificate(tmp_path)
     async with served(apple, certificate) as url:
         apns = make(apple, url, clock, client=open_client(tls=certificate.trust))
@@ -80,6 +81,11 @@ async def test_a_silent_notice_is_a_badge_and_nothing_else(apns: Apns, apple: Ap
     assert apple.told[0].headers["apns-priority"] == "5"
 
 
+async def test_a_notice_of_a_reply_names_its_thread(apns: Apns, apple: ApnsStandin) -> None:
+    await apns.send(notice(thread_seq=4))
+    assert apple.told[0].body["thread_seq"] == 4
+
+
 async def test_a_long_collapse_id_is_shortened_the_same_way_every_time(apns: Apns, apple: ApnsStandin) -> None:
     for _ in range(2):
         assert (await apns.send(notice(collapse_id="c" * 128))).verdict is Verdict.SENT
@@ -88,7 +94,7 @@ async def test_a_long_collapse_id_is_shortened_the_same_way_every_time(apns: Apn
 
 
 async def test_one_provider_token_serves_until_its_hour_is_nearly_over(
-    apns: Apns, apple: ApnsStandin, clock: Later
+    apns: Apns, apple: ApnsStandin, clock: AheadClock
 ) -> None:
     await apns.send(notice())
     clock.ahead_s = PASS_S - 60
@@ -100,7 +106,7 @@ async def test_one_provider_token_serves_until_its_hour_is_nearly_over(
 
 
 async def test_an_expired_provider_token_is_renewed_and_the_notice_sent(
-    apns: Apns, apple: ApnsStandin, clock: Later
+    apns: Apns, apple: ApnsStandin, clock: AheadClock
 ) -> None:
     await apns.send(notice())
     apple.expired.update(apple.passes)
@@ -138,7 +144,7 @@ async def test_other_refusals_are_put_off_or_given_up(
     assert await apns.send(notice()) == outcome
 
 
-async def test_a_key_that_apple_does_not_know_puts_everything_off(apple: ApnsStandin, clock: Later) -> None:
+async def test_a_key_that_apple_does_not_know_puts_everything_off(apple: ApnsStandin, clock: AheadClock) -> None:
     async with served(apple) as url:
         other = standins.pem_of(ec.generate_private_key(ec.SECP256R1()))
         apns = Apns(url=url, key=other, key_id=KEY_ID, team_id=TEAM_ID, topic=TOPIC, clock=clock)
@@ -147,7 +153,7 @@ async def test_a_key_that_apple_does_not_know_puts_everything_off(apple: ApnsSta
         await apns.close()
 
 
-async def test_a_service_that_does_not_answer_is_put_off(apple: ApnsStandin, clock: Later) -> None:
+async def test_a_service_that_does_not_answer_is_put_off(apple: ApnsStandin, clock: AheadClock) -> None:
     async with served(apple) as url:
         pass
     apns = make(apple, url, clock)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.clocks import AheadClock
 from tests.support.servers import push_services as standins
-from tests.support.servers.push_services import FcmStandin, Later, Refusal, served
+from tests.support.servers.push_services import FcmStandin, Refusal, served
 from tidings.clock import Clock
 from tidings.stores.push.fcm import Fcm
 from tidings.stores.push.ports import Notice, Outcome, Verdict
@@ -20,8 +21,8 @@ TOKEN = "fcm-token-of-bobs-phone:APA91b"
 
 
 @pytest.fixture
-def clock() -> Later:
-    return Later()
+def clock() -> AheadClock:
+    return AheadClock()
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ async def google() -> AsyncIterator[FcmStandin]:
 
 
 @pytest.fixture
-async def fcm(google: FcmStandin, clock: Later) -> AsyncIterator[Fcm]:
+async def fcm(google: FcmStandin, clock: AheadClock) -> AsyncIterator[Fcm]:
     made = Fcm(url=google.url, credentials=google.credentials, clock=clock)
     yield made
     await made.close()
@@ -64,7 +65,7 @@ async def test_a_silent_notice_is_data_alone(fcm: Fcm, google: FcmStandin) -> No
 
 
 async def test_one_grant_serves_all_who_wait_for_it_until_shortly_before_its_end(
-    fcm: Fcm, google: FcmStandin, clock: Later
+    fcm: Fcm, google: FcmStandin, clock: AheadClock
 ) -> None:
     await asyncio.gather(*(fcm.send(notice()) for _ in range(10)))
     clock.ahead_s = 3200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from tests.support.servers.push_services import Later
+from tests.support.clocks import AheadClock
 from tidings.stores.push.http import Pass, fields_of, open_client, post, retry_after_s
 from tidings.stores.push.ports import Outcome, Verdict
 
@@ -17,7 +17,7 @@ def response(body: bytes = b"", **headers: str) -> httpx2.Response:
 
 
 def test_a_wait_is_given_in_seconds_or_as_a_date() -> None:
-    clock = Later()
+    clock = AheadClock()
     assert retry_after_s(response(retry_after="37"), clock) == 37.0
     assert retry_after_s(response(retry_after="Wed, 21 Oct 2015 07:28:00 GMT"), clock) == 0.0
     far = retry_after_s(response(retry_after="Fri, 31 Dec 2100 23:59:59 GMT"), clock)
@@ -34,7 +34,7 @@ def test_a_body_that_is_no_object_has_no_fields(body: bytes) -> None:
 
 
 def test_a_pass_is_made_again_when_it_is_old_or_refused_and_only_then() -> None:
-    clock, made = Later(), 0
+    clock, made = AheadClock(), 0
 
     def make(now_s: int) -> str:
         nonlocal made

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.clocks import AheadClock
 from tests.support.servers import push_services as standins
-from tests.support.servers.push_services import Browser, Certificate, Later, Refusal, WebPushStandin, served
+from tests.support.servers.push_services import Browser, Certificate, Refusal, WebPushStandin, served
 from tidings.stores.push.http import open_client
 from tidings.stores.push.ports import Notice, Outcome, Verdict
 from tidings.stores.push.webpush import KEY_WAIT_S, PASS_S, WebPush, encrypt, topic_of
@@ -21,8 +22,8 @@ PEM = standins.pem_of(ec.generate_private_key(ec.SECP256R1()))
 
 
 @pytest.fixture
-def clock() -> Later:
-    return Later()
+def clock() -> AheadClock:
+    return AheadClock()
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +39,13 @@ async def carrier(certificate: Certificate) -> AsyncIterator[WebPushStandin]:
 
 
 @pytest.fixture
-async def webpush(carrier: WebPushStandin, certificate: Certificate, clock: Later) -> AsyncIterator[WebPush]:
+async def webpush(carrier: WebPushStandin, certificate: Certificate, clock: AheadClock) -> AsyncIterator[WebPush]:
     made = make(certificate, clock, hosts=(carrier.url.removeprefix("https://"),))
     yield made
     await made.close()
 
 
-def make(certificate: Certificate, clock: Later, *, hosts: tuple[str, ...], key: str = PEM) -> WebPush:
+def make(certificate: Certificate, clock: AheadClock, *, hosts: tuple[str, ...], key: str = PEM) -> WebPush:
     client = open_client(tls=certificate.trust)
     return WebPush(key=key, contact="mailto:ops@chat.example", hosts=hosts, clock=clock, client=client)
 
@@ -113,7 +114,7 @@ async def test_a_silent_notice_is_not_sent_for_a_browser_would_show_it(
 
 
 async def test_a_vapid_token_serves_its_push_service_for_hours(
-    webpush: WebPush, carrier: WebPushStandin, clock: Later
+    webpush: WebPush, carrier: WebPushStandin, clock: AheadClock
 ) -> None:
     endpoint, browser = carrier.subscribe("one")
     for clock.ahead_s in (0, PASS_S - 60, PASS_S + 60):
@@ -145,7 +146,7 @@ async def test_a_key_that_is_refused_puts_this_subscription_off(
 
 
 async def test_an_address_that_is_not_on_the_list_is_never_posted_to(
-    certificate: Certificate, carrier: WebPushStandin, clock: Later
+    certificate: Certificate, carrier: WebPushStandin, clock: AheadClock
 ) -> None:
     endpoint, browser = carrier.subscribe("one")
     webpush = make(certificate, clock, hosts=("*.push.services.mozilla.com",))
@@ -162,7 +163,7 @@ async def test_keys_that_are_none_are_gone(webpush: WebPush, carrier: WebPushSta
 
 
 def test_the_public_key_is_the_one_that_browsers_ask_for(
-    certificate: Certificate, clock: Later, tmp_path: Path
+    certificate: Certificate, clock: AheadClock, tmp_path: Path
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     made = make(certificate, clock, hosts=(), key=standins.pem_of(key))

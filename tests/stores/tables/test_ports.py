@@ -52,7 +52,8 @@ ADAPTERS: dict[str, tuple[type[Any], ...]] = {
     "archive": (SqliteArchive, DynamoArchive),
     "whole": (SqliteWhole, PostgresWhole, DynamoWhole),
 }
-PORTS = [field.name for field in dataclasses.fields(ports.Tables) if field.name not in ("ping", "close")]
+NO_PORTS = ("ping", "wipe", "close", "commit_max")
+PORTS = [field.name for field in dataclasses.fields(ports.Tables) if field.name not in NO_PORTS]
 
 
 def _port(name: str) -> type[Any]:

@@ -10,3 +10,9 @@ def test_marks_are_ordered_by_time_and_fit_into_a_row_number() -> None:
     )
     assert mark_of("c", early) != mark_of("d", early)
     assert mark_at(-5) == 0
+
+
+def test_messages_of_one_millisecond_have_different_marks_as_a_rule() -> None:
+    at_ms = 1_700_000_000_000
+    marks = {mark_of(id_, Document(seq_no, at_ms, "a", ())) for id_ in ("c", "d") for seq_no in range(100, 200)}
+    assert len(marks) > 195 and all(mark_at(at_ms) <= mark < mark_at(at_ms + 1) for mark in marks)

@@ -18,7 +18,7 @@ from tidings.bounds import FILE_CHUNK_BYTES, FILE_PART_BYTES, FILE_PARTS_MAX
 from tidings.clock import Clock
 from tidings.errors import Missing, Unavailable
 from tidings.stores.blobs.obstore import make_private, sync
-from tidings.stores.blobs.ports import BadSize, Part, Signed
+from tidings.stores.blobs.ports import BadSize, Part, Signed, no_names
 
 NEW = ".new"  # the end of the name of a file that is not finished
 
@@ -46,10 +46,10 @@ class FolderFiles:
     def parts(self, size: int) -> list[Part]:
         return parts_of(size)
 
-    async def sign_part(self, folder: str, part: Part, mime: str, *, expires_s: int) -> Signed:
+    async def sign_parts(self, folder: str, parts: Sequence[Part], mime: str, *, expires_s: int) -> list[Signed]:
         raise AssertionError("a folder signs nothing")
 
-    async def sign_read(self, name: str, *, expires_s: int) -> str:
+    async def sign_read(self, name: str, *, mime: str, disposition: str, expires_s: int) -> str:
         raise AssertionError("a folder signs nothing")
 
     async def write(self, folder: str, part: Part, chunks: AsyncIterator[bytes]) -> None:
@@ -68,13 +68,19 @@ class FolderFiles:
     async def put(self, folder: str, size: int, chunks: AsyncIterator[bytes]) -> None:
         whole = Part(0, size)
         await self.write(folder, whole, chunks)
-        await self.finish(folder, [whole])
+        await self.finish(folder, [whole], "")
 
-    async def finish(self, folder: str, parts: Sequence[Part]) -> None:
+    async def finish(self, folder: str, parts: Sequence[Part], mime: str) -> None:
         try:
             await asyncio.to_thread(self._finish, self._root / folder, parts)
         except OSError as error:
             raise _unavailable("finish", error) from None
+
+    def unfinished(self, folder: str) -> AsyncIterator[str]:
+        return no_names()
+
+    async def abandon(self, folder: str) -> None:
+        pass
 
     def _finish(self, path: Path, parts: Sequence[Part]) -> None:
         if not _is_whole(path, parts):
@@ -105,7 +111,7 @@ class FolderFiles:
 
 
 async def _fill(out: BinaryIO, size: int, chunks: AsyncIterator[bytes]) -> None:
-    """Write what comes, some of it at a time. Raises BadSize as soon as it is known."""
+    """Write the chunks as they come. Raises BadSize as soon as the size is known to be wrong."""
     waiting, came = bytearray(), 0
     async for chunk in chunks:
         came += len(chunk)
@@ -126,7 +132,7 @@ def _create(new: Path) -> BinaryIO:
 
 
 def _keep(out: BinaryIO, new: Path, path: Path) -> None:
-    """The bytes are durable before they have their name, and the name before anybody hears of it."""
+    """Sync the bytes before the file gets its name, and the name before the caller gets an answer."""
     os.fsync(out.fileno())
     while True:
         make_private(path.parent)

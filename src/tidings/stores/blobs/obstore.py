@@ -1,8 +1,10 @@
-"""The blobs over obstore: a folder, S3 and whatever speaks its protocol, Google's and Azure's stores, by URL.
+"""Blobs through obstore: a folder, S3 and compatible stores, and the stores of Google and Azure. The URL chooses.
 
-An object is durable before `put` answers, and is put only where nothing is. In a folder that takes more than obstore
-does: a private file (0600) is written and synced aside, linked to its name, and the folder is synced too. Credentials
-come from where each cloud's tools look for them (environment, files, the machine's role), never from the URL.
+Google's store is asked in S3's protocol where the node has an HMAC key for it, and in its own otherwise.
+
+An object is durable before `put` answers, and never replaces another. For that, a folder needs more than obstore does:
+a private file (0600) is written and synced aside, linked to its name, and the folder is synced too. Credentials come
+from where each cloud's tools look for them (environment, files, the machine's role), never from the URL.
 """
 
 from __future__ import annotations
@@ -22,11 +24,17 @@ from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Missing, StoreError, Unavailable
-from tidings.stores.aws import Profile, open_profile
+from tidings.stores.aws.keys import FixedKey, google_key
+from tidings.stores.aws.profiles import Profile, open_profile
 from tidings.stores.blobs.ports import Blob, Blobs
 
 T = TypeVar("T")
 _STORES = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+_GOOGLE = {
+    "endpoint": "https://storage.googleapis.com",
+    "region": "auto",
+    "conditional_put": "disabled",  # this store has conditions of its own, which S3's protocol cannot say
+}
 _LIST_CHUNK = 500  # objects handed over at a time
 
 
@@ -44,33 +52,38 @@ def open_blobs(url: str, clock: Clock) -> Blobs:
 def open_store(url: str) -> Any:
     """The store of an object store's URL, as the library has it."""
     parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query))
+    query, keys = dict(parse_qsl(parts.query)), _keys(parts.scheme)
+    if parts.scheme == "gs" and keys is not None:
+        parts, query = parts._replace(scheme="s3"), {**_GOOGLE, **query}
+    if parts.scheme == "s3":
+        query = {"disable_bulk_delete": "true", **query}  # one object at a time is deleted: every store can do it
     options: Any = {
         "timeout": timedelta(seconds=bounds.BLOBS_REQUEST_S),
         "connect_timeout": timedelta(seconds=bounds.BLOBS_CONNECT_S),
         "allow_http": query.get("endpoint", "").startswith("http://"),
     }
     retries: Any = {"max_retries": bounds.BLOBS_RETRIES, "retry_timeout": timedelta(seconds=bounds.BLOBS_DEADLINE_S)}
-    keys = {"credential_provider": _provider(profile)} if (profile := _profile(parts.scheme)) is not None else {}
+    given = {"credential_provider": _provider(keys)} if keys is not None else {}
     try:
         store = _STORES[parts.scheme].from_url(  # type: ignore[attr-defined]  # a union of three classes
-            parts._replace(query="").geturl(), config=query, client_options=options, retry_config=retries, **keys
+            parts._replace(query="").geturl(), config=query, client_options=options, retry_config=retries, **given
         )
     except (exceptions.BaseError, ValueError) as error:
         raise Unavailable(f"blobs: {_first_line(error)}", store="blobs", op="open") from None
     return store
 
 
-def _profile(scheme: str) -> Profile | None:
-    """The AWS profile of the process, where the store is S3 and nothing nearer has keys."""
-    return open_profile() if scheme == "s3" else None
+def _keys(scheme: str) -> Profile | FixedKey | None:
+    """The AWS profile of the process where nothing nearer has keys, or the HMAC key of Google's store."""
+    sources: dict[str, Callable[[], Profile | FixedKey | None]] = {"s3": open_profile, "gs": google_key}
+    return sources[scheme]() if scheme in sources else None
 
 
-def _provider(profile: Profile) -> Callable[[], Awaitable[dict[str, Any]]]:
-    """The keys of a profile, as the library asks for them."""
+def _provider(source: Profile | FixedKey) -> Callable[[], Awaitable[dict[str, Any]]]:
+    """The keys of a source, as the library asks for them."""
 
     async def keys() -> dict[str, Any]:
-        found = await profile.key()
+        found = await source.key()
         token = {"token": found.token} if found.token else {}
         return {"access_key_id": found.id, "secret_access_key": found.secret, "expires_at": found.expires, **token}
 
@@ -88,7 +101,7 @@ class ObjectBlobs:
             await self._store.put_async(name, data, mode="create", use_multipart=False)
         except exceptions.AlreadyExistsError:
             return False
-        except exceptions.NotSupportedError:
+        except (exceptions.NotSupportedError, NotImplementedError):
             # A store without conditional puts. A name carries a digest of the data: it can only be put over itself.
             await asked("put", self._store.put_async(name, data, use_multipart=False))
         except (exceptions.BaseError, OSError) as error:  # there is nothing to miss here, unless it is the bucket
@@ -141,7 +154,7 @@ class FolderBlobs(ObjectBlobs):
             yield chunk
 
     def _open(self) -> None:
-        """The folder is made with the first thing asked of it, not where nothing is archived."""
+        """Make the folder at the first use: an installation without an archive has none."""
         if self._store is None:
             make_private(self._root)
             self._store = LocalStore(self._root)
@@ -171,14 +184,14 @@ class FolderBlobs(ObjectBlobs):
                     file.unlink()
 
     def _tidy(self, folder: Path) -> None:
-        """The deletion is synced, and an empty folder goes."""
+        """Sync the deletion, and remove the folder if it is empty."""
         with suppress(OSError):  # not empty, or gone already
             sync(folder)
             folder.rmdir()
 
 
 def _link(new: Path, path: Path) -> bool:
-    """False: there is something of this name. Raises FileNotFoundError: the new file was cleared away as an old one."""
+    """False: an object of this name exists. Raises FileNotFoundError: the new file was cleared away as an old one."""
     while True:
         try:
             os.link(new, path)
@@ -192,7 +205,7 @@ def _link(new: Path, path: Path) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Whatever is missing of it, and durable."""
+    """Make the missing folders of the path, durably."""
     if not folder.is_dir():
         make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

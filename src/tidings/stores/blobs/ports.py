@@ -18,7 +18,7 @@ class Blobs(Protocol):
     """Objects by name. Raises Missing, Unavailable. An object is never changed, only put and deleted."""
 
     async def put(self, name: str, data: bytes) -> bool:
-        """Durable when it answers. False: there is an object of this name, and it stays as it is."""
+        """Store an object durably. False: an object of this name exists, and stays unchanged."""
         ...
 
     async def get(self, name: str) -> bytes:
@@ -26,11 +26,11 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, name: str) -> None:
-        """No complaint if it is gone."""
+        """Delete an object. It is no error if there is none."""
         ...
 
     def list(self, folder: str) -> AsyncIterator[Sequence[Blob]]:
-        """Everything below a folder (a name up to a slash), some at a time, in no order."""
+        """List the objects below a folder (a name up to a slash), some at a time, in any order."""
         ...
 
 
@@ -68,12 +68,13 @@ class FileBytes(Protocol):
         """The parts in which a file of this size is sent."""
         ...
 
-    async def sign_part(self, folder: str, part: Part, mime: str, *, expires_s: int) -> Signed:
-        """The request that sends a part. Only where the store is direct."""
+    async def sign_parts(self, folder: str, parts: Sequence[Part], mime: str, *, expires_s: int) -> list[Signed]:
+        """The requests that send the parts of a new file. Only where the store is direct."""
         ...
 
-    async def sign_read(self, name: str, *, expires_s: int) -> str:
-        """A URL that reads one object. Only where the store is direct."""
+    async def sign_read(self, name: str, *, mime: str, disposition: str, expires_s: int) -> str:
+        """A URL that reads one object. Only where the store is direct. A store that can sign how the object is shown
+        answers with this type and this Content-Disposition."""
         ...
 
     async def write(self, folder: str, part: Part, chunks: AsyncIterator[bytes]) -> None:
@@ -84,8 +85,16 @@ class FileBytes(Protocol):
         """Store a whole, finished file of one part, for the server itself. Raises BadSize."""
         ...
 
-    async def finish(self, folder: str, parts: Sequence[Part]) -> None:
+    async def finish(self, folder: str, parts: Sequence[Part], mime: str) -> None:
         """Make the parts a file: no part can be sent any more. Raises Missing: a part is not whole."""
+        ...
+
+    def unfinished(self, folder: str) -> AsyncIterator[str]:
+        """The names of objects at and below a folder that have parts only, where the list of blobs leaves them out."""
+        ...
+
+    async def abandon(self, folder: str) -> None:
+        """Forget the parts of a file that was not finished, where the list of blobs leaves them out."""
         ...
 
     def read(self, folder: str, parts: Sequence[Part], start: int, end: int) -> AsyncIterator[bytes]:
@@ -95,3 +104,10 @@ class FileBytes(Protocol):
 
 class BadSize(Exception):
     """More or fewer bytes came than the part has."""
+
+
+async def no_names() -> AsyncIterator[str]:
+    """For a store where every part that came is an object, which the list of blobs has."""
+    names: tuple[str, ...] = ()
+    for name in names:
+        yield name

@@ -8,13 +8,15 @@ server with the old one's epoch in it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from tidings.errors import Unavailable
 
 R = TypeVar("R")
 Arg = str | bytes | int
+SLICE_WORDS = 500  # of calls in one slice: one or two milliseconds of the server
+AT_ONCE_WORDS = 1_500  # a run of no more is not cut: the batches of all lanes leave together, and share their wake-ups
 
 
 class Call(Generic[R]):
@@ -77,6 +79,10 @@ class Keyspace(Protocol):
 
     def is_up(self) -> bool: ...
 
+    def server_of(self, key: str) -> str:
+        """The name of the server that has this key now. Calls to one server do not wait for another."""
+        ...
+
     async def subscribe(
         self, channel: str, on_message: Callable[[bytes], None], on_subscribed: Callable[[], None]
     ) -> Subscription:
@@ -94,6 +100,38 @@ class Subscription(Protocol):
 def plain(key: str, *words: Arg, parse: Callable[[Any], Any] = lambda reply: reply) -> Call[Any]:
     """An ordinary command on one key."""
     return Call(key, words, parse)
+
+
+class Slices:
+    """Runs many calls in slices. Calls of others pass in between, and several who run many take turns.
+
+    A server and its connection do one thing after the other. Without slices everybody waits for the longest run.
+    """
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace = keyspace
+        self._turn = asyncio.Lock()
+
+    async def run(self, calls: Sequence[Call[R]]) -> list[R]:
+        """Run the calls in their order. Their answers may be of different moments."""
+        if sum([len(call.words) for call in calls]) <= AT_ONCE_WORDS:
+            return await self._keyspace.run(calls) if calls else []
+        answers: list[R] = []
+        for some in _sliced(calls):
+            async with self._turn:
+                answers += await self._keyspace.run(some)
+        return answers
+
+
+def _sliced(calls: Sequence[Call[R]]) -> Iterator[Sequence[Call[R]]]:
+    start = words = 0
+    for at, call in enumerate(calls):
+        words += len(call.words)
+        if words > SLICE_WORDS and at > start:
+            yield calls[start:at]
+            start, words = at, len(call.words)
+    if start < len(calls):
+        yield calls[start:]
 
 
 async def each_alone(keyspace: Keyspace, calls: Sequence[Call[R]]) -> dict[int, R]:

@@ -91,6 +91,10 @@ class ClusterKeyspace:
         """Whether every slot is served."""
         return self._topology.is_up
 
+    def server_of(self, key: str) -> str:
+        slot = self._slots.get(key)
+        return self._topology.owners[self._slot(key) if slot is None else slot].label
+
     def on_epoch(self, listener: EpochListener) -> None:
         """Call `listener(old, new)` whenever slots are found in another life of their server, or on another server."""
         self._topology.on_epoch(listener)

@@ -33,6 +33,7 @@ from tidings.bounds import (
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.keyspace.embedded_folder import ValkeyFolder, open_folder
+from tidings.tasks import cancel
 
 log = logging.getLogger("tidings.keyspace")
 
@@ -94,10 +95,7 @@ class EmbeddedValkey:
 
     async def stop(self) -> None:
         """SIGTERM makes Valkey sync its AOF and exit; after that nothing of it runs and the folder is free."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watcher
+        await cancel(self._watcher)
         await self._end_child()
         self._folder.release()
 
@@ -107,7 +105,8 @@ class EmbeddedValkey:
             return
         if self._folder.complains_of_aof():
             self._folder.set_aof_aside()
-            log.error("embedded valkey cannot read its AOF, starting empty set_aside=%s", self._folder.broken_aof)
+            facts = {"cause": "its AOF cannot be read", "set_aside": str(self._folder.broken_aof)}
+            log.error("embedded valkey starts empty", extra=facts)
             if await self._run_until_ready():
                 return
         said = self._folder.last_log_lines() or ["it said nothing"]
@@ -192,6 +191,7 @@ def _arguments(folder: ValkeyFolder) -> list[str]:
         "appendfsync": "everysec",
         "aof-load-truncated": "yes",
         "save": "",
+        "latency-tracking": "no",  # nobody asks for its percentiles, and each command would pay for them
         "hash-max-listpack-entries": "64",  # a mark hash is read field by field, and a longer list is walked each time
         "maxmemory": str(int(VALKEY_MEMORY_SHARE * memory_bytes())),
         "maxmemory-policy": "noeviction",

@@ -1,7 +1,7 @@
 """The folder of an embedded Valkey: who owns it, what lies in it, which processes work on it.
 
 The lock is the invariant: whoever holds it is the only one to start a server there, and it goes with its process
-however that ends. Everything is for the owner alone (folders 0700, files 0600). keyspace_embedded.py runs the server;
+however that ends. Everything is for the owner alone (folders 0700, files 0600). embedded.py runs the server;
 `running_socket` is for CLI verbs, which use a running node's Valkey instead of starting their own.
 """
 

@@ -90,6 +90,19 @@ class Keys:
         """zset: user_id -> read_seq. TTL INDEX_TTL_S."""
         return self._readby + conversation_id + "}"
 
+    def tally(self, conversation_id: str) -> str:
+        """hash: the state of the index of a large conversation. TTL INDEX_TTL_S."""
+        return f"{self.prefix}tally:{{{conversation_id}}}"
+
+    def tally_set(self, conversation_id: str, name: str) -> str:
+        """zset: its messages (`seq`), the same by people (`who`), and those deleted while it was built (`gone`). Lua
+        makes the name too (parts/tally.lua). TTL INDEX_TTL_S."""
+        return f"{self.tally(conversation_id)}:{name}"
+
+    def rev(self, conversation_id: str) -> str:
+        """string: the name of the last change of a tally. TTL INDEX_TTL_S."""
+        return f"{self.prefix}rev:{{{conversation_id}}}"
+
     def watch(self, conversation_id: str) -> str:
         """zset: node with connections that watch it -> until when, ms. TTL WATCH_S."""
         return self._watch + conversation_id + "}"

@@ -28,6 +28,7 @@ from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.wire import Address, ErrorReply, Run, Wire, dial
+from tidings.tasks import cancel, wait_at_most
 
 log = logging.getLogger("tidings.keyspace")
 
@@ -127,10 +128,7 @@ class Link:
         self._keeper = asyncio.create_task(self._keep(), name=f"keyspace-link {self.label}")
 
     async def close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._keeper
+        await cancel(self._keeper)
         wire, self._wire = self._wire, None
         self._up.clear()
         self._down_since_s, self._down_reason = float("-inf"), "it was closed"  # refuses at once from here on
@@ -307,9 +305,7 @@ class Link:
             if wire is None:
                 await self._reconnect()
                 continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(EPOCH_CHECK_S):
-                    await self._nudge.wait()
+            await wait_at_most(self._nudge, EPOCH_CHECK_S)
             self._nudge.clear()
             if not wire.is_lost:
                 await self._check(wire)

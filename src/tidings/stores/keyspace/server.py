@@ -65,6 +65,9 @@ class SingleKeyspace:
     def is_up(self) -> bool:
         return self._link.is_up
 
+    def server_of(self, key: str) -> str:
+        return self._link.label
+
     def on_epoch(self, listener: EpochListener) -> None:
         """Call `listener(old, new)` whenever another life of the server is found."""
         self._link.on_epoch(listener)

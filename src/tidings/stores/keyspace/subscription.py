@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, cast
 
 import hiredis
@@ -18,6 +17,7 @@ from tidings.bounds import BUS_PROBE_S, KEYSPACE_COMMAND_S, KEYSPACE_CONNECT_S, 
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.keyspace.wire import Address, connect_to
+from tidings.tasks import cancel, wait_at_most
 
 log = logging.getLogger("tidings.keyspace")
 _PROBES_MAX = round(KEYSPACE_COMMAND_S / BUS_PROBE_S)  # unanswered in a row: the server is gone
@@ -55,9 +55,7 @@ class Feed:
         self._keeper = asyncio.get_running_loop().create_task(self._keep(), name="feed")
 
     async def close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        await cancel(self._keeper)
         if self._ear is not None:
             self._ear.cut()
 
@@ -97,15 +95,13 @@ class Feed:
             try:
                 self._ear = await self._subscribe()
             except Unavailable as error:
-                log.debug("feed still down: %s", error)
+                log.debug("subscription still down", extra={"cause": str(error)})
 
     async def _pause(self) -> None:
         """Wait until the next probe or the end of the subscription. After an end wait longer: the server may fail."""
         if self.is_up:
             self._is_cut.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(BUS_PROBE_S):
-                    await self._is_cut.wait()
+            await wait_at_most(self._is_cut, BUS_PROBE_S)
         if not self.is_up:
             await asyncio.sleep(KEYSPACE_RETRY_S * (0.5 + self._clock.random_fraction()))
 

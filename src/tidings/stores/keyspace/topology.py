@@ -23,7 +23,7 @@ from tidings.stores.keyspace.call import plain
 from tidings.stores.keyspace.hash_slots import SLOTS, Place, Shard, parse_slots, uncovered
 from tidings.stores.keyspace.link import EpochListener, Link
 from tidings.stores.keyspace.wire import Address, Run
-from tidings.tasks import Recent, SingleFlight
+from tidings.tasks import Recent, SingleFlight, cancel
 
 log = logging.getLogger("tidings.keyspace")
 
@@ -86,9 +86,7 @@ class Topology:
         self._note(shards)
 
     async def close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        await cancel(self._keeper)
         await self._opening.close()
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
@@ -227,7 +225,7 @@ class Topology:
             try:
                 await self.refresh()
             except Unavailable as error:
-                log.debug("keyspace topology not read: %s", error)
+                log.debug("keyspace topology not read", extra={"cause": str(error)})
             await asyncio.sleep(CLUSTER_RETRY_S)
 
 

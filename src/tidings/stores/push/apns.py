@@ -1,8 +1,8 @@
 """Apple's push service: one HTTP/2 POST per notice, under a provider token signed with the team's ES256 key.
 
-The token is made again before Apple's hour is over, and at once when Apple says ExpiredProviderToken. A device token
-is forgotten only on Apple's word (Unregistered, BadDeviceToken), and not if the app registered it again since. A wrong
-key of the operator loses nothing: jobs wait.
+The token is made again before Apple's hour is over, and at once when Apple says ExpiredProviderToken. A device token is
+forgotten only on Apple's word (Unregistered, BadDeviceToken), and not if the app registered it again since. While the
+operator's key is wrong, jobs wait and none is lost.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def payload_of(notice: Notice) -> dict[str, Any]:
     if notice.conversation_id is not None:
         aps["thread-id"] = notice.conversation_id
         payload |= {"conversation_id": notice.conversation_id, "seq": notice.seq_no}
+        if notice.thread_seq is not None:
+            payload["thread_seq"] = notice.thread_seq
     return payload
 
 

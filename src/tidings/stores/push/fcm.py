@@ -41,7 +41,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Fcm:
-    """`credentials` is the text of the service account's file. Raises ValueError when it is none."""
+    """`credentials` is the text of the service account's file. Raises ValueError for any other text."""
 
     def __init__(self, *, url: str, credentials: str, clock: Clock, client: httpx2.AsyncClient | None = None) -> None:
         account, key = read_account(credentials)
@@ -146,6 +146,8 @@ def message_of(notice: Notice) -> dict[str, Any]:
     data = {"badge": str(notice.badge), "collapse_id": collapse_id}
     if notice.conversation_id is not None:
         data |= {"conversation_id": notice.conversation_id, "seq": str(notice.seq_no)}
+        if notice.thread_seq is not None:
+            data["thread_seq"] = str(notice.thread_seq)
     android: dict[str, Any] = {
         "priority": "NORMAL" if notice.is_silent else "HIGH",
         "ttl": f"{PUSH_TTL_S}s",

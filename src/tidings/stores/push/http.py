@@ -1,7 +1,7 @@
-"""HTTP of the three push providers: a client each, signed passes renewed in time, and one way to read a refusal.
+"""HTTP of the push providers: opens their clients, renews signed tokens in time, and reads refusals.
 
-No request of ours raises: a provider that cannot be reached is an `Outcome` like any other. Redirects are not followed
-and the environment's proxies are not used. Used by push_apns, push_fcm and push_webpush alone.
+A request never raises: a provider that cannot be reached is an `Outcome` like any other. A client follows no redirect
+and ignores the proxies of the environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tidings.stores.push.ports import Outcome, Verdict
 
 
 def open_client(*, tls: ssl.SSLContext | None = None, has_cleartext: bool = False) -> httpx2.AsyncClient:
-    """HTTP/2, with HTTP/1.1 as the way back over TLS. `has_cleartext`: an http:// address, spoken to in HTTP/2 at once.
+    """Open a client for HTTP/2, which falls back to HTTP/1.1 over TLS. `has_cleartext`: the address is http://, so the
+    client speaks HTTP/2 at once.
 
     Raises ValueError when the library's HTTP/2 part is not installed.
     """
@@ -41,10 +42,8 @@ def open_client(*, tls: ssl.SSLContext | None = None, has_cleartext: bool = Fals
 async def post(
     client: httpx2.AsyncClient, url: str, headers: Mapping[str, str], content: bytes, *, has_one_host: bool = True
 ) -> httpx2.Response | Outcome:
-    """The answer, whatever its status; or LATER, when there is none.
-
-    A provider with one host that cannot be connected to is so for all its devices.
-    """
+    """Return the answer with any status, or LATER when no answer comes. If a provider has one host and it cannot be
+    reached, that concerns all its devices."""
     try:
         return await client.post(url, headers=dict(headers), content=content)
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -54,7 +53,7 @@ async def post(
 
 
 def fields_of(response: httpx2.Response) -> dict[str, Any]:
-    """The JSON object of a refusal; empty when it is something else (a proxy's page, say)."""
+    """The JSON object of a refusal; empty when it is something else (such as the page of a proxy)."""
     try:
         found = msgspec.json.decode(response.content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -63,7 +62,7 @@ def fields_of(response: httpx2.Response) -> dict[str, Any]:
 
 
 def retry_after_s(response: httpx2.Response, clock: Clock) -> float | None:
-    """Seconds, or a date, as RFC 9110 has it."""
+    """Read Retry-After: a number of seconds, or a date (RFC 9110)."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

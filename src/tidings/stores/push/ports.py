@@ -33,6 +33,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     is_silent: bool = False
     conversation_id: str | None = None
     seq_no: int | None = None
+    thread_seq: int | None = None  # the message is a reply of this thread alone
 
 
 class Verdict(Enum):
@@ -89,7 +90,7 @@ def is_endpoint(url: str, hosts: Iterable[str]) -> bool:
 
 
 def short_id(text: str, chars_max: int) -> str:
-    """The same text if it fits, else a digest of it: providers bound what they collapse by."""
+    """Return the text, or a digest of a long one: providers limit the length of a collapse id."""
     if len(text) <= chars_max:
         return text
     return hashlib.sha256(text.encode()).hexdigest()[:chars_max]

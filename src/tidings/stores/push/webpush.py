@@ -1,7 +1,7 @@
 """Web Push: a notice encrypted for one browser (RFC 8291), posted to its push service under our VAPID key (RFC 8292).
 
-The push service carries what it cannot read. A notice goes only to hosts on the operator's list: the address came from
-a client. A browser shows every push to its user, so a silent notice is not sent at all.
+The push service cannot read the notice. A notice goes only to hosts on the operator's list: the address came from a
+client. A browser shows every push to its user, so a silent notice is not sent at all.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class WebPush:
 
 def payload_of(notice: Notice) -> dict[str, Any]:
     """The payload for the page's service worker."""
+    thread = {} if notice.thread_seq is None else {"thread_seq": notice.thread_seq}
     return {
         "title": notice.title,
         "body": notice.body,
@@ -114,16 +115,15 @@ def payload_of(notice: Notice) -> dict[str, Any]:
         "tag": notice.collapse_id,
         "conversation_id": notice.conversation_id,
         "seq": notice.seq_no,
+        **thread,
     }
 
 
 def encrypt(
     text: bytes, p256dh: str, auth: str, salt: bytes, sender: ec.EllipticCurvePrivateKey | None = None
 ) -> bytes:
-    """RFC 8291: for the holder of the subscription's keys alone. `sender` is made anew, save for the RFC's own example.
-
-    Raises ValueError when the keys are none.
-    """
+    """Encrypt for the holder of the subscription's keys (RFC 8291). `sender` is a new key, except for the example of
+    the RFC. Raises ValueError when the keys are not valid."""
     receiver = _decoded(p256dh, 65)
     sender = sender or ec.generate_private_key(ec.SECP256R1())
     ours = sender.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)

@@ -16,11 +16,13 @@ from typing import Any
 import msgspec
 
 from tidings.errors import Unavailable
-from tidings.stores.tables.bounds import COPY_DIFFERENT_SHOWN, COPY_ROWS, COPY_SAVE_ROWS
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.records import DEPLOYMENT, Put
 from tidings.stores.tables.whole import PARTS, Value
 
+COPY_ROWS = 1_000  # rows read and written together: a commit of some milliseconds
+COPY_SAVE_ROWS = 10_000  # rows after which a copy notes its place: so many are written again after an interruption
+COPY_DIFFERENT_SHOWN = 20  # conversations that differ and are named: enough to look at one
 COLLECTION, NAME = "tables.copy", "progress"
 Tell = Callable[[str, int], object]  # (table, rows so far)
 _ROW = 1 << 128  # a sum holds the number of rows above this bit, and the sum of their digests below it
@@ -167,12 +169,18 @@ async def _compare_table(
 
 
 async def _batches(side: Tables, table: str) -> AsyncIterator[list[Value]]:
-    after = ""
-    while True:
-        values, after = await side.whole.walk(table, after=after, limit=COPY_ROWS)
-        yield [value for value in values if not _is_progress(value)]
-        if not after:
-            return
+    """The rows in their order. The next ones are read while these are compared."""
+    reading = asyncio.ensure_future(side.whole.walk(table, after="", limit=COPY_ROWS))
+    try:
+        while True:
+            values, after = await reading
+            if after:
+                reading = asyncio.ensure_future(side.whole.walk(table, after=after, limit=COPY_ROWS))
+            yield [value for value in values if not _is_progress(value)]
+            if not after:
+                return
+    finally:
+        reading.cancel()
 
 
 def _digest(value: Value) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidings.bounds import GROUP_ENTRIES_MAX
+from tidings.errors import StoreError
 from tidings.model import Entry, Head, Member, Row, Status, User
 from tidings.stores.tables.cold import Archive
 from tidings.stores.tables.records import Records
@@ -162,18 +164,26 @@ class Statuses(Protocol):
 
     async def of_conversation(self, conversation_id: str) -> list[Status]: ...
 
+    async def of_members(self, conversation_id: str, user_ids: Iterable[str]) -> list[Status]:
+        """The statuses of these users alone, by user_id: for a page of the members of a large conversation."""
+        ...
+
     async def put(self, status: Status) -> Status:
         """Store the status if the row's version is status.version - 1 (no row: 0), else raise Conflict.
 
-        delivered_seq and read_seq never go back: the higher of row and argument is kept, and answered. The inbox row
-        keeps no unread_count from before this status.
+        delivered_seq and read_seq never go back: the higher of row and argument is kept with its time, and answered.
+        The inbox row keeps no unread_count from before this status.
         """
         ...
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
+    async def put_each(self, statuses: Sequence[Status]) -> list[Status | StoreError]:
+        """Put each as `put` does, of different members. One that is refused holds up no other."""
+        ...
+
+    async def deliver(self, marks: Sequence[tuple[str, str, int]], at_ms: int = 0) -> set[tuple[str, str]]:
         """Raise delivered_seq of (conversation_id, user_id, delivered_seq); leave version, cursor and ranges.
 
-        Returns the (conversation_id, user_id) whose mark moved.
+        `at_ms` is the time of the marks that move. Returns the (conversation_id, user_id) whose mark moved.
         """
         ...
 
@@ -327,6 +337,10 @@ class Counts:
 def _uncounted(name: str, amount: float) -> None: ...
 
 
+async def _nothing_to_wipe() -> bool:
+    return True
+
+
 NO_COUNTS = Counts(read=_uncounted, write=_uncounted, units=_uncounted)  # for work outside a node
 
 
@@ -347,5 +361,8 @@ class Tables:
     archive: Archive
     whole: Whole
     search: SearchIndex | None = None  # None: messages are found by reading them
+    commit_max: int = GROUP_ENTRIES_MAX  # entries and records of one group: a larger one may be several commits
     ping: Callable[[], Awaitable[None]]  # raises Unavailable when the tables cannot answer now
     close: Callable[[], Awaitable[None]]
+    # Overwrites what the files keep of removed texts. False: somebody reads them, so try again. Raises Unavailable.
+    wipe: Callable[[], Awaitable[bool]] = _nothing_to_wipe

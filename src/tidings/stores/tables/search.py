@@ -13,18 +13,21 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-_MARK_BITS = 20  # of a mark, below the time: messages of one millisecond get different marks
+MARK_BITS = 20  # of a mark, below the time: messages of one millisecond get different marks
 
 
 class Term(NamedTuple):
-    """Words that follow each other. With `is_prefix` the last word need only begin so."""
+    """Words that follow each other. With `is_prefix` it is one word, and a word need only begin so."""
 
     words: tuple[str, ...]
     is_prefix: bool = False
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
-    """The words of one message, in their order. Words have letters, digits and signs outside ASCII only."""
+    """The words of one message, in their order. Words have letters, digits and signs outside ASCII only.
+
+    A message without words is not in the index, and one that was there is removed.
+    """
 
     seq_no: int
     sent_ms: int
@@ -34,25 +37,37 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     has_link: bool = False
 
 
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A change of one conversation: words of messages, and the way of its cursor."""
+
+    conversation_id: str
+    documents: Sequence[Document]
+    after: int
+    up_to: int
+
+
+class Place(NamedTuple):
+    """A message that the index names. This is also the order of hits, from the last place to the first."""
+
+    sent_ms: int
+    conversation_id: str
+    seq_no: int
+
+
+END = Place(1 << 42, "", 0)  # a place behind all others
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to the index: every term, in one of these conversations, of marks from `above` up to below `below`."""
+    """A question to the index: every term, in one of these conversations, from `after_ms` on and before `below`."""
 
     terms: tuple[Term, ...]
     conversation_ids: Sequence[str]
     sender_id: str | None = None
-    above: int = 0
-    below: int = (1 << 63) - 1
+    after_ms: int = 0
+    below: Place = END
     has_file: bool = False
     has_link: bool = False
     limit: int
-
-
-class Place(NamedTuple):
-    """A message that the index names. Marks fall from the newest message to the oldest."""
-
-    conversation_id: str
-    seq_no: int
-    mark: int
 
 
 class SearchIndex(Protocol):
@@ -60,17 +75,16 @@ class SearchIndex(Protocol):
         """How far each conversation is indexed. One that is absent is not indexed at all."""
         ...
 
-    async def put(
-        self, conversation_id: str, documents: Sequence[Document], removed: Sequence[int], *, after: int, up_to: int
-    ) -> bool:
-        """Replace the words of these messages, remove others, and move the cursor from `after` to `up_to`.
+    async def put(self, parts: Sequence[Part]) -> set[str]:
+        """Replace the words of these messages, and move the cursor of each conversation from `after` to `up_to`.
 
-        False: the cursor stands elsewhere, because another node was first. Then nothing was changed.
+        Answers the conversations whose cursor stands elsewhere, because another node was first, or because they were
+        forgotten. Of those nothing was changed. A call names a conversation once.
         """
         ...
 
     async def find(self, asked: Asked) -> list[Place]:
-        """The newest messages with all terms, the newest first."""
+        """The newest messages with all terms, the last place first."""
         ...
 
     async def forget(self, conversation_id: str) -> None:
@@ -86,10 +100,15 @@ class SearchIndex(Protocol):
 
 def mark_at(sent_ms: int) -> int:
     """The lowest mark of a message that was sent at this time."""
-    return max(sent_ms, 0) << _MARK_BITS
+    return max(sent_ms, 0) << MARK_BITS
 
 
 def mark_of(conversation_id: str, document: Document) -> int:
-    """The place of a message among all others: by time, then by a hash of its name."""
-    name = f"{conversation_id} {document.seq_no}".encode()
-    return mark_at(document.sent_ms) | zlib.crc32(name) >> (32 - _MARK_BITS)
+    """A number that rises with the time. Messages of one millisecond have different marks, as a rule."""
+    place = zlib.crc32(f"{conversation_id} {document.seq_no}".encode())
+    return mark_at(document.sent_ms) | place >> (32 - MARK_BITS)
+
+
+def sent_of(mark: int) -> int:
+    """The time of a message with this mark."""
+    return mark >> MARK_BITS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from tidings.errors import StoreError
-from tidings.model import Content, Entry, Member, Provider, Role, Row, Scope
+from tidings.model import Content, Entry, Member, Provider, Role, Row, Scope, Status
 from tidings.stores.tables.records import Put
 
 # --- the log --------------------------------------------------------------------------------------
@@ -39,6 +39,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     rewrites: tuple[Rewrite, ...] = ()
     members: tuple[Member, ...] = ()  # put as they are; left_seq set = left. Raises members_seq to the entry's seq_no
     rows_added: tuple[Row, ...] = ()
+    large_ms: int | None = None  # of the head from now on, beside a change of members; None: as it is
     rows_removed: tuple[str, ...] = ()  # user ids
     rows_accepted: tuple[str, ...] = ()  # user ids: their rows are requests no more
     puts: tuple[Put, ...] = ()  # records that are committed with the entries, each record once
@@ -135,7 +136,7 @@ FLAGS = ("muted", "pinned", "archived", "pinned_ms", "archived_seq", "muted_unti
 class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A later state of a conversation row: applied if the row exists and last_seq is not below the row's.
 
-    At the same last_seq a text does not replace an empty preview: that message was deleted, and the touch is late.
+    At the same last_seq a text does not replace the empty preview of a deleted message: the touch is late.
     """
 
     user_id: str
@@ -146,6 +147,19 @@ class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unread_count: int | None = None  # None: not known as of last_seq
     last_message: str | None = None  # as in the head
     version: int = 0  # of the member's status that the count belongs to: a later status makes the count unknown
+
+
+# --- statuses -------------------------------------------------------------------------------------
+
+
+def with_marks_of(before: Status, status: Status) -> Status:
+    """Return `status` with the higher marks of both, each with its time. Of equal marks the earlier time stays."""
+    marks: dict[str, Any] = {}
+    if before.delivered_seq >= status.delivered_seq:
+        marks |= {"delivered_seq": before.delivered_seq, "delivered_ms": before.delivered_ms}
+    if before.read_seq >= status.read_seq:
+        marks |= {"read_seq": before.read_seq, "read_ms": before.read_ms, "read_before": before.read_before}
+    return msgspec.structs.replace(status, **marks)
 
 
 # --- devices ---

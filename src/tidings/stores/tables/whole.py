@@ -8,6 +8,7 @@ value into the columns of a row and back, the same on every adapter that speaks 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol, get_type_hints
 
 import msgspec
@@ -84,32 +85,35 @@ class Part:
         return self.kind(**dict(zip(self.columns, values, strict=True)))
 
 
-_AT = {name: at for at, name in enumerate(Entry.__struct_fields__)}
+_FIELDS = Entry.__struct_fields__
+_KIND, _CONTENT, _MEMBER, _MENTIONS, _UNAVAILABLE = map(
+    _FIELDS.index, ("kind", "content", "member", "mentions", "is_unavailable")
+)
 
 
 class Log(Part):
-    """The messages: content and member change share a column."""
+    """The messages: content and member change share a column. Most rows of an installation are in this table, so its
+    fields go by position: `member`, and `is_unavailable` at the end, are the only ones that are no columns."""
 
     def row_of(self, value: Entry) -> tuple[Any, ...]:
-        row = [getattr(value, name) for name in self.columns]
-        row[_AT["content"]] = to_json(value.content, value.member)
-        row[self._mentions] = mentions_to_text(value.mentions)
+        row = list(msgspec.structs.astuple(value))
+        row[_CONTENT] = to_json(value.content, value.member)
+        row[_MENTIONS] = mentions_to_text(value.mentions)
+        del row[_UNAVAILABLE], row[_MEMBER]
         return tuple(row)
 
     def value_of(self, row: Sequence[Any]) -> Entry:
-        """By position: the fields of an entry are in the order of the columns, without `member`."""
         values = list(row)
-        for at in self._flags:
+        values.insert(_MEMBER, None)
+        for at in self._flags_of_value:
             values[at] = values[at] == 1
-        content, member = from_json(values[_AT["kind"]], values[_AT["content"]])
-        values[_AT["content"]] = content
-        values[self._mentions] = mentions_from_text(values[self._mentions])
-        values.insert(_AT["member"], member)
+        values[_CONTENT], values[_MEMBER] = from_json(values[_KIND], values[_CONTENT])
+        values[_MENTIONS] = mentions_from_text(values[_MENTIONS])
         return Entry(*values)
 
-    @property
-    def _mentions(self) -> int:
-        return _AT["mentions"] - 1  # `member`, which stands before it, is no column
+    @cached_property
+    def _flags_of_value(self) -> tuple[int, ...]:
+        return tuple(_FIELDS.index(self.columns[at]) for at in self._flags)
 
 
 _encode = msgspec.json.Encoder().encode
@@ -118,9 +122,10 @@ _decode_choices = msgspec.json.Decoder(Preferences).decode
 _Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 _CODED: dict[str, _Codec] = {
     "ranges": (lambda ranges: _encode(ranges) if ranges else None, lambda raw: _decode_ranges(raw) if raw else ()),
+    "read_before": (lambda marks: _encode(marks) if marks else None, lambda raw: _decode_ranges(raw) if raw else ()),
     "choices": (lambda choices: _encode(choices).decode(), _decode_choices),
 }
-_TYPES_OF = {"content": "bytes", "mentions": "text", "ranges": "bytes", "choices": "text"}
+_TYPES_OF = {"content": "bytes", "mentions": "text", "ranges": "bytes", "read_before": "bytes", "choices": "text"}
 _NOT_STORED = frozenset(("member", "is_unavailable"))  # of an entry: one is in the content, one is never stored
 
 

@@ -34,17 +34,19 @@ def test_a_counter_that_must_be_seeded_has_no_numbers() -> None:
 
 def test_a_page_of_a_cold_user_is_none_and_a_cold_conversation_has_no_mark() -> None:
     assert answers.read_page([]) is None
-    page = answers.read_page(
-        [b"inbox", b"50", b"c2", 2, 1, 1, 0, b"c1", b"100", MARK.packed().encode(), b"c2", b"50", b""]
-    )
+    lines = [b"c1", b"100", MARK.packed().encode(), b"c2", b"50", b"", b"c3", b"9", b""]
+    page = answers.read_page([b"inbox", b"50", b"c2", 2, 1, 1, 0, 1, *lines])
     assert page is not None and [one.mark for one in page.listed] == [MARK, None]
+    assert page.large == [answers.Listed("c3", 9, None)]
     assert page.next == answers.Place("inbox", 50, "c2")
 
 
 def test_totals_are_not_known_while_a_conversation_is_cold() -> None:
     assert answers.read_unread_state([]) is None
     state = answers.read_unread_state([5, 2, 1, 0, b""])
-    assert state is not None and state.total_unread is None and state.mark is None
+    assert state is not None and state.total_unread is None and state.mark is None and state.large == []
+    state = answers.read_unread_state([5, 2, 0, 0, b"", b"c3", b"9", MARK.packed().encode()])
+    assert state is not None and state.large == [answers.Listed("c3", 9, MARK)]
 
 
 def test_a_chilled_conversation_has_a_mark_or_a_change_number() -> None:

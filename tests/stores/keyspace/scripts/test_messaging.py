@@ -74,11 +74,12 @@ async def test_numbers_follow_the_counter_and_times_do_not_go_back(bench: Bench)
     assert first.first_at > Clock().now_ms() - 60_000
 
 
-async def test_a_time_is_not_before_the_last_one_even_when_the_clock_is_behind(bench: Bench) -> None:
+async def test_each_call_is_a_millisecond_later_than_the_last_one_while_the_clock_is_behind(bench: Bench) -> None:
     future_ms = Clock().now_ms() + 3_600_000
     await bench.seed(seq=1, at=future_ms)
-    numbered = await bench.number("alice:a")
-    assert numbered is not None and numbered.first_at == future_ms
+    for later_ms in (1, 2):
+        numbered = await bench.number(f"alice:{later_ms}")
+        assert numbered is not None and numbered.first_at == future_ms + later_ms
 
 
 async def test_no_counter_or_one_of_another_epoch_asks_for_a_seed(bench: Bench) -> None:

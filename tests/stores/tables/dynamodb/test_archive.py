@@ -9,7 +9,7 @@ import pytest
 
 from tests.contracts import group, log, message
 from tests.contracts.archives import REF, ArchivesContract, edited, rechecks_of, texts, to
-from tests.support.servers.dynamodb_tables import Once, faults, store_of
+from tests.support.servers.dynamodb_tables import Once, faults, never_try_again, store_of
 from tidings.errors import Throttled
 from tidings.model import Head
 from tidings.stores.tables.dynamodb.client import bounds
@@ -67,7 +67,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_when_nobody_is_at_it(
 
     id_ = await texts(dynamo, "one", "two")
     with monkeypatch.context() as hurried, faults(dynamodb, throttled), pytest.raises(Throttled):
-        hurried.setattr(bounds, "DEADLINE_S", 0.2)
+        never_try_again(hurried)
         await dynamo.conversations.delete(id_)
     assert not await dynamo.archive.finish_deletion(id_)  # somebody may still be at it
     monkeypatch.setattr(bounds, "DELETING_S", -1)

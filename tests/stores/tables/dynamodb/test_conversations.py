@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contracts import conversation, fresh, group, log, message
-from tests.support.servers.dynamodb_tables import Once, faults, store_of
+from tests.support.servers.dynamodb_tables import Once, faults, never_try_again, store_of
 from tidings.errors import Unavailable
 from tidings.model import Head, Member, Row, Status
 from tidings.stores.tables.dynamodb import conversations as dynamodb_conversations
@@ -72,7 +72,7 @@ async def test_a_creation_that_was_given_up_is_invisible_and_in_nobodys_way_for_
     dynamodb: DynamoLocal, dynamo: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     c = fresh("c")
-    monkeypatch.setattr(bounds, "DEADLINE_S", 0.2)
+    never_try_again(monkeypatch)
     with faults(dynamodb, Once("throttled", "BatchWriteItem", times=1000)), pytest.raises(Unavailable) as said:
         await dynamo.conversations.create(*large(c))
     assert said.value.is_ambiguous
@@ -95,7 +95,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_whoever_creates_it
 ) -> None:
     c = await conversation(dynamo, "alice", "bob")
     await dynamo.log.append([group(message(c, 1), message(c, 2))])
-    monkeypatch.setattr(bounds, "DEADLINE_S", 0.2)
+    never_try_again(monkeypatch)
     with faults(dynamodb, Once("throttled", "BatchWriteItem", times=1000)), pytest.raises(Exception):  # noqa: B017
         await dynamo.conversations.delete(c)
     monkeypatch.undo()

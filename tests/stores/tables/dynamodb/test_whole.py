@@ -13,4 +13,5 @@ def tables(dynamo: Tables) -> Tables:
     return dynamo
 
 
-class TestWhole(WholeContract): ...
+class TestWhole(WholeContract):
+    small_step = 5  # all suites share these tables, and each step is a request

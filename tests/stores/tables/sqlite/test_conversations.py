@@ -14,9 +14,9 @@ from tidings.clock import Clock
 from tidings.model import Head, Member, Row
 from tidings.stores.tables.sqlite import conversations, inboxes
 from tidings.stores.tables.sqlite import log as sqlite_log
-from tidings.stores.tables.sqlite.engine import Transaction
 from tidings.stores.tables.sqlite.file import bounds
 from tidings.stores.tables.sqlite.file import file as sqlite_file
+from tidings.stores.tables.sqlite.file.engine import Transaction
 from tidings.stores.tables.values import Touch
 
 

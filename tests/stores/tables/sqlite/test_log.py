@@ -14,8 +14,8 @@ from tidings.clock import Clock
 from tidings.model import Content, Head
 from tidings.stores.tables.sqlite import accounts, conversations, devices, inboxes, statuses
 from tidings.stores.tables.sqlite import log as sqlite_log
-from tidings.stores.tables.sqlite.engine import Transaction
 from tidings.stores.tables.sqlite.file import file as sqlite_file
+from tidings.stores.tables.sqlite.file.engine import Transaction
 from tidings.stores.tables.values import Refused, Rewrite, Stored
 
 

@@ -9,7 +9,8 @@
 -- returns {} = SEED first (no counter, or one of another epoch), else
 --         {members_seq, first_seq, first_at, counter_id, position, seq, at, ...}: the ids at these positions are known
 --         already; the others have first_seq, first_seq + 1, ... in their order, and all of them the time first_at.
---         Times never go back, and never run ahead of the clock: several numbers may share a millisecond.
+--         Times never go back, and do not run ahead of the clock: several numbers may share a millisecond. After the
+--         clock was set back each call is a millisecond later: readers know by its time that a message is newer.
 --         Numbers of one counter_id are given once; a counter that was lost comes back under another one.
 -- cost O(ids)
 local conv, sent_now, sent_before = KEYS[1], KEYS[2], KEYS[3]
@@ -35,7 +36,8 @@ end
 
 local time = redis.call('TIME')
 local first_seq = seq + 1
-local first_at = math.max(time[1] * 1000 + math.floor(time[2] / 1000), at)
+local clock_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local first_at = clock_ms >= at and clock_ms or at + 1
 local answer = {tonumber(c[4]), first_seq, first_at, c[6] or ''}
 local writes = {}
 local taken = 0

@@ -7,8 +7,8 @@
 --       member, with an @ behind those that mention them
 -- returns {state, shown, is_capped, total, leases, version, mentions, all_mentions, convs}
 --         state 1 warm, 0 this conversation is COLD, 2 it is and was archived, -1 all of the user is; version: of the
---         mark, and of the status that it was made from; total -1: not known now. A COLD one is recorded as changed: a
---         rebuild takes it in.
+--         mark, and of the status that it was made from; total -1: not known now, or some are large. A COLD one is
+--         recorded as changed: a rebuild takes it in.
 -- cost O(seqs log n)
 -- include mark
 -- include jitter
@@ -44,9 +44,10 @@ local function go_cold(state)
   return {state or 0, 0, 0, -1, leases, 0, 0, 0, 0}
 end
 
+local large = tonumber(string.match(m[6], '%d+$'))
 if not packed then
-  local is_archived = redis.call('ZSCORE', inbox .. ':archived', id)
-  if score > 0 and redis.call('ZADD', is_archived and inbox .. ':archived' or inbox, 'GT', score, id) == 1 then
+  local home = home_of(inbox, id)
+  if score > 0 and redis.call('ZADD', home or inbox, 'GT', score, id) == 1 then
     redis.call('HSET', mark, '*', m[2] + 1)
     if m[2] == '0' then
       redis.call('EXPIRE', inbox, unread_ttl_s)
@@ -55,7 +56,7 @@ if not packed then
   end
   if redis.call('HEXISTS', mark, '~' .. id) == 1 then
     redis.call('HSET', mark, '~' .. id, next_gen(mark))
-  elseif is_archived or redis.call('ZSCORE', inbox, id) then
+  elseif home then
     redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
     return user_is_cold()
   end
@@ -66,6 +67,9 @@ local version, cursor, seen, count, first, floor, day, mentions, first_mention, 
   string.match(packed, '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(.*)%]$')
 seen, count, first, floor, day = tonumber(seen), tonumber(count), tonumber(first), tonumber(floor), tonumber(day)
 mentions, first_mention, flags = tonumber(mentions), tonumber(first_mention), tonumber(flags)
+if has(flags, 64) then
+  return go_cold() -- it is not large any more, or the sender's member list is older than the line: the tables decide
+end
 local before, mentions_before, is_changed = floor > seen and cap or count, mentions, false
 local shown = before
 
@@ -156,11 +160,14 @@ if #add > 0 or (removed_count > 0 and count > 0) then
     n = cap
     if mentions > 0 then
       mentions = mentions - redis.call('ZREMRANGEBYSCORE', unread .. ':@', '-inf', floor)
+      if redis.call('ZCARD', unread .. ':@') ~= mentions then
+        return go_cold() -- the set was lost, and with it which of the mentions were trimmed
+      end
     end
   end
-  if mentions ~= mentions_before or #mention > 0 then
+  if mentions ~= mentions_before or #mention > 0 or (removed > 0 and mentions > 0) then
     if redis.call('ZCARD', unread .. ':@') ~= mentions then
-      return go_cold()
+      return go_cold() -- the set was lost: what was removed may have been a mention
     end
     local left = redis.call('ZRANGE', unread .. ':@', 0, 0)[1]
     first_mention = left and tonumber(left) or 0
@@ -173,8 +180,8 @@ if #add > 0 or (removed_count > 0 and count > 0) then
     redis.call('EXPIRE', mark, ttl_s)
     redis.call('EXPIRE', inbox, ttl_s)
     redis.call('EXPIRE', inbox .. ':unread', ttl_s)
-    if m[6] ~= '0 0 0 0 0 0' then
-      for _, name in ipairs({'mentions', 'muted', 'archived', 'pinned'}) do
+    if m[6] ~= '0 0 0 0 0 0 0' then
+      for _, name in ipairs({'mentions', 'muted', 'archived', 'pinned', 'large'}) do
         redis.call('EXPIRE', inbox .. ':' .. name, ttl_s)
       end
     end
@@ -222,5 +229,6 @@ if is_changed then
     string.format('[%s,%s,%d,%d,%d,%d,%d,%d,%d,%d,%s]', version, cursor, seen, count, first, floor, day, mentions,
       first_mention, flags, ranges))
 end
-return {1, shown, floor > seen and 1 or 0, tonumber(m[5]) > 0 and -1 or total - quiet, leases, tonumber(version),
-  mentions, tonumber(all_mentions), convs}
+local is_known = m[5] == '0' and large == 0
+return {1, shown, floor > seen and 1 or 0, is_known and total - quiet or -1, leases, tonumber(version), mentions,
+  tonumber(all_mentions), convs}

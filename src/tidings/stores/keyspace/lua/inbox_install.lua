@@ -15,10 +15,10 @@ local cap, ttl_s = ARGV[7], jittered(tonumber(ARGV[8]))
 redis.call('HSET', mark_aside, ':epoch', ARGV[1], '*', ARGV[3], ':unread', ARGV[4], ':convs', ARGV[5], ':more', ARGV[6],
   ':cold', 0)
 local t = totals_of(mark_aside, ARGV[1])
-local names = {'unread', 'mentions', 'muted', 'archived', 'pinned'}
-local sizes = {t.convs, t.mentioned, t.muted, t.archived, t.pinned}
+local names = {'unread', 'mentions', 'muted', 'archived', 'pinned', 'large'}
+local sizes = {t.convs, t.mentioned, t.muted, t.archived, t.pinned, t.large}
 local is_whole = redis.call('HGET', mark, ':begun') == ARGV[1] .. ':' .. ARGV[2]
-  and redis.call('ZCARD', inbox_aside) == t.size and redis.call('HLEN', mark_aside) == 6 + t.size + t.archived
+  and redis.call('ZCARD', inbox_aside) == t.size and redis.call('HLEN', mark_aside) == 6 + t.size + t.archived + t.large
 for i, name in ipairs(names) do
   is_whole = is_whole and redis.call('ZCARD', inbox_aside .. ':' .. name) == sizes[i]
 end
@@ -60,8 +60,8 @@ for i = 1, #noted, 2 do
       redis.call('HDEL', mark, id)
     end
     if score > 0 then
-      local is_archived = redis.call('ZSCORE', inbox .. ':archived', id)
-      local added = redis.call('ZADD', is_archived and inbox .. ':archived' or inbox, 'GT', score, id)
+      local home = home_of(inbox, id)
+      local added = redis.call('ZADD', home or inbox, 'GT', score, id)
       t.size = t.size + added
     end
     if packed or score > 0 then

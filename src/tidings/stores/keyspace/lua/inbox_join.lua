@@ -2,7 +2,8 @@
 -- inbox_join: a conversation enters a user's inbox with nothing unread, at its own cursor.
 -- Atomic because inbox size, mark and totals must agree.
 -- KEYS  inbox  mark  unread
--- ARGV  epoch  conversation_id  score_ms  version  cursor  day  flags  pinned_ms  cap  ttl_s
+-- ARGV  epoch  conversation_id  score_ms  version  cursor  day  flags  pinned_ms  cap  ttl_s  line
+--       line: when the conversation became large, ms; 0: it is not
 -- returns state: 1 warm, 0 this conversation is COLD, -1 all of the user is (recorded as changed)
 -- cost O(log n)
 -- include mark
@@ -14,13 +15,13 @@ if not t then
   return -1
 end
 local m = redis.call('HMGET', mark, id, '~' .. id)
-local home = redis.call('ZSCORE', inbox .. ':archived', id) and inbox .. ':archived' or inbox
-local is_new = redis.call('ZADD', home, 'GT', score, id) == 1
+local home = home_of(inbox, id)
+local is_new = redis.call('ZADD', home or inbox, 'GT', score, id) == 1
 local is_known = m[1] or m[2]
 if is_new and not is_known then
   redis.call('ZREM', inbox, id)
   redis.call('UNLINK', unread, unread .. ':@')
-  local packed = string.format('[%d,%d,%d,0,0,0,%s,0,0,%s,[]]', version, cursor, cursor, ARGV[6], ARGV[7])
+  local packed = string.format('[%d,%d,%d,0,0,0,%s,0,%s,%s,[]]', version, cursor, cursor, ARGV[6], ARGV[11], ARGV[7])
   enter(inbox, t, id, packed, ARGV[9], score, tonumber(ARGV[8]), ttl_s)
   keep_totals(mark, t)
   redis.call('HSET', mark, id, packed)

@@ -18,8 +18,9 @@ if ARGV[5] ~= '' and m[2] ~= ARGV[5] then
 end
 redis.call('UNLINK', unread, unread .. ':@')
 local here, away = redis.call('ZREM', inbox, id), redis.call('ZREM', inbox .. ':archived', id)
-t.size, t.archived = t.size - here, t.archived - away
-if here + away == 1 and not (m[1] or m[2]) then
+local far = t.large > 0 and redis.call('ZREM', inbox .. ':large', id) or 0
+t.size, t.archived, t.large = t.size - here, t.archived - away, t.large - far
+if here + away + far == 1 and not (m[1] or m[2]) then
   redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
   return -1
 end

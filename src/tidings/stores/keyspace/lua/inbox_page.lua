@@ -5,8 +5,9 @@
 -- ARGV  epoch  limit  set  after_score  after_id  cap  kind  scan_max
 --       set: `first` (the pinned ones, then the others), `inbox` (the others alone), or a filter
 --       after_id '': from the top; else strictly after (score, id); kind '': any; scan_max: how many are passed over
--- returns {} = COLD, else {next_set, next_score, next_id, total, convs, cold, mentions, id, score, mark, ...}
---         next_set '': that was the end; score: of the last message; mark '': this conversation is COLD
+-- returns {} = COLD, else {next_set, next_score, next_id, total, convs, cold, mentions, large, id, score, mark, ...}
+--         next_set '': that was the end; score: of the last message; mark '': this conversation is COLD; large: how
+--         many at the end of the answer are the large ones, which are in no page and not in the totals
 -- cost O(log n + limit + those that are passed over: pinned ones, and other kinds)
 -- include mark
 -- include whole
@@ -51,7 +52,7 @@ local function rank_after(key)
   return start
 end
 
-local answer = {'', 0, '', t.unread - t.quiet, t.convs, t.cold, t.mentions}
+local answer = {'', 0, '', t.unread - t.quiet, t.convs, t.cold, t.mentions, t.large}
 local found, last_score, last_id = 0, after_score, after_id
 
 -- Take rows of one part in order. True: there is more, and the answer says where.
@@ -71,14 +72,18 @@ local function take(name)
     for i = 1, #ids do
       local packed = marks[i] or ''
       local flags = string.match(packed, '^%[%d+,%d+,%d+,%d+,%d+,%d+,%d+,%d+,%d+,(%d+),') or 0
-      if not (name == 'inbox' and has(flags, 8)) and not (kind and math.floor(flags / 16) ~= kind) then
+      if not (name == 'inbox' and has(flags, 8)) and not (kind and math.floor(flags / 16) % 4 ~= kind) then
         if found == limit then
           answer[1], answer[2], answer[3] = name, last_score, last_id
           return true
         end
         found = found + 1
         answer[#answer + 1] = ids[i]
-        answer[#answer + 1] = name == 'first' and redis.call('ZSCORE', inbox, ids[i]) or rows[2 * i]
+        if name == 'first' then
+          answer[#answer + 1] = redis.call('ZSCORE', home_of(inbox, ids[i]) or inbox, ids[i])
+        else
+          answer[#answer + 1] = rows[2 * i]
+        end
         answer[#answer + 1] = packed
       elseif left == 0 then
         answer[1], answer[2], answer[3] = name, last_score, last_id
@@ -92,15 +97,22 @@ local function take(name)
   end
 end
 
+local function with_large()
+  if t.large > 0 then
+    add_large(inbox, mark, answer)
+  end
+  return answer
+end
+
 if set == 'first' then
   if take('first') then
-    return answer
+    return with_large()
   end
   if found == limit then -- the next page begins with the others, if there are any
-    answer[1] = t.size > t.pinned and 'inbox' or ''
-    return answer
+    answer[1] = t.size + t.large > t.pinned and 'inbox' or ''
+    return with_large()
   end
   set, after_id = 'inbox', ''
 end
 take(set)
-return answer
+return with_large()

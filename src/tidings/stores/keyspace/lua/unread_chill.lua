@@ -16,7 +16,7 @@ if m[2] then
   return {0, m[2]}
 end
 if not m[1] then
-  if not (redis.call('ZSCORE', inbox, id) or redis.call('ZSCORE', inbox .. ':archived', id)) then
+  if not home_of(inbox, id) then
     return {2, ''}
   end
   redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it

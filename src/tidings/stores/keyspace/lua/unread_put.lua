@@ -7,21 +7,15 @@
 -- ARGV  epoch  token  hold_ms  ttl_s  conversation_id    (hold_ms 0: it has followed; below: its time is over already)
 -- returns 1
 -- cost O(markers)
+-- include marker
 local mark, token = KEYS[1], ARGV[2]
 local notes = redis.call('HGET', mark, ':put')
 if tonumber(ARGV[3]) == 0 then
-  local left = {}
-  for note in string.gmatch(notes or '', '%S+') do
-    if string.sub(note, -#token) ~= token then
-      left[#left + 1] = note
-    end
-  end
-  if #left > 0 then
-    redis.call('HSET', mark, ':put', table.concat(left, ' '))
-  elseif notes then
-    redis.call('HDEL', mark, ':put')
-  end
+  remove_marker(mark, notes, token)
   return 1
+end
+if tonumber(ARGV[3]) < 0 and ARGV[5] == '' and redis.call('HDEL', mark, '*') == 1 then
+  return 1 -- a warm user is COLD at once, whatever the clock does; a rebuild under way needs the marker
 end
 local now = redis.call('TIME')
 local due = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3]

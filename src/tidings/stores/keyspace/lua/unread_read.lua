@@ -2,21 +2,30 @@
 -- unread_read: take the messages that a member has read out of the unread set.
 -- Atomic because sets, mark, filters and totals must move together, in the order of the member's versions.
 -- KEYS  inbox  mark  unread
--- ARGV  epoch  conversation_id  version  cursor  seen  ranges  cap  ttl_s  [seq ...]
---       version: of the state after this change, 0: only `seen` rises; seen: nothing at or below counts; seqs: newly
---       read above it
+-- ARGV  epoch  conversation_id  version  cursor  seen  ranges  cap  ttl_s  token  [seq ...]
+--       version: of the state after this change, 0: only `seen` rises; seen: nothing at or below counts; token: of the
+--       marker of this change, which has followed now, '': it has none; seqs: newly read above it
 -- returns {state, shown, is_capped, total, first, read_seq, mentions, first_mention, all_mentions}
---         state 1 warm, 0 this conversation is COLD, -1 all of the user is; total -1: not known now
+--         state 1 warm, 0 this conversation is COLD, -1 all of the user is; total -1: not known now, or some are large
 -- cost O(log n + removed)
 -- include mark
+-- include whole
+-- include marker
 local inbox, mark, unread = KEYS[1], KEYS[2], KEYS[3]
 local id, version, new_seen, cap = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), tonumber(ARGV[7])
-local new_cursor, new_ranges, has_seqs = ARGV[4], ARGV[6], #ARGV > 8
+local new_cursor, new_ranges, has_seqs = ARGV[4], ARGV[6], #ARGV > 9
+local has_marker = ARGV[9] ~= ''
 
 local t = totals_of(mark, ARGV[1])
 if not t then
+  if has_marker then
+    remove_marker(mark, redis.call('HGET', mark, ':put'), ARGV[9])
+  end
   note_cold(mark, id, 0, ARGV[8])
   return {-1, 0, 0, -1, 0, 0, 0, 0, 0}
+end
+if has_marker then
+  t.put = remove_marker(mark, t.put, ARGV[9])
 end
 local packed = redis.call('HGET', mark, id)
 if not packed then
@@ -31,9 +40,14 @@ held, seen, count, first, floor = tonumber(held), tonumber(seen), tonumber(count
 mentions, first_mention = tonumber(mentions), tonumber(first_mention)
 local before, mentions_before = floor > seen and cap or count, mentions
 
+-- A change of its own shows the totals, so they must be whole: another marker may be overdue.
 local function answer()
+  if has_marker and not is_whole(inbox, mark, t, cap) then
+    return {-1, 0, 0, -1, 0, 0, 0, 0, 0}
+  end
   local is_capped = floor > seen
-  return {1, is_capped and cap or count, is_capped and 1 or 0, t.cold > 0 and -1 or t.unread - t.quiet, first,
+  local total = t.cold + t.large > 0 and -1 or t.unread - t.quiet
+  return {1, is_capped and cap or count, is_capped and 1 or 0, total, first,
     tonumber(cursor), mentions, first_mention, t.mentions}
 end
 
@@ -69,7 +83,7 @@ local function left_in(set, size)
   end
   size = size - redis.call('ZREMRANGEBYSCORE', set, '-inf', new_seen)
   if has_seqs then
-    size = size - redis.call('ZREM', set, unpack(ARGV, 9))
+    size = size - redis.call('ZREM', set, unpack(ARGV, 10))
   end
   return size
 end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidings.stores.keyspace.scripts import archive, audit, messaging, push, receipts, session
+from tidings.stores.keyspace.scripts import archive, audit, messaging, push, receipts, session, tally
 
-MODULES = (messaging, receipts, push, session, audit, archive)
+MODULES = (messaging, receipts, push, session, audit, archive, tally)
 LUA = tuple(source for module in MODULES for source in module.SOURCES.values())

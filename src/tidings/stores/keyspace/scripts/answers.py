@@ -5,11 +5,15 @@ The stubs in messaging.py name the reader of each script.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
+
+_LISTS_KEPT = 500  # of large conversations, one for each user who looks: 100 of them are 30 KB
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -46,6 +50,11 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     threads: dict[int, tuple[int | None, int | None]] | None = None
     is_back: bool = False  # it was archived, and a new message brings it back
 
+    @property
+    def is_late(self) -> bool:
+        """Some count of the member is not known yet, and follows."""
+        return self.is_cold or self.total_unread is None or self.threads is not None
+
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
     """One line of an inbox page. `mark` None: this conversation is COLD."""
@@ -70,6 +79,7 @@ class Page(msgspec.Struct, frozen=True):
     cold: int  # conversations without a mark: while there are any, the totals are not known
     total_mentions: int
     listed: list[Listed]
+    large: list[Listed] = []  # all large conversations of the user: no page and no total has them
 
 
 class UnreadState(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +89,7 @@ class UnreadState(msgspec.Struct, frozen=True, gc=False):
     unread_conversations: int
     mark: Mark | None
     total_mentions: int = 0
+    large: list[Listed] = []  # all large conversations of the user: the totals do not have them
 
 
 class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -91,6 +102,11 @@ class ReadAnswer(msgspec.Struct, frozen=True, gc=False):
     mention_count: int = 0
     first_mention: int = 0
     total_mentions: int = 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the totals are known, and the oldest unread message without a look into the log."""
+        return self.total_unread is not None and (self.first > 0 or self.unread_count == 0)
 
 
 class Chilled(msgspec.Struct, frozen=True, gc=False):
@@ -133,20 +149,31 @@ def read_indexed(reply: list[Any]) -> Indexed:
 def read_page(reply: list[Any]) -> Page | None:
     if not reply:
         return None
-    part, score, id_, total, convs, cold, mentions = reply[:7]
-    listed = [
-        Listed(reply[i].decode(), int(float(reply[i + 1])), unpack_mark(reply[i + 2]) if reply[i + 2] else None)
-        for i in range(7, len(reply), 3)
-    ]
+    part, score, id_, total, convs, cold, mentions, large = reply[:8]
     place = Place(part.decode(), int(float(score)), id_.decode()) if part else None
-    return Page(place, total, convs, cold, mentions, listed)
+    end = len(reply) - 3 * large
+    return Page(place, total, convs, cold, mentions, _read_listed(reply[8:end]), _read_large(tuple(reply[end:])))
+
+
+def _read_listed(flat: Sequence[Any]) -> list[Listed]:
+    return [
+        Listed(flat[i].decode(), int(float(flat[i + 1])), unpack_mark(flat[i + 2]) if flat[i + 2] else None)
+        for i in range(0, len(flat), 3)
+    ]
+
+
+@lru_cache(maxsize=_LISTS_KEPT)
+def _read_large(flat: tuple[Any, ...]) -> list[Listed]:
+    """The large conversations of a user come with every page. The same ones are the same list, which nobody changes."""
+    return _read_listed(flat)
 
 
 def read_unread_state(reply: list[Any]) -> UnreadState | None:
     if not reply:
         return None
-    total, convs, cold, mentions, packed = reply
-    return UnreadState(None if cold else total, convs, unpack_mark(packed) if packed else None, mentions)
+    total, convs, cold, mentions, packed = reply[:5]
+    mark, large = unpack_mark(packed) if packed else None, _read_large(tuple(reply[5:]))
+    return UnreadState(None if cold else total, convs, mark, mentions, large)
 
 
 def read_marked(reply: list[int]) -> ReadAnswer:

@@ -1,7 +1,8 @@
 """Marks: the built marker of one conversation of one user, as the mark hash holds it, and the sums over marks.
 
 A mark is packed as `[version,cursor,seen,count,first,floor,day,mentions,first_mention,flags,ranges]`; only this module
-and the Lua files know that.
+and the Lua files know that. The mark of a large conversation counts nothing: its counts come from its tally, and its
+first_mention says when it became large.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import msgspec
 from tidings.model import ConversationKind, Ranges
 
 KIND_CODES: dict[ConversationKind, int] = {"direct": 0, "group": 1, "channel": 2}
-_QUIET, _MUTED, _ARCHIVED, _PINNED, _KIND = 1, 2, 4, 8, 16
+_QUIET, _MUTED, _ARCHIVED, _PINNED, _KIND, _LARGE, _BLOCKLESS = 1, 2, 4, 8, 16, 64, 128
 
 
 class Flags(msgspec.Struct, frozen=True, gc=False):
@@ -22,11 +23,14 @@ class Flags(msgspec.Struct, frozen=True, gc=False):
     is_muted: bool = False
     is_archived: bool = False
     pinned_ms: int = 0  # 0: not pinned
+    line_ms: int = 0  # when it became large; 0: it is not
+    is_blockless: bool = False  # of a large one: the user has blocked nobody. False: ask the tables
 
     @property
     def packed(self) -> int:
         bits = self.is_quiet * _QUIET + self.is_muted * _MUTED + self.is_archived * _ARCHIVED
-        return bits + (self.pinned_ms > 0) * _PINNED + KIND_CODES[self.kind] * _KIND
+        bits += (self.pinned_ms > 0) * _PINNED + (self.line_ms > 0) * _LARGE + self.is_blockless * _BLOCKLESS
+        return bits + KIND_CODES[self.kind] * _KIND
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
@@ -64,6 +68,23 @@ class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True)
     def is_pinned(self) -> bool:
         return self.flags & _PINNED > 0
 
+    @property
+    def is_large(self) -> bool:
+        return self.flags & _LARGE > 0
+
+    @property
+    def is_blockless(self) -> bool:
+        return self.flags & _BLOCKLESS > 0
+
+    @property
+    def facts(self) -> int:
+        """The flags that follow from the row: all but what only saves a read."""
+        return self.flags & ~_BLOCKLESS
+
+    @property
+    def kind_code(self) -> int:
+        return self.flags // _KIND % 4
+
     def shown(self, cap: int) -> int:
         return cap if self.floor > self.seen else self.count
 
@@ -83,18 +104,23 @@ class Sums(msgspec.Struct):
     muted: int = 0
     archived: int = 0
     pinned: int = 0
+    large: int = 0
 
     def add(self, mark: Mark, cap: int) -> None:
-        shown = mark.shown(cap)
-        self.size += not mark.is_archived
+        shown, flags = mark.shown(cap), mark.flags
+        if flags & _LARGE:
+            self.large += 1
+        elif flags & _ARCHIVED:
+            self.archived += 1
+        else:
+            self.size += 1
         self.unread += shown
         self.conversations += shown > 0
-        self.quiet += shown if mark.is_quiet else 0
+        self.quiet += shown if flags & _QUIET else 0
         self.mentions += mark.mentions
         self.mentioned += mark.mentions > 0
-        self.muted += mark.is_muted
-        self.archived += mark.is_archived
-        self.pinned += mark.is_pinned
+        self.muted += flags & (_MUTED | _LARGE) == _MUTED
+        self.pinned += flags & _PINNED > 0
 
     @property
     def loud(self) -> int:
@@ -103,7 +129,8 @@ class Sums(msgspec.Struct):
     @property
     def more(self) -> str:
         """The field `:more` of the mark hash."""
-        return f"{self.quiet} {self.mentions} {self.mentioned} {self.muted} {self.archived} {self.pinned}"
+        sizes = (self.mentioned, self.muted, self.archived, self.pinned, self.large)
+        return " ".join(map(str, (self.quiet, self.mentions, *sizes)))
 
 
 _encode = msgspec.json.Encoder().encode

@@ -56,7 +56,7 @@ NAMES = (
     "unread_chill",
     "unread_install",
 )
-MARKS_VERSION = 3  # the form of marks and unread sets; an index of another form is cold
+MARKS_VERSION = 4  # the form of marks and unread sets; an index of another form is cold
 _library = Library(NAMES)
 _call = _library.call
 SOURCES = _library.sources
@@ -192,7 +192,7 @@ class Scripts:
     ) -> tuple[Arg, ...]:
         """The arguments that all members share, as text: they are packed again for each of a thousand members."""
         numbers = (score_ms, self.cap, self.ttl_s, now_ms, len(removed), *removed, *added)
-        return (conversation_id, *(str(number) for number in numbers))
+        return (conversation_id, *map(str, numbers))
 
     def inbox_index_with(self, user_id: str, conversation_id: str, shared: tuple[Arg, ...]) -> Call[Indexed]:
         """`shared`: of inbox_index_args."""
@@ -222,7 +222,8 @@ class Scripts:
         """Answers False when the user is COLD."""
         placed = (flags.packed, flags.pinned_ms)
         args = (conversation_id, score_ms, version, cursor, score_ms // 86_400_000, *placed, self.cap, self.ttl_s)
-        return self._indexed("inbox_join", self._user_keys(user_id, conversation_id), args, is_one)
+        keys = self._user_keys(user_id, conversation_id)
+        return self._indexed("inbox_join", keys, (*args, flags.line_ms), is_one)
 
     def inbox_leave(self, user_id: str, conversation_id: str, *, gen: str = "") -> Call[bool]:
         """With `gen`: only if the conversation is COLD and has not changed since."""
@@ -270,7 +271,8 @@ class Scripts:
         return self._indexed("unread_state", keys, (conversation_id, self.cap), read_unread_state)
 
     def unread_put(self, user_id: str, token: str, *, hold_ms: int, conversation_id: str = "") -> Call[int]:
-        """A change of the member's own state is about to be committed. hold_ms 0: the keyspace has followed it.
+        """Note that a change of the member's own state is about to be committed. hold_ms 0: the keyspace has followed
+        it.
 
         Without a conversation, a note that stays makes all of the user cold.
         """
@@ -287,10 +289,12 @@ class Scripts:
         seen: int,
         ranges: Ranges,
         seqs: Sequence[int],
+        token: str = "",
     ) -> Call[ReadAnswer]:
-        keys = self._user_keys(user_id, conversation_id)
-        head: tuple[Arg, ...] = (conversation_id, version, cursor, seen, pack_ranges(ranges), self.cap, self.ttl_s)
-        return self._indexed("unread_read", keys, (*head, *seqs), read_marked)
+        """`token`: of the marker that this change removes, because the keyspace has followed it."""
+        keys, packed = self._user_keys(user_id, conversation_id), pack_ranges(ranges)
+        args: tuple[Arg, ...] = (conversation_id, version, cursor, seen, packed, self.cap, self.ttl_s, token)
+        return self._indexed("unread_read", keys, (*args, *seqs), read_marked)
 
     def unread_chill(self, user_id: str, conversation_id: str, *, version: int) -> Call[Chilled]:
         """A mark of this version or a later one stays as it is."""
@@ -298,12 +302,20 @@ class Scripts:
         return self._indexed("unread_chill", keys, (conversation_id, self.cap, version), read_chilled)
 
     def unread_install(
-        self, user_id: str, conversation_id: str, token: str, *, gen: str, mark: Mark, pinned_ms: int = 0
+        self,
+        user_id: str,
+        conversation_id: str,
+        token: str,
+        *,
+        gen: str,
+        mark: Mark,
+        score_ms: int = 0,
+        pinned_ms: int = 0,
     ) -> Call[bool]:
         """False: it changed meanwhile, read again."""
         keys = (*self._user_keys(user_id, conversation_id), self.aside(user_id, conversation_id, token))
         sizes = (mark.count, mark.mentions)
-        args = (conversation_id, gen, mark.packed(), *sizes, pinned_ms, self.cap, self.ttl_s)
+        args = (conversation_id, gen, mark.packed(), *sizes, pinned_ms, self.cap, self.ttl_s, score_ms)
         return self._indexed("unread_install", keys, args, is_one)
 
     def aside(self, user_id: str, conversation_id: str, token: str) -> str:

@@ -82,7 +82,7 @@ async def secret(store: Store, clock: Clock) -> str:
 
 
 async def _made_once(store: Store, name: str, value: str) -> str:
-    """The value of a row of `meta`, which is this one if there is none yet."""
+    """Read the value of a row of `meta`. If there is no row yet, write this value first."""
     key = attributes(key=name)
     made = put("meta", key, key | attributes(value=value), "attribute_not_exists(#key)")
     for _ in range(_TRIES_MAX):

@@ -19,11 +19,15 @@ from tidings.model import Row, Status
 from tidings.stores.tables.dynamodb.client.client import ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import USER_SHARDS, plain, row_key, row_of, unique, values
 from tidings.stores.tables.dynamodb.client.operations import Store, assign, update
+from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Touch
 
 _THERE = "attribute_exists(#user_id)"
 _NOT_HIDDEN = "(#is_hidden = :no OR attribute_not_exists(#hidden_seq) OR #hidden_seq < :last_seq)"
-_HAS_TEXT = "attribute_type(#last_message_preview, :text)"
+_IS_THERE = (  # the last message was not deleted
+    "(attribute_type(#last_message_preview, :text) "
+    "OR attribute_type(#last_message, :text) AND NOT contains(#last_message, :deleted))"
+)
 # A row that was archived by an earlier version does not say when: the last message before this one.
 _ARCHIVED_BEFORE = "SET #archived_seq = if_not_exists(#archived_seq, #last_seq), "
 _USERS_PAGE = 50  # rows of the index read in one query
@@ -148,8 +152,8 @@ async def _touch(store: Store, one: Touch) -> None:
     change = change.replace("SET ", _ARCHIVED_BEFORE, 1)
     key, condition = row_key(one.user_id, one.conversation_id), f"{_THERE} AND #last_seq <= :last_seq"
     if one.preview is not None:
-        condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_HAS_TEXT})"
-        held |= values(text="S")
+        condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_IS_THERE})"
+        held |= values(text="S", deleted=DELETED)
     if one.last_seq > 0:
         condition = f"{condition} AND {_NOT_HIDDEN}"  # a late touch of a hidden row shows nothing, so it is dropped
         held |= values(no=False)
@@ -164,7 +168,7 @@ async def _touch(store: Store, one: Touch) -> None:
 
 
 async def uncount_row(store: Store, status: Status) -> None:
-    """Before a status is put: the row's unread count is not known any more, and no count from before comes back."""
+    """Forget the unread count of the row before a status is stored, so that no older count can return."""
     change, held = "SET #status_version = :version REMOVE #unread_count", values(version=status.version)
     with suppress(ConditionFailed):  # there is no row, or it is later
         key = row_key(status.user_id, status.conversation_id)

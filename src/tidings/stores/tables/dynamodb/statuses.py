@@ -7,10 +7,11 @@ never makes a status for a user who is no member: a first status is written toge
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from tidings.errors import Conflict, Throttled
+from tidings.errors import Conflict, StoreError, Throttled
 from tidings.model import Status
 from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import (
@@ -23,6 +24,8 @@ from tidings.stores.tables.dynamodb.client.items import (
 )
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, check, put, update
 from tidings.stores.tables.dynamodb.inboxes import uncount_row
+from tidings.stores.tables.values import with_marks_of
+from tidings.tasks import attempt
 
 _TRIES_MAX = 20  # of a row that others change all the time
 _KEYS_PAGE = 100  # api_keys in one look
@@ -53,6 +56,11 @@ class DynamoStatuses:
         found = [status_of(item) for item in await self._store.all(pages)]
         return [status for status in found if status.user_id in present]
 
+    async def of_members(self, conversation_id: str, user_ids: Iterable[str]) -> list[Status]:
+        keys = [member_key(conversation_id, user_id) for user_id in unique(user_ids)]
+        items = await self._store.batch_get("message_status", keys)
+        return sorted(map(status_of, items), key=lambda status: status.user_id)
+
     async def put(self, status: Status) -> Status:
         """Store a status, mostly with one write: the caller has read the row. Receipts that came meanwhile are kept."""
         await uncount_row(self._store, status)
@@ -69,19 +77,20 @@ class DynamoStatuses:
                 found = status_of(item) if item is not None else nothing
                 if found.version != status.version - 1:
                     raise Conflict(f"the status has version {found.version}, not {status.version - 1}") from None
-                status = msgspec.structs.replace(
-                    status,
-                    delivered_seq=max(found.delivered_seq, status.delivered_seq),
-                    read_seq=max(found.read_seq, status.read_seq),
-                )
+                status = with_marks_of(found, status)
         raise Throttled("receipts change the status all the time")
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
+    async def put_each(self, statuses: Sequence[Status]) -> list[Status | StoreError]:
+        return await self._store.each(statuses, lambda status: attempt(self.put(status)))
+
+    async def deliver(self, marks: Sequence[tuple[str, str, int]], at_ms: int = 0) -> set[tuple[str, str]]:
         highest: dict[tuple[str, str], int] = {}
         for conversation_id, user_id, delivered_seq in marks:
             key = (conversation_id, user_id)
             highest[key] = max(delivered_seq, highest.get(key, 0))
-        moved = await self._store.each(list(highest.items()), lambda mark: _deliver(self._store, *mark[0], mark[1]))
+        moved = await self._store.each(
+            list(highest.items()), lambda mark: _deliver(self._store, *mark[0], mark[1], at_ms)
+        )
         return {key for key, is_moved in zip(highest, moved, strict=True) if is_moved}
 
 
@@ -95,23 +104,23 @@ def _put(status: Status) -> Op:
 
 def _is_done(wanted: Status, found: Status) -> bool:
     """Whether an earlier, unanswered try of ours wrote this row. Receipts may have moved since."""
-    receipts = {"delivered_seq": 0, "read_seq": 0}
+    receipts: dict[str, Any] = {"delivered_seq": 0, "read_seq": 0, "delivered_ms": 0, "read_ms": 0, "read_before": ()}
     is_same = msgspec.structs.replace(wanted, **receipts) == msgspec.structs.replace(found, **receipts)
     return is_same and found.delivered_seq >= wanted.delivered_seq and found.read_seq >= wanted.read_seq
 
 
-async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_seq: int) -> bool:
+async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_seq: int, at_ms: int) -> bool:
     """Raise the delivered mark. Returns whether it moved."""
     key = member_key(conversation_id, user_id)
     raise_it = update(
         "message_status",
         key,
-        "SET #delivered_seq = :delivered_seq",
-        values(delivered_seq=delivered_seq),
+        "SET #delivered_seq = :delivered_seq, #delivered_ms = :delivered_ms",
+        values(delivered_seq=delivered_seq, delivered_ms=at_ms),
         "#delivered_seq < :delivered_seq",
     )
     # Its cursor counts for nothing (since_seq 0): a member who never read anything has the cursor of joining.
-    first = Status(conversation_id=conversation_id, user_id=user_id, delivered_seq=delivered_seq)
+    first = Status(conversation_id=conversation_id, user_id=user_id, delivered_seq=delivered_seq, delivered_ms=at_ms)
     begin = [put("message_status", key, status_item(first), _NONE), check("members", key, _MEMBER)]
     for _ in range(_TRIES_MAX):
         try:

@@ -38,6 +38,10 @@ SCHEMA = "tidings"  # unless the URL names another one
 LINKS = 10  # connections of a node, unless the URL names another number
 _OURS = ("schema", "links", "prepared")  # parameters of the URL that are not the database's
 _SYNCHRONOUS = "SELECT current_setting('synchronous_commit')"
+# Each statement is planned once and goes by its index. Otherwise PostgreSQL plans every statement over the partitions
+# of `messages` again, which costs more than to run it. A plan of a small table must not read all of it when it has
+# grown.
+_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
 
 class Place:
@@ -49,6 +53,7 @@ class Place:
         self.schema = query.get("schema", SCHEMA)
         self.links = int(query.get("links", LINKS))
         self.is_prepared = query.get("prepared", "on") == "on"
+        self.takes_settings = True  # False: a pooler that refuses settings at the start of a connection
         rest = urlencode({name: value for name, value in query.items() if name not in _OURS})
         self.dsn = urlunsplit(parts._replace(query=rest))
         user, _, host = parts.netloc.rpartition("@")
@@ -58,7 +63,8 @@ class Place:
     def options(self) -> dict[str, Any]:
         """A pooler in transaction mode before version 1.21 keeps no prepared statements: `prepared=off`."""
         cached = {} if self.is_prepared else {"statement_cache_size": 0}
-        return {"dsn": self.dsn, "timeout": COMMAND_S, "command_timeout": COMMAND_S, **cached}
+        plans = {"server_settings": _PLANS} if self.takes_settings else {}
+        return {"dsn": self.dsn, "timeout": COMMAND_S, "command_timeout": COMMAND_S, **cached, **plans}
 
 
 def name(url: str) -> str:
@@ -119,7 +125,11 @@ async def _prepare(place: Place, clock: Clock) -> schema.Identity:
 
 async def _connect(place: Place) -> Any:
     try:
-        return await asyncpg.connect(**place.options)
+        try:
+            return await asyncpg.connect(**place.options)
+        except asyncpg.ProtocolViolationError:  # from here on it goes without them
+            place.takes_settings = False
+            return await asyncpg.connect(**place.options)
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise Unavailable(f"cannot connect to {place.name}: {str(error) or type(error).__name__}") from error
 

@@ -21,9 +21,12 @@ _RAISE_FENCE = """
     ON CONFLICT (key) DO UPDATE SET value = (m.value::bigint + 1)::text RETURNING value::bigint
 """
 _FENCE = "SELECT value::bigint FROM @meta WHERE key = 'archive_fence' FOR SHARE"
+# LATERAL with a LIMIT: a plain join would read the archives from their beginning for each page of the walk.
 _WALK = """
     SELECT h.conversation_id, greatest(coalesce(a.archived_seq, 0), h.floor_seq), h.head, coalesce(a.next_ms, 0)
-    FROM @conversation_heads AS h LEFT JOIN @archives AS a ON a.conversation_id = h.conversation_id
+    FROM @conversation_heads AS h LEFT JOIN LATERAL (
+      SELECT archived_seq, next_ms FROM @archives WHERE conversation_id = h.conversation_id LIMIT 1
+    ) AS a ON true
     WHERE h.conversation_id > $1 ORDER BY h.conversation_id LIMIT $2
 """
 _ADVANCE = """

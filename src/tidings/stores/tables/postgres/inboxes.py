@@ -8,6 +8,7 @@ from typing import Any
 from tidings.errors import Missing
 from tidings.model import Row
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Group, Touch
 
 _ROW = Row.__struct_fields__
@@ -65,7 +66,8 @@ _TOUCH = f"""
     FROM v JOIN locked USING (user_id, conversation_id)
     WHERE c.user_id = v.user_id AND c.conversation_id = v.conversation_id AND (
       c.last_seq < v.last_seq
-      OR c.last_seq = v.last_seq AND (v.preview IS NULL OR c.last_message_preview IS NOT NULL))
+      OR c.last_seq = v.last_seq AND (
+        v.preview IS NULL OR c.last_message_preview IS NOT NULL OR c.last_message NOT LIKE '%{DELETED}%'))
 """
 _LABEL = """
     UPDATE @conversations AS c SET name = $3, avatar_url = $4

@@ -10,43 +10,25 @@ take turns, and its order makes a deadlock between batches impossible.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import asyncpg
 
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.errors import StoreError, Throttled
 from tidings.model import COUNTED_KINDS, Entry, preview_of
-from tidings.stores.tables.last_message import last_of, last_of_entry
+from tidings.stores.tables.log_rows import COLUMNS, values_of
 from tidings.stores.tables.postgres.conversations import put_members
 from tidings.stores.tables.postgres.inboxes import accept_rows, keep_roles, put_rows, remove_rows
+from tidings.stores.tables.postgres.pages import Asked, Pages
 from tidings.stores.tables.postgres.records import are_stale, put_records
 from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
-from tidings.stores.tables.stored_content import from_json, is_mentioned, mentions_from_text, mentions_to_text, to_json
+from tidings.stores.tables.stored_content import is_mentioned, last_of, last_of_entry, to_json
 from tidings.stores.tables.values import Answer, Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
 
-_ENTRY = {
-    "conversation_id": "text",
-    "seq_no": "bigint",
-    "kind": "text",
-    "sent_ms": "bigint",
-    "sender_id": "text",
-    "is_deleted": "boolean",
-    "message_id": "text",
-    "receiver_id": "text",
-    "timestamp": "bigint",
-    "digest": "bytea",
-    "target_seq": "bigint",
-    "edited_ms": "bigint",
-    "edit_seq": "bigint",
-    "rev": "bigint",
-    "s3_ref": "text",
-    "is_uncounted": "boolean",
-    "thread_seq": "bigint",
-    "mentions": "text",
-    "content": "bytea",
-}
-_COLUMNS = names(tuple(_ENTRY))
+_COLUMNS = names(COLUMNS)
+_TEXTS = ("conversation_id", "kind", "sender_id", "message_id", "receiver_id", "s3_ref", "mentions")
+_OTHERS = {"is_deleted": "boolean", "is_uncounted": "boolean", "digest": "bytea", "content": "bytea"}
+_TYPES = tuple("text" if name in _TEXTS else _OTHERS.get(name, "bigint") for name in COLUMNS)
 _HEAD_TYPES = ("text", "bigint", "bigint", "bigint", "bytea", "text")
 _HEAD_NAMES = "(conversation_id, head, last_seq, last_ms, preview, last_message)"
 _RAISED = """
@@ -67,12 +49,12 @@ _STORE = f"""
       RETURNING h.conversation_id
     ), written AS (
       INSERT INTO @messages ({_COLUMNS})
-      SELECT {_COLUMNS} FROM {unnested(tuple(_ENTRY.values()), len(_HEAD_TYPES) + 1)} AS e ({_COLUMNS})
+      SELECT {_COLUMNS} FROM {unnested(_TYPES, len(_HEAD_TYPES) + 1)} AS e ({_COLUMNS})
       WHERE conversation_id IN (SELECT conversation_id FROM raised)
     )
     SELECT conversation_id FROM raised
 """
-_PUT = f"INSERT INTO @messages ({_COLUMNS}) SELECT * FROM {unnested(tuple(_ENTRY.values()))}"
+_PUT = f"INSERT INTO @messages ({_COLUMNS}) SELECT * FROM {unnested(_TYPES)}"
 _RAISE = f"""
     UPDATE @conversation_heads AS h SET {_RAISED}
     FROM {unnested(_HEAD_TYPES)} AS v {_HEAD_NAMES}
@@ -108,12 +90,10 @@ _RECHECK = """
     DO UPDATE SET why = excluded.why, mark = excluded.mark, since_ms = excluded.since_ms
 """
 _SHOW = "UPDATE @conversation_heads SET preview = $1, last_message = $2 WHERE conversation_id = $3 AND last_seq = $4"
-_MEMBERS_SEQ = "UPDATE @conversation_heads SET members_seq = greatest(members_seq, $1) WHERE conversation_id = $2"
-_NEWEST_FIRST = f"""
-    SELECT {_COLUMNS} FROM @messages WHERE conversation_id = $1 AND seq_no > $2 AND seq_no < $3
-    ORDER BY seq_no DESC LIMIT $4
+_MEMBERS_SEQ = """
+    UPDATE @conversation_heads SET members_seq = greatest(members_seq, $1), large_ms = coalesce($2::bigint, large_ms)
+    WHERE conversation_id = $3
 """
-_OLDEST_FIRST = _NEWEST_FIRST.replace("DESC", "ASC")
 _AT_OR_BELOW = """
     SELECT seq_no, sent_ms FROM @messages WHERE conversation_id = $1 AND seq_no <= $2 ORDER BY seq_no DESC LIMIT 1
 """
@@ -135,6 +115,7 @@ _INTEGER_MAX = 2**63 - 1  # of bigint; a cursor above it means "from the end"
 class PostgresLog:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._pages = {newest_first: Pages(database, newest_first=newest_first) for newest_first in (True, False)}
 
     async def append(self, groups: Sequence[Group]) -> Sequence[Answer]:
         answers: list[Answer] = [None] * len(groups)
@@ -165,9 +146,7 @@ class PostgresLog:
     async def page(
         self, conversation_id: str, *, after: int, before: int, limit: int, newest_first: bool
     ) -> list[Entry]:
-        sql = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
-        found = await self._database.rows("messages", sql, conversation_id, _int(after), _int(before), _int(limit))
-        return [_entry(row) for row in found]
+        return await self._pages[newest_first].page(Asked(conversation_id, _int(after), _int(before), _int(limit)))
 
     async def top(self, conversation_id: str) -> Top:
         members = await self._database.rows("conversation_heads", _MEMBERS_SEQ_OF, conversation_id)
@@ -203,8 +182,8 @@ class PostgresLog:
         heads = [_raised(group.conversation_id, group.entries) for group in groups]
         if len({head[0] for head in heads}) < len(heads):
             return None  # a conversation that is named twice is stored in two steps
-        entries = [_values(entry) for group in groups for entry in group.entries]
-        arrays = [*columns(heads, len(_HEAD_TYPES)), *columns(entries, len(_ENTRY))]
+        entries = [values_of(entry) for group in groups for entry in group.entries]
+        arrays = [*columns(heads, len(_HEAD_TYPES)), *columns(entries, len(_TYPES))]
         try:
             found = await self._database.changed("messages", _STORE, *arrays)
         except asyncpg.UniqueViolationError:
@@ -250,14 +229,14 @@ async def _known_in(tx: Statements, group: Group) -> dict[int, Known]:
 async def _store(tx: Statements, group: Group, entries: Sequence[Entry]) -> None:
     if not entries:  # every slot was closed already
         return
-    await tx.write("messages", _PUT, *columns([_values(entry) for entry in entries], len(_ENTRY)))
+    await tx.write("messages", _PUT, *columns([values_of(entry) for entry in entries], len(_TYPES)))
     raised = [_raised(group.conversation_id, entries)]
     await tx.write("conversation_heads", _RAISE, *columns(raised, len(_HEAD_TYPES)))
     for rewrite in group.rewrites:
         await _rewrite(tx, group.conversation_id, rewrite)
     if group.members:
         changed = [entry.seq_no for entry in entries if entry.changes_members] or [entries[-1].seq_no]
-        await tx.write("conversation_heads", _MEMBERS_SEQ, changed[-1], group.conversation_id)
+        await tx.write("conversation_heads", _MEMBERS_SEQ, changed[-1], group.large_ms, group.conversation_id)
         await put_members(tx, group.members)
         await keep_roles(tx, group)
     await put_rows(tx, group.rows_added)
@@ -288,30 +267,6 @@ def to_bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _values(entry: Entry) -> tuple[Any, ...]:
-    return (
-        entry.conversation_id,
-        entry.seq_no,
-        entry.kind,
-        entry.sent_ms,
-        entry.sender_id,
-        entry.is_deleted,
-        entry.message_id,
-        entry.receiver_id,
-        entry.timestamp,
-        entry.digest,
-        entry.target_seq,
-        entry.edited_ms,
-        entry.edit_seq,
-        entry.rev,
-        entry.s3_ref,
-        entry.is_uncounted,
-        entry.thread_seq,
-        mentions_to_text(entry.mentions),
-        to_json(entry.content, entry.member),
-    )
-
-
 def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, bytes | None, str | None]:
     """The changes that the entries make to the head: its number, and the last message if there is one among them."""
     for entry in reversed(entries):
@@ -320,35 +275,6 @@ def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, i
             last = (entry.seq_no, entry.sent_ms, to_bytes(preview), last_of_entry(entry))
             return conversation_id, entries[-1].seq_no, *last
     return conversation_id, entries[-1].seq_no, 0, 0, None, None
-
-
-def _entry(row: Any) -> Entry:
-    """By position: names would cost more, and a page has many rows."""
-    id_, seq_no, kind, sent_ms, sender_id, is_deleted, message_id, receiver_id, timestamp, digest, *rest = row
-    target_seq, edited_ms, edit_seq, rev, s3_ref, is_uncounted, thread_seq, mentions, stored = rest
-    content, member = from_json(kind, stored)
-    return Entry(
-        id_,
-        seq_no,
-        kind,
-        sent_ms,
-        message_id,
-        sender_id,
-        receiver_id,
-        content,
-        timestamp,
-        digest,
-        member,
-        target_seq,
-        is_deleted,
-        edited_ms,
-        edit_seq,
-        rev,
-        s3_ref,
-        is_uncounted,
-        thread_seq,
-        mentions_from_text(mentions),
-    )
 
 
 def _int(number: int) -> int:

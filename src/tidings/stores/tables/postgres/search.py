@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidings.stores.tables.postgres.server.database import Database, columns
-from tidings.stores.tables.search import Asked, Document, Place, Term, mark_of
+from tidings.stores.tables.search import MARK_BITS, Asked, Document, Part, Place, Term, mark_at, mark_of
 
 _TABLE = "search"
 _PLACES_MAX = 16_383  # the highest place of a word in a tsvector
@@ -23,11 +23,12 @@ _PUT = """
     FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bool[], $6::bool[], $7::text[])
       AS d (seq_no, mark, sender_id, has_file, has_link, words)
 """
-_FIND = """
-    SELECT conversation_id, seq_no, mark FROM @search
+_FIND = f"""
+    SELECT mark >> {MARK_BITS} AS sent_ms, conversation_id, seq_no FROM @search
     WHERE conversation_id = ANY($1::text[]) AND words @@ $2::tsquery AND mark >= $3 AND mark < $4
-      AND ($5::text IS NULL OR sender_id = $5) AND (has_file OR NOT $6) AND (has_link OR NOT $7)
-    ORDER BY mark DESC LIMIT $8
+      AND (mark >> {MARK_BITS}, conversation_id, seq_no) < ($5::bigint, $6::text, $7::bigint)
+      AND ($8::text IS NULL OR sender_id = $8) AND (has_file OR NOT $9) AND (has_link OR NOT $10)
+    ORDER BY sent_ms DESC, conversation_id DESC, seq_no DESC LIMIT $11
 """
 _FORGET = "DELETE FROM @search WHERE conversation_id = $1"
 _FORGET_CURSOR = "DELETE FROM @search_cursors WHERE conversation_id = $1"
@@ -42,20 +43,22 @@ class PostgresSearch:
     async def cursors(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._database.rows(_TABLE, _CURSORS, list(conversation_ids))}
 
-    async def put(
-        self, conversation_id: str, documents: Sequence[Document], removed: Sequence[int], *, after: int, up_to: int
-    ) -> bool:
-        old = [*removed, *(document.seq_no for document in documents)]
+    async def put(self, parts: Sequence[Part]) -> set[str]:
+        return {part.conversation_id for part in parts if not await self._put(part)}
+
+    async def _put(self, part: Part) -> bool:
+        id_ = part.conversation_id
         rows = [
-            (one.seq_no, mark_of(conversation_id, one), one.sender_id, one.has_file, one.has_link, _vector(one))
-            for one in documents
+            (one.seq_no, mark_of(id_, one), one.sender_id, one.has_file, one.has_link, _vector(one))
+            for one in part.documents
+            if one.words
         ]
         async with self._database.transaction() as tx:
-            await tx.write(_TABLE, _MAKE, conversation_id)
-            if not await tx.write(_TABLE, _MOVE, conversation_id, after, up_to):
+            await tx.write(_TABLE, _MAKE, id_)
+            if not await tx.write(_TABLE, _MOVE, id_, part.after, part.up_to):
                 return False
-            await tx.write(_TABLE, _REMOVE, conversation_id, old)
-            await tx.write(_TABLE, _PUT, conversation_id, *columns(rows, 6))
+            await tx.write(_TABLE, _REMOVE, id_, [document.seq_no for document in part.documents])
+            await tx.write(_TABLE, _PUT, id_, *columns(rows, 6))
         return True
 
     async def find(self, asked: Asked) -> list[Place]:
@@ -65,8 +68,9 @@ class PostgresSearch:
             _FIND,
             list(asked.conversation_ids),
             query,
-            asked.above,
-            asked.below,
+            mark_at(asked.after_ms),
+            mark_at(asked.below.sent_ms + 1),
+            *asked.below,
             asked.sender_id,
             asked.has_file,
             asked.has_link,
@@ -95,5 +99,4 @@ def _vector(document: Document) -> str:
 
 
 def _phrase(term: Term) -> str:
-    *first, last = term.words
-    return "(" + " <-> ".join([*(f"'{word}'" for word in first), f"'{last}'{':*' if term.is_prefix else ''}"]) + ")"
+    return "(" + " <-> ".join(f"'{word}'{':*' if term.is_prefix else ''}" for word in term.words) + ")"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from tidings.errors import Conflict
+from tidings.errors import Conflict, StoreError
 from tidings.model import Ranges, Status
 from tidings.stores.tables.postgres.server.database import Database, columns, names
+from tidings.tasks import attempt
 
 _STATUS = Status.__struct_fields__
+_PAIRS = ("ranges", "read_before")  # stored as JSON; NULL: there are none
 _encode_ranges = msgspec.json.Encoder().encode
 _decode_ranges = msgspec.json.Decoder(Ranges).decode
 
@@ -21,48 +24,67 @@ _OF_CONVERSATION = f"""
     SELECT {names(_STATUS, "s")} FROM @members AS m JOIN @message_status AS s USING (conversation_id, user_id)
     WHERE m.conversation_id = $1 AND m.left_seq IS NULL ORDER BY m.user_id
 """
+_OF_MEMBERS = f"""
+    SELECT {names(_STATUS)} FROM @message_status
+    WHERE conversation_id = $1 AND user_id = ANY($2::text[]) ORDER BY user_id
+"""
 _VERSION = "SELECT version FROM @message_status WHERE conversation_id = $1 AND user_id = $2"
 _KEYS = ("conversation_id", "user_id")
-_FORWARD = ("delivered_seq", "read_seq")
+_AT = {field: f"${at}" for at, field in enumerate(_STATUS, 1)}
+# Each of these moves with its mark, forward only.
+_FORWARD = {
+    "delivered_seq": "delivered_seq",
+    "delivered_ms": "delivered_seq",
+    "read_seq": "read_seq",
+    "read_ms": "read_seq",
+    "read_before": "read_seq",
+}
 _SET = ", ".join(
-    f"{field} = greatest({field}, ${at})" if field in _FORWARD else f"{field} = ${at}"
-    for at, field in enumerate(_STATUS, 1)
+    f"{field} = CASE WHEN {_AT[mark]} > {mark} THEN {at} ELSE {field} END"
+    if (mark := _FORWARD.get(field))
+    else f"{field} = {at}"
+    for field, at in _AT.items()
     if field not in _KEYS
 )
 # The unread count of the inbox row is from before the status that is put: up to its cursor everything is read.
 _UNCOUNT = f"""
     , counted AS (
       UPDATE @conversations SET
-        status_version = ${_STATUS.index("version") + 1},
-        unread_count = CASE WHEN last_seq <= ${_STATUS.index("cursor_seq") + 1} THEN 0 END
+        status_version = {_AT["version"]},
+        unread_count = CASE WHEN last_seq <= {_AT["cursor_seq"]} THEN 0 END
       WHERE user_id = $2 AND conversation_id = $1 AND EXISTS (SELECT 1 FROM put)
     )
-    SELECT delivered_seq, read_seq FROM put
+    SELECT {names(tuple(_FORWARD))} FROM put
 """
 _UPDATE = f"""
     WITH put AS (
       UPDATE @message_status SET {_SET}
-      WHERE conversation_id = $1 AND user_id = $2 AND version = ${_STATUS.index("version") + 1} - 1
-      RETURNING delivered_seq, read_seq
+      WHERE conversation_id = $1 AND user_id = $2 AND version = {_AT["version"]} - 1
+      RETURNING {names(tuple(_FORWARD))}
     ){_UNCOUNT}
 """
 _INSERT = f"""
     WITH put AS (
-      INSERT INTO @message_status ({names(_STATUS)}) VALUES ({", ".join(f"${at + 1}" for at in range(len(_STATUS)))})
-      ON CONFLICT DO NOTHING RETURNING delivered_seq, read_seq
+      INSERT INTO @message_status ({names(_STATUS)}) VALUES ({", ".join(_AT.values())})
+      ON CONFLICT DO NOTHING RETURNING {names(tuple(_FORWARD))}
     ){_UNCOUNT}
 """
 # A late mark must not bring back the row of a user who left, so it needs a present member. Its cursor counts for
-# nothing (since_seq 0): a member who never read anything stands where the membership began.
+# nothing (since_seq 0): a member who never read anything stands where the membership began. LATERAL with a LIMIT is
+# looked up by key for each mark; of a plain join the planner may read the whole index of members.
 _DELIVER = """
     INSERT INTO @message_status AS s
-      (conversation_id, user_id, delivered_seq, read_seq, cursor_seq, ranges, version, since_seq)
-    SELECT v.conversation_id, v.user_id, v.seq_no, 0, 0, NULL, 0, 0
+      (conversation_id, user_id, delivered_seq, read_seq, cursor_seq, ranges, version, since_seq, delivered_ms)
+    SELECT v.conversation_id, v.user_id, v.seq_no, 0, 0, NULL, 0, 0, $4::bigint
     FROM unnest($1::text[], $2::text[], $3::bigint[]) AS v (conversation_id, user_id, seq_no)
-    JOIN @members AS m ON m.conversation_id = v.conversation_id AND m.user_id = v.user_id AND m.left_seq IS NULL
+    CROSS JOIN LATERAL (
+      SELECT 1 FROM @members
+      WHERE conversation_id = v.conversation_id AND user_id = v.user_id AND left_seq IS NULL LIMIT 1
+    ) AS m
     ORDER BY v.conversation_id, v.user_id
     ON CONFLICT (conversation_id, user_id)
-    DO UPDATE SET delivered_seq = excluded.delivered_seq WHERE excluded.delivered_seq > s.delivered_seq
+    DO UPDATE SET delivered_seq = excluded.delivered_seq, delivered_ms = excluded.delivered_ms
+    WHERE excluded.delivered_seq > s.delivered_seq
     RETURNING conversation_id, user_id
 """
 
@@ -78,6 +100,10 @@ class PostgresStatuses:
     async def of_conversation(self, conversation_id: str) -> list[Status]:
         return [_status(row) for row in await self._database.rows("message_status", _OF_CONVERSATION, conversation_id)]
 
+    async def of_members(self, conversation_id: str, user_ids: Iterable[str]) -> list[Status]:
+        found = await self._database.rows("message_status", _OF_MEMBERS, conversation_id, list(user_ids))
+        return [_status(row) for row in found]
+
     async def put(self, status: Status) -> Status:
         found = await self._database.changed("message_status", _UPDATE, *_values(status))
         if not found and status.version == 1:
@@ -86,24 +112,29 @@ class PostgresStatuses:
             rows = await self._database.rows("message_status", _VERSION, status.conversation_id, status.user_id)
             version = rows[0][0] if rows else 0
             raise Conflict(f"the status has version {version}, not {status.version - 1}")
-        return msgspec.structs.replace(status, delivered_seq=found[0][0], read_seq=found[0][1])
+        return msgspec.structs.replace(status, **_decoded(dict(zip(_FORWARD, found[0], strict=True))))
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
+    async def put_each(self, statuses: Sequence[Status]) -> list[Status | StoreError]:
+        return list(await asyncio.gather(*(attempt(self.put(status)) for status in statuses)))
+
+    async def deliver(self, marks: Sequence[tuple[str, str, int]], at_ms: int = 0) -> set[tuple[str, str]]:
         highest: dict[tuple[str, str], int] = {}
         for conversation_id, user_id, seq_no in marks:
             key = conversation_id, user_id
             highest[key] = max(seq_no, highest.get(key, seq_no))
         values = [(*key, seq_no) for key, seq_no in sorted(highest.items())]
-        found = await self._database.changed("message_status", _DELIVER, *columns(values, 3))
+        found = await self._database.changed("message_status", _DELIVER, *columns(values, 3), at_ms)
         return {(row[0], row[1]) for row in found}
 
 
 def _values(status: Status) -> tuple[Any, ...]:
-    ranges = _encode_ranges(status.ranges) if status.ranges else None
-    return tuple(ranges if field == "ranges" else getattr(status, field) for field in _STATUS)
+    given = ((field, getattr(status, field)) for field in _STATUS)
+    return tuple((_encode_ranges(value) if value else None) if field in _PAIRS else value for field, value in given)
 
 
 def _status(row: Any) -> Status:
-    fields = dict(zip(_STATUS, row, strict=True))
-    fields["ranges"] = () if fields["ranges"] is None else _decode_ranges(fields["ranges"])
-    return Status(**fields)
+    return Status(**_decoded(dict(zip(_STATUS, row, strict=True))))
+
+
+def _decoded(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields | {name: _decode_ranges(fields[name]) if fields[name] else () for name in _PAIRS if name in fields}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import asyncpg
 import msgspec
 
 from tidings.stores.tables.postgres.server.database import Database, columns, names, unnested
@@ -51,15 +52,19 @@ class PostgresWhole:
         part = PARTS[table]
         place = msgspec.json.decode(after) if after else _beginning(part)
         rows = await self._database.rows(table, _WALKS[table], *place, limit)
-        values = [part.value_of(_text(part, row)) for row in rows]
+        values = [part.value_of(row) for row in _texts(table, rows)]
         if len(rows) < limit:
             return values, ""
         return values, msgspec.json.encode([getattr(values[-1], name) for name in part.key]).decode()
 
     async def put(self, table: str, values: Sequence[Value]) -> None:
+        """Most rows are new. Where one is there already, all are put by a statement that goes over it."""
         part = PARTS[table]
-        rows = [_bytes(part, part.row_of(value)) for value in values]
-        await self._database.write(table, _PUTS[table], *columns(rows, len(part.columns)))
+        rows = _bytes(table, [part.row_of(value) for value in values])
+        try:
+            await self._database.copy(table, part.columns, rows)
+        except asyncpg.UniqueViolationError:
+            await self._database.write(table, _PUTS[table], *columns(rows, len(part.columns)))
 
 
 def _beginning(part: Part) -> list[Any]:
@@ -67,19 +72,25 @@ def _beginning(part: Part) -> list[Any]:
     return [-1 if types[name] == "int" else "" for name in part.key]
 
 
-def _at(part: Part) -> list[int]:
-    return [at for at, name in enumerate(part.columns) if name in _TEXTS_OF_USERS]
+_TEXTS_AT = {
+    table: [at for at, name in enumerate(part.columns) if name in _TEXTS_OF_USERS] for table, part in PARTS.items()
+}
 
 
-def _text(part: Part, row: Any) -> list[Any]:
+def _texts(table: str, rows: Sequence[Any]) -> Sequence[Any]:
+    """Rows of the database, with the texts of users as texts."""
+    at = _TEXTS_AT[table]
+    return [_changed(row, at, bytes.decode) for row in rows] if at else rows
+
+
+def _bytes(table: str, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+    """Rows as the database has them."""
+    at = _TEXTS_AT[table]
+    return [_changed(row, at, str.encode) for row in rows] if at else rows
+
+
+def _changed(row: Sequence[Any], places: Sequence[int], change: Callable[[Any], Any]) -> list[Any]:
     values = list(row)
-    for at in _at(part):
-        values[at] = None if values[at] is None else values[at].decode()
+    for at in places:
+        values[at] = None if values[at] is None else change(values[at])
     return values
-
-
-def _bytes(part: Part, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    values = list(row)
-    for at in _at(part):
-        values[at] = None if values[at] is None else values[at].encode()
-    return tuple(values)

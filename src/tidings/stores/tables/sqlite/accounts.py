@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidings.model import User
-from tidings.stores.tables.sqlite.engine import Port, Threads
+from tidings.stores.tables.sqlite.file.engine import Port, Threads
 from tidings.stores.tables.sqlite.file.schema import Identity
-from tidings.stores.tables.sqlite.sql import json_of, names, values_of
+from tidings.stores.tables.sqlite.file.sql import json_of, names, values_of
 from tidings.stores.tables.values import ApiKey
 
 _USER = User.__struct_fields__

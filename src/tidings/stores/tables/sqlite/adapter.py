@@ -2,12 +2,13 @@
 
 One writer thread commits everything that waits together; reader threads answer from snapshots beside it. A write that
 was answered is committed with synchronous=FULL. Several nodes may share the file. Each port is a module of this
-folder; the threads are in engine.py, and the file with its schema in file/.
+folder; the threads, and the file with its schema, are in file/.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,18 +23,19 @@ from tidings.stores.tables.sqlite.accounts import SqliteAccounts
 from tidings.stores.tables.sqlite.archive import SqliteArchive
 from tidings.stores.tables.sqlite.conversations import SqliteConversations
 from tidings.stores.tables.sqlite.devices import SqliteDevices
-from tidings.stores.tables.sqlite.engine import Tasks, Threads, Transaction, Upkeep, read_together, write_together
 from tidings.stores.tables.sqlite.file import backup, bounds, examination, file
 from tidings.stores.tables.sqlite.file.checkpoint import Checkpoints, Gate
+from tidings.stores.tables.sqlite.file.engine import Tasks, Threads, Transaction, Upkeep, read_together, write_together
 from tidings.stores.tables.sqlite.file.schema import Identity
 from tidings.stores.tables.sqlite.file.turns import Turns
+from tidings.stores.tables.sqlite.file.wipe import wipe
 from tidings.stores.tables.sqlite.inboxes import SqliteInboxes
 from tidings.stores.tables.sqlite.log import SqliteLog
 from tidings.stores.tables.sqlite.overrides import SqliteOverrides
 from tidings.stores.tables.sqlite.pending import SqlitePending
 from tidings.stores.tables.sqlite.people import SqlitePeople
 from tidings.stores.tables.sqlite.records import SqliteRecords
-from tidings.stores.tables.sqlite.search.index import SqliteSearch, open_index
+from tidings.stores.tables.sqlite.search.index import SqliteSearch, index_path, open_index
 from tidings.stores.tables.sqlite.statuses import SqliteStatuses
 from tidings.stores.tables.sqlite.whole import SqliteWhole
 
@@ -68,7 +70,13 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
     upkeep = _upkeep(Checkpoints(path, gate, clock), turns)
     writes = Threads("tables-writer", [writer], write_together, counts, upkeep, turns.begin)
     reads = Threads("tables-reader", readers, read, counts)
-    return tables_on(identity, reads, writes, clock, await open_index(path, identity.store_epoch))
+    search = await open_index(path, identity.store_epoch)
+
+    async def wipe_all() -> bool:
+        await search.rewrite()
+        return await wipe(index_path(path), clock) and await wipe(path, clock)
+
+    return replace(tables_on(identity, reads, writes, clock, search), wipe=wipe_all)
 
 
 def _open(path: Path, clock: Clock) -> tuple[Identity, apsw.Connection, list[apsw.Connection]]:
@@ -123,6 +131,7 @@ def tables_on(
         archive=SqliteArchive(identity.archive_id, reads, writes),
         whole=SqliteWhole(reads, writes),
         search=search,
+        commit_max=bounds.COMMIT_MAX,
         ping=ping,
         close=close,
     )

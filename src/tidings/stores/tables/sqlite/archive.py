@@ -12,9 +12,9 @@ from functools import partial
 
 from tidings import bounds
 from tidings.errors import Conflict
-from tidings.stores.tables.sqlite.engine import Port, Threads, Transaction
 from tidings.stores.tables.sqlite.file.bounds import DELETE_CHUNK
-from tidings.stores.tables.sqlite.sql import values_of
+from tidings.stores.tables.sqlite.file.engine import Port, Threads, Transaction
+from tidings.stores.tables.sqlite.file.sql import values_of
 from tidings.stores.tables.stored_content import to_json
 from tidings.stores.tables.values import Candidate, Move, Recheck
 

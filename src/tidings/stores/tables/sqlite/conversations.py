@@ -12,10 +12,10 @@ from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Head, Member, Row
-from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file import bounds
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.sqlite.inboxes import put_rows
-from tidings.stores.tables.sqlite.sql import Bulk, json_of, names, values_of
 
 _HEAD = Head.__struct_fields__
 _MEMBER = Member.__struct_fields__

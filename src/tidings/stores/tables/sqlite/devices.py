@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from tidings import bounds
-from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.sql import json_of, names, values_of
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import json_of, names, values_of
 from tidings.stores.tables.values import Device
 
 _DEVICE = Device.__struct_fields__

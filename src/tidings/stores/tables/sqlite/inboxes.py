@@ -12,8 +12,9 @@ from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Row, Status
-from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.sql import Bulk, json_of, names, values_of
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
+from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Group, Touch
 
 _ROW = Row.__struct_fields__
@@ -50,13 +51,18 @@ _UNREAD = """
     WHERE user_id = ? AND (is_hidden = 0 OR last_seq > hidden_seq)
 """
 # A status that was put: what is up to its cursor is read, and more is not known.
-_STALE = """
-    UPDATE conversations SET unread_count = iif(last_seq <= ?, 0, NULL) WHERE user_id = ? AND conversation_id = ?
-"""
+_STALE = Bulk(
+    "conversations",
+    """
+    UPDATE conversations SET unread_count = iif(last_seq <= v.column3, 0, NULL) FROM (VALUES {values}) AS v
+    WHERE user_id = v.column1 AND conversation_id = v.column2
+    """,
+    columns=3,
+)
 # A message above hidden_seq makes a hidden row visible.
 _TOUCH = Bulk(
     "conversations",
-    """
+    f"""
     UPDATE conversations SET
       last_seq = v.column3,
       last_message_ts = v.column4,
@@ -69,10 +75,11 @@ _TOUCH = Bulk(
               WHERE s.conversation_id = v.column2 AND s.user_id = v.column1), 0) THEN v.column6
       END,
       is_hidden = is_hidden AND v.column3 <= hidden_seq
-    FROM (VALUES {values}) AS v
+    FROM (VALUES {{values}}) AS v
     WHERE conversations.user_id = v.column1 AND conversations.conversation_id = v.column2 AND (
       last_seq < v.column3
-      OR last_seq = v.column3 AND (v.column5 IS NULL OR last_message_preview IS NOT NULL))
+      OR last_seq = v.column3 AND (
+        v.column5 IS NULL OR last_message_preview IS NOT NULL OR last_message NOT LIKE '%{DELETED}%'))
     """,
     columns=8,
 )
@@ -154,9 +161,9 @@ def _latest(user_id: str, before: tuple[int, str] | None, limit: int, tx: Transa
     return [_row(row) for row in tx.rows("conversations", _LATEST, (user_id, place_ms, id_, max(limit, 0)))]
 
 
-def uncount_row(tx: Transaction, status: Status) -> None:
-    """The unread count of the row is from before this status."""
-    tx.write("conversations", _STALE, (status.cursor_seq, status.user_id, status.conversation_id))
+def uncount_rows(tx: Transaction, statuses: Sequence[Status]) -> None:
+    """Forget the unread counts of the rows: each is older than its status."""
+    _STALE.write(tx, [(status.user_id, status.conversation_id, status.cursor_seq) for status in statuses])
 
 
 def _touch(touches: Sequence[Touch], tx: Transaction) -> None:

@@ -18,22 +18,18 @@ import apsw
 
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.model import COUNTED_KINDS, Entry, preview_of
-from tidings.stores.tables.last_message import last_of, last_of_entry
+from tidings.stores.tables.log_rows import COLUMNS, entry_of, values_of
 from tidings.stores.tables.sqlite.conversations import put_members
-from tidings.stores.tables.sqlite.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of
 from tidings.stores.tables.sqlite.inboxes import accept_rows, keep_roles, put_rows, remove_rows
 from tidings.stores.tables.sqlite.records import are_stale, put_records
-from tidings.stores.tables.sqlite.sql import Bulk, json_of
-from tidings.stores.tables.stored_content import from_json, is_mentioned, mentions_from_text, mentions_to_text, to_json
+from tidings.stores.tables.stored_content import is_mentioned, last_of, last_of_entry, to_json
 from tidings.stores.tables.values import Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
 
-_COLUMNS = (
-    "conversation_id, seq_no, kind, sent_ms, sender_id, is_deleted, message_id, receiver_id, "
-    "timestamp, digest, target_seq, edited_ms, edit_seq, rev, s3_ref, "
-    "is_uncounted, thread_seq, mentions, content"
-)
+_COLUMNS = ", ".join(COLUMNS)
 # OR FAIL keeps the rows before the one that fails, and spares SQLite the copies of pages that undoing them would need.
-_PUT = Bulk("messages", f"INSERT OR FAIL INTO messages ({_COLUMNS}) VALUES {{values}}", columns=19)
+_PUT = Bulk("messages", f"INSERT OR FAIL INTO messages ({_COLUMNS}) VALUES {{values}}", columns=len(COLUMNS))
 _RAISE = Bulk(
     "conversation_heads",
     """
@@ -49,8 +45,11 @@ _RAISE = Bulk(
 )
 _DROP = "DELETE FROM messages WHERE conversation_id = ? AND seq_no = ?"
 _EXISTS = "SELECT 1 FROM conversation_heads WHERE conversation_id = ?"
-_KNOWN = "SELECT seq_no FROM messages WHERE conversation_id = ? AND sender_id = ? AND message_id = ?"
-_SLOT = "SELECT 1 FROM messages WHERE conversation_id = ? AND seq_no = ?"
+_KNOWN = """
+    SELECT named.value ->> 0, m.seq_no FROM json_each(?2) AS named CROSS JOIN messages AS m
+    ON m.conversation_id = ?1 AND m.sender_id = named.value ->> 1 AND m.message_id = named.value ->> 2
+"""
+_FILLED = "SELECT seq_no FROM messages WHERE conversation_id = ? AND seq_no BETWEEN ? AND ?"
 _REV = "SELECT rev, edit_seq FROM messages WHERE conversation_id = ? AND seq_no = ?"
 _REWRITE = """
     UPDATE messages SET content = ?, is_deleted = ?, edited_ms = ?, edit_seq = ?, digest = iif(?, NULL, digest),
@@ -68,7 +67,10 @@ _RECHECK = """
     FROM messages WHERE conversation_id = ? AND seq_no = ? AND s3_ref IS NOT NULL
 """
 _SHOW = "UPDATE conversation_heads SET preview = ?, last_message = ? WHERE conversation_id = ? AND last_seq = ?"
-_MEMBERS_SEQ = "UPDATE conversation_heads SET members_seq = max(members_seq, ?) WHERE conversation_id = ?"
+_MEMBERS_SEQ = """
+    UPDATE conversation_heads SET members_seq = max(members_seq, ?), large_ms = coalesce(?, large_ms)
+    WHERE conversation_id = ?
+"""
 _NEWEST_FIRST = f"""
     SELECT {_COLUMNS} FROM messages WHERE conversation_id = ? AND seq_no > ? AND seq_no < ?
     ORDER BY seq_no DESC LIMIT ?
@@ -134,7 +136,7 @@ def _is_plain(group: Group) -> bool:
 
 def _store_plain(tx: Transaction, groups: Sequence[Group]) -> bool:
     """Store all groups and return True, or store none: a key was taken, or a conversation is gone or named twice."""
-    rows = [_values(entry) for group in groups for entry in group.entries]
+    rows = [values_of(entry) for group in groups for entry in group.entries]
     before = dict(tx.writes)
     changes_before = tx.connection.total_changes()
     try:
@@ -160,8 +162,8 @@ def _store_careful(tx: Transaction, group: Group) -> Verdict:
     if not tx.rows("conversation_heads", _EXISTS, (group.conversation_id,)):
         return Refused({}, frozenset(), is_gone=True)
     known = _known_in(tx, group)
-    seq_nos = [entry.seq_no for entry in group.entries]
-    filled = [seq_no for seq_no in seq_nos if tx.rows("messages", _SLOT, (group.conversation_id, seq_no))]
+    ends = (group.conversation_id, group.entries[0].seq_no, group.entries[-1].seq_no)
+    filled = [seq_no for (seq_no,) in tx.rows("messages", _FILLED, ends)]
     places = places_of(group.entries, filled, known)
     is_stale = any(_is_stale(tx, group.conversation_id, rewrite) for rewrite in group.rewrites)
     is_stale = is_stale or are_stale(tx, group.puts)
@@ -172,12 +174,9 @@ def _store_careful(tx: Transaction, group: Group) -> Verdict:
 
 
 def _known_in(tx: Transaction, group: Group) -> dict[int, Known]:
-    known = {}
-    for at, entry in enumerate(group.entries):
-        if entry.message_id is not None:
-            for (seq_no,) in tx.rows("sent", _KNOWN, (entry.conversation_id, entry.sender_id, entry.message_id)):
-                known[at] = Known(seq_no)
-    return known
+    ids = [(at, one.sender_id, one.message_id) for at, one in enumerate(group.entries) if one.message_id is not None]
+    found = tx.rows("sent", _KNOWN, (group.conversation_id, json_of(ids))) if ids else ()
+    return {at: Known(seq_no) for at, seq_no in found}
 
 
 def _is_stale(tx: Transaction, conversation_id: str, rewrite: Rewrite) -> bool:
@@ -188,13 +187,13 @@ def _is_stale(tx: Transaction, conversation_id: str, rewrite: Rewrite) -> bool:
 def _store(tx: Transaction, group: Group, entries: Sequence[Entry]) -> None:
     if not entries:  # every slot was closed already
         return
-    _PUT.write(tx, [_values(entry) for entry in entries])
+    _PUT.write(tx, [values_of(entry) for entry in entries])
     _RAISE.write(tx, [_raised(group.conversation_id, entries)])
     for rewrite in group.rewrites:
         _rewrite(tx, group.conversation_id, rewrite)
     if group.members:
         changed = [entry.seq_no for entry in entries if entry.changes_members] or [entries[-1].seq_no]
-        tx.write("conversation_heads", _MEMBERS_SEQ, (changed[-1], group.conversation_id))
+        tx.write("conversation_heads", _MEMBERS_SEQ, (changed[-1], group.large_ms, group.conversation_id))
         put_members(tx, group.members)
         keep_roles(tx, group)
     put_rows(tx, group.rows_added)
@@ -222,7 +221,9 @@ def _page(
     conversation_id: str, after: int, before: int, limit: int, newest_first: bool, tx: Transaction
 ) -> list[Entry]:
     sql = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
-    return [_entry(row) for row in tx.rows("messages", sql, (conversation_id, _int(after), _int(before), _int(limit)))]
+    return [
+        entry_of(row) for row in tx.rows("messages", sql, (conversation_id, _int(after), _int(before), _int(limit)))
+    ]
 
 
 def _top(conversation_id: str, tx: Transaction) -> Top:
@@ -257,30 +258,6 @@ def _seq_at(conversation_id: str, sent_ms: int, tx: Transaction) -> int:
     return best
 
 
-def _values(entry: Entry) -> tuple[Any, ...]:
-    return (
-        entry.conversation_id,
-        entry.seq_no,
-        entry.kind,
-        entry.sent_ms,
-        entry.sender_id,
-        entry.is_deleted,
-        entry.message_id,
-        entry.receiver_id,
-        entry.timestamp,
-        entry.digest,
-        entry.target_seq,
-        entry.edited_ms,
-        entry.edit_seq,
-        entry.rev,
-        entry.s3_ref,
-        entry.is_uncounted,
-        entry.thread_seq,
-        mentions_to_text(entry.mentions),
-        to_json(entry.content, entry.member),
-    )
-
-
 def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, str | None, str | None]:
     """The values that the entries give to the head: its number, and the last message if they hold one."""
     for entry in reversed(entries):
@@ -288,36 +265,6 @@ def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, i
             preview = None if entry.is_deleted else preview_of(entry.content)
             return conversation_id, entries[-1].seq_no, entry.seq_no, entry.sent_ms, preview, last_of_entry(entry)
     return conversation_id, entries[-1].seq_no, 0, 0, None, None
-
-
-def _entry(row: tuple[Any, ...]) -> Entry:
-    """Read a row by position. Names would cost three times as much, and a page has many rows."""
-    id_, seq_no, kind, sent_ms, sender_id, is_deleted, message_id, receiver_id = row[:8]
-    timestamp, digest, target_seq, edited_ms, edit_seq, rev, s3_ref, *rest = row[8:]
-    is_uncounted, thread_seq, mentions, stored = rest
-    content, member = from_json(kind, stored)
-    return Entry(
-        id_,
-        seq_no,
-        kind,
-        sent_ms,
-        message_id,
-        sender_id,
-        receiver_id,
-        content,
-        timestamp,
-        digest,
-        member,
-        target_seq,
-        is_deleted == 1,
-        edited_ms,
-        edit_seq,
-        rev,
-        s3_ref,
-        is_uncounted == 1,
-        thread_seq,
-        mentions_from_text(mentions),
-    )
 
 
 def _int(number: int) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from tidings.clock import Clock
-from tidings.stores.tables.sqlite.engine import Port, Threads, Transaction
-from tidings.stores.tables.sqlite.sql import values_of
+from tidings.stores.tables.sqlite.file.engine import Port, Threads, Transaction
+from tidings.stores.tables.sqlite.file.sql import values_of
 from tidings.stores.tables.values import Override
 
 _TABLE = "rate_overrides"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tidings.stores.tables.sqlite.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file import bounds
-from tidings.stores.tables.sqlite.sql import Bulk, json_of, names, values_of
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.values import Waiting
 
 _WAITING = Waiting.__struct_fields__

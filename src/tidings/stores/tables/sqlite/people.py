@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.sql import json_of, values_of
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import json_of, values_of
 from tidings.stores.tables.values import Block, Preferences
 
 _BLOCK = "INSERT OR IGNORE INTO blocks (user_id, blocked_id, since_ms) VALUES (?, ?, ?)"

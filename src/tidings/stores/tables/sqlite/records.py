@@ -7,8 +7,8 @@ from functools import partial
 
 from tidings.errors import Conflict
 from tidings.stores.tables.records import Put, Record, RecordKey
-from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.sql import json_of, names
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names
 
 _COLUMNS = Record.__struct_fields__
 _GET = f"""
@@ -28,10 +28,14 @@ _DUE = f"""
     SELECT {names(_COLUMNS)} FROM records WHERE collection = ? AND due_ms <= ? ORDER BY due_ms, owner, name LIMIT ?
 """
 _VERSION = "SELECT version FROM records WHERE owner = ? AND collection = ? AND name = ?"
-_PUT = """
-    INSERT INTO records (owner, collection, name, value, version, due_ms) VALUES (?, ?, ?, ?, 1, ?)
+_PUT = Bulk(
+    "records",
+    """
+    INSERT INTO records (owner, collection, name, value, version, due_ms) VALUES {values}
     ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, due_ms = excluded.due_ms
-"""
+    """,
+    columns=6,
+)
 _REMOVE = "DELETE FROM records WHERE owner = ? AND collection = ? AND name = ?"
 
 
@@ -80,5 +84,4 @@ def put_records(tx: Transaction, puts: Sequence[Put]) -> None:
         if put.value is None:
             tx.has_erased = True
             tx.write("records", _REMOVE, put.key)
-        else:
-            tx.write("records", _PUT, (*put.key, put.value, put.due_ms))
+    _PUT.write(tx, [(*put.key, put.value, 1, put.due_ms) for put in puts if put.value is not None])

@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from tidings.errors import Conflict
+from tidings.errors import Conflict, StoreError
 from tidings.model import Ranges, Status
-from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.inboxes import uncount_row
-from tidings.stores.tables.sqlite.sql import Bulk, json_of, names
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names
+from tidings.stores.tables.sqlite.inboxes import uncount_rows
+from tidings.stores.tables.values import with_marks_of
 
 _STATUS = Status.__struct_fields__
+_PAIRS = ("ranges", "read_before")  # stored as JSON; NULL: there are none
 
 _encode_ranges = msgspec.json.Encoder().encode
 _decode_ranges = msgspec.json.Decoder(Ranges).decode
@@ -33,21 +35,31 @@ _STATUSES_OF = f"""
     CROSS JOIN message_status AS s ON s.conversation_id = m.conversation_id AND s.user_id = m.user_id
     WHERE m.conversation_id = ? AND m.left_seq IS NULL ORDER BY m.user_id
 """
-_VERSION = "SELECT version, delivered_seq, read_seq FROM message_status WHERE conversation_id = ? AND user_id = ?"
-_PUT_STATUS = f"INSERT OR REPLACE INTO message_status ({names(_STATUS)}) VALUES ({','.join('?' * len(_STATUS))})"
+_OF_MEMBERS = f"""
+    SELECT {names(_STATUS, "s")} FROM json_each(?2) AS named
+    CROSS JOIN message_status AS s ON s.conversation_id = ?1 AND s.user_id = named.value ORDER BY s.user_id
+"""
+_NAMED = f"""
+    SELECT {names(_STATUS, "s")} FROM json_each(?) AS named CROSS JOIN message_status AS s
+    ON s.conversation_id = named.value ->> 0 AND s.user_id = named.value ->> 1
+"""
+_PUT = Bulk(
+    "message_status", f"INSERT OR REPLACE INTO message_status ({names(_STATUS)}) VALUES {{values}}", len(_STATUS)
+)
 # A late mark must not bring back the row of someone who left, so it needs a present member. Its cursor counts for
 # nothing (since_seq 0): a member who never read anything has the cursor of joining.
 _DELIVER = Bulk(
     "message_status",
     f"""
     INSERT INTO message_status ({names(_STATUS)})
-    SELECT v.column1, v.column2, v.column3, 0, 0, NULL, 0, 0 FROM (VALUES {{values}}) AS v
+    SELECT v.column1, v.column2, v.column3, 0, 0, NULL, 0, 0, v.column4, 0, NULL FROM (VALUES {{values}}) AS v
     CROSS JOIN members AS m ON m.conversation_id = v.column1 AND m.user_id = v.column2 AND m.left_seq IS NULL
     WHERE true
-    ON CONFLICT DO UPDATE SET delivered_seq = excluded.delivered_seq WHERE excluded.delivered_seq > delivered_seq
+    ON CONFLICT DO UPDATE SET delivered_seq = excluded.delivered_seq, delivered_ms = excluded.delivered_ms
+    WHERE excluded.delivered_seq > delivered_seq
     RETURNING conversation_id, user_id
     """,
-    columns=3,
+    columns=4,
 )
 
 
@@ -58,11 +70,20 @@ class SqliteStatuses(Port):
     async def of_conversation(self, conversation_id: str) -> list[Status]:
         return await self._read(partial(_of_conversation, conversation_id))
 
-    async def put(self, status: Status) -> Status:
-        return await self._write(partial(put_status, status))
+    async def of_members(self, conversation_id: str, user_ids: Iterable[str]) -> list[Status]:
+        return await self._read(partial(_of_members, conversation_id, tuple(user_ids)))
 
-    async def deliver(self, marks: Sequence[tuple[str, str, int]]) -> set[tuple[str, str]]:
-        return await self._write(partial(_deliver, marks))
+    async def put(self, status: Status) -> Status:
+        (answer,) = await self.put_each([status])
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    async def put_each(self, statuses: Sequence[Status]) -> list[Status | StoreError]:
+        return await self._write(partial(_put_each, tuple(statuses)))
+
+    async def deliver(self, marks: Sequence[tuple[str, str, int]], at_ms: int = 0) -> set[tuple[str, str]]:
+        return await self._write(partial(_deliver, [(*mark, at_ms) for mark in marks]))
 
 
 def _get(user_id: str, conversation_ids: Iterable[str], tx: Transaction) -> dict[str, Status]:
@@ -74,39 +95,39 @@ def _of_conversation(conversation_id: str, tx: Transaction) -> list[Status]:
     return [_status(row) for row in tx.rows("message_status", _STATUSES_OF, (conversation_id,))]
 
 
-def put_status(status: Status, tx: Transaction) -> Status:
-    found = tx.rows("message_status", _VERSION, (status.conversation_id, status.user_id))
-    version, delivered_seq, read_seq = found[0] if found else (0, 0, 0)
-    if version != status.version - 1:
-        raise Conflict(f"the status has version {version}, not {status.version - 1}")
-    stored = msgspec.structs.replace(
-        status,
-        delivered_seq=max(delivered_seq, status.delivered_seq),
-        read_seq=max(read_seq, status.read_seq),
-    )
-    tx.write("message_status", _PUT_STATUS, _status_values(stored))
-    uncount_row(tx, stored)
-    return stored
+def _of_members(conversation_id: str, user_ids: Iterable[str], tx: Transaction) -> list[Status]:
+    return [_status(row) for row in tx.rows("message_status", _OF_MEMBERS, (conversation_id, json_of(user_ids)))]
 
 
-def _deliver(marks: Sequence[tuple[str, str, int]], tx: Transaction) -> set[tuple[str, str]]:
+def _put_each(statuses: Sequence[Status], tx: Transaction) -> list[Status | StoreError]:
+    """Put all with as many statements as for one. A status that conflicts writes nothing."""
+    places = [(status.conversation_id, status.user_id) for status in statuses]
+    found = {row[:2]: _status(row) for row in tx.rows("message_status", _NAMED, (json_of(places),))}
+    before = (found.get(place) or Status(conversation_id=place[0], user_id=place[1]) for place in places)
+    answers = [_following(*pair) for pair in zip(before, statuses, strict=True)]
+    stored = [answer for answer in answers if isinstance(answer, Status)]
+    _PUT.write(tx, [_status_values(status) for status in stored])
+    uncount_rows(tx, stored)
+    return answers
+
+
+def _following(before: Status, status: Status) -> Status | StoreError:
+    if before.version != status.version - 1:
+        return Conflict(f"the status has version {before.version}, not {status.version - 1}")
+    return with_marks_of(before, status)
+
+
+def _deliver(marks: Sequence[tuple[str, str, int, int]], tx: Transaction) -> set[tuple[str, str]]:
     return set(_DELIVER.changed(tx, marks))
 
 
 def _status(row: tuple[Any, ...]) -> Status:
-    conversation_id, user_id, delivered_seq, read_seq, cursor_seq, ranges, version, since_seq = row
-    return Status(
-        conversation_id=conversation_id,
-        user_id=user_id,
-        delivered_seq=delivered_seq,
-        read_seq=read_seq,
-        cursor_seq=cursor_seq,
-        ranges=() if ranges is None else _decode_ranges(ranges),
-        version=version,
-        since_seq=since_seq,
-    )
+    fields = dict(zip(_STATUS, row, strict=True))
+    for name in _PAIRS:
+        fields[name] = () if fields[name] is None else _decode_ranges(fields[name])
+    return Status(**fields)
 
 
 def _status_values(status: Status) -> tuple[Any, ...]:
-    ranges = _encode_ranges(status.ranges) if status.ranges else None
-    return tuple(ranges if field == "ranges" else getattr(status, field) for field in _STATUS)
+    given = ((field, getattr(status, field)) for field in _STATUS)
+    return tuple((_encode_ranges(value) if value else None) if field in _PAIRS else value for field, value in given)

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tidings.stores.tables.sqlite.engine import Port, Transaction
-from tidings.stores.tables.sqlite.sql import Bulk, names
+from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk, names
 from tidings.stores.tables.whole import IDENTITY, PARTS, Part, Value
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contracts import conversation, group, head_of, log, message, void
 from tests.contracts.messages import edit
-from tests.support.servers.dynamodb_tables import Counts, Once, faults, store_of
+from tests.support.servers.dynamodb_tables import Counts, Once, faults, never_try_again, store_of
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.errors import Throttled, Unavailable
 from tidings.model import Head
@@ -22,7 +22,7 @@ from tidings_proof.world.dynamodb import DynamoLocal
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "DEADLINE_S", 0.3)
+    never_try_again(monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["lost", "error", "throttled", "conflict"])
@@ -65,7 +65,7 @@ class OneConversation:
 async def test_one_conversation_in_trouble_takes_no_verdict_from_the_others(
     dynamodb: DynamoLocal, dynamo: Tables, kind: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "DEADLINE_S", 0.6)
+    never_try_again(monkeypatch)
     hot, quiet, other = [await conversation(dynamo, "alice") for _ in range(3)]
     with faults(dynamodb, OneConversation(kind, hot)):
         groups = [group(message(quiet, 1)), group(message(hot, 1)), group(message(hot, 2)), group(message(other, 1))]

@@ -17,10 +17,10 @@ from yarl import URL
 from tests.support.servers.http_server import Heard, serve
 from tidings.clock import Clock
 from tidings.errors import Throttled, Unavailable
+from tidings.stores.aws.credentials import KeyChain
+from tidings.stores.aws.http import Pool
 from tidings.stores.tables.dynamodb.client import bounds
-from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed, Signer, Wire, place_of
-from tidings.stores.tables.dynamodb.client.credentials import KeyChain
-from tidings.stores.tables.dynamodb.client.http import Pool
+from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed, SignedPosts, Wire, place_of
 from tidings_proof.world.valkey import free_port
 
 Said = tuple[int, dict[str, Any]]
@@ -116,13 +116,13 @@ def test_the_signature_is_the_one_that_another_client_makes(monkeypatch: pytest.
     url = URL("https://dynamodb.eu-west-1.amazonaws.com/")
     theirs = sign.signed_dynamo_request(key=key, payload=payload, action="GetItem", region="eu-west-1", endpoint=url)
     for _ in range(2):  # the second time with the day's key
-        ours = Signer(place_of("dynamodb://eu-west-1"), clock).request(key, "GetItem", theirs.body).decode()
+        ours = SignedPosts(place_of("dynamodb://eu-west-1"), clock).request(key, "GetItem", theirs.body).decode()
         assert f"authorization:{theirs.headers['Authorization']}\r\n" in ours
         assert f"x-amz-date:{theirs.headers['X-Amz-Date']}\r\n" in ours and ours.endswith(theirs.body.decode())
 
 
 def test_a_session_token_is_sent_and_signed() -> None:
-    request = Signer(place_of("dynamodb://eu-west-1"), Clock()).request(Key("i", "s", "tok"), "GetItem", b"{}")
+    request = SignedPosts(place_of("dynamodb://eu-west-1"), Clock()).request(Key("i", "s", "tok"), "GetItem", b"{}")
     assert b"x-amz-security-token:tok\r\n" in request
     assert b"SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target" in request
 

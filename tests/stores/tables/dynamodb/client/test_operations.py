@@ -7,10 +7,9 @@ import asyncio
 import pytest
 
 from tests.contracts import conversation, fresh, group, log, message
-from tests.support.servers.dynamodb_tables import Counts, Once, faults, store_of
+from tests.support.servers.dynamodb_tables import Counts, Once, faults, never_try_again, store_of
 from tidings.errors import Throttled, Unavailable
 from tidings.model import Head
-from tidings.stores.tables.dynamodb.client import bounds
 from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import attributes, values
 from tidings.stores.tables.dynamodb.client.operations import assign, delete, put, remove, update
@@ -53,7 +52,7 @@ async def test_more_than_a_hundred_keys_are_asked_for_in_pieces(dynamodb: Dynamo
 async def test_a_batch_that_is_never_processed_is_throttled(
     dynamodb: DynamoLocal, dynamo: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "DEADLINE_S", 0.3)
+    never_try_again(monkeypatch)
     with faults(dynamodb, Faults(seed=1, unprocessed=1.0)), pytest.raises(Throttled, match="unprocessed"):
         await dynamo.conversations.heads(["a"])
 
@@ -73,7 +72,7 @@ async def test_items_left_unprocessed_are_written_in_the_end(dynamodb: DynamoLoc
 async def test_writes_that_stay_unprocessed_are_ambiguous(
     dynamodb: DynamoLocal, dynamo: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "DEADLINE_S", 0.3)
+    never_try_again(monkeypatch)
     with faults(dynamodb, Faults(seed=1, unprocessed=1.0)), pytest.raises(Unavailable) as said:
         await store_of(dynamo).put_many("meta", [attributes(key=fresh("key"), value="x") for _ in range(3)])
     assert said.value.is_ambiguous

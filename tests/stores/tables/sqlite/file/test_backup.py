@@ -1,4 +1,8 @@
-"""A copy is whole, private, of one moment, and made while others write; restored tables have another epoch."""
+"""A copy is whole, private, of one moment, and made while others write; restored tables have another epoch.
+
+A file that is open here is used through the adapter's SQLite alone. Python's own is another copy of the library, and in
+one process a file that one copy closes loses the locks of the other.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import pytest
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.stores.tables.sqlite.file.backup import back_up, renew_epoch
-from tidings.stores.tables.sqlite.file.file import prepare
+from tidings.stores.tables.sqlite.file.file import connect, prepare
 
 
 @pytest.fixture
@@ -33,10 +37,9 @@ def told(path: Path) -> list[tuple[int, int]]:
 
 
 def test_a_copy_has_what_is_only_in_the_log_so_far(tables: Path, tmp_path: Path) -> None:
-    writer = sqlite3.connect(tables)  # open, so that nothing is carried over into the file
+    writer = connect(tables)  # open, so that nothing is carried over into the file
     writer.execute("PRAGMA wal_autocheckpoint=0")
     writer.execute("INSERT INTO told VALUES (1, 2)")
-    writer.commit()
     copy = tmp_path / "copy.db"
     assert back_up(tables, copy) == copy.stat().st_size
     writer.close()
@@ -65,7 +68,7 @@ def test_a_copy_is_of_one_moment_however_busy_the_tables_are(tables: Path, tmp_p
     is_over = threading.Event()
 
     def write() -> None:
-        writer = sqlite3.connect(tables, timeout=60)
+        writer = connect(tables, busy_s=60)
         n = 0
         while not is_over.is_set():
             n += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from pathlib import Path
 
@@ -138,6 +139,14 @@ def test_an_emptying_that_fails_is_tried_again_later(path: Path, monkeypatch: py
     checkpoints.erased()
     rest_s = checkpoints.run(writer)
     assert rest_s is not None and 0 < rest_s <= bounds.LOG_RETRY_S
+    pauses_s = [bounds.LOG_RETRY_S]
+    for _ in range(7):
+        monkeypatch.setattr(checkpoints, "_not_before_s", 0.0)
+        began_s = Clock().monotonic_s()
+        checkpoints.run(writer)
+        pauses_s.append(checkpoints._not_before_s - began_s)
+    assert all(later > before for before, later in itertools.pairwise(pauses_s[:5])), "soon at first, then later"
+    assert pauses_s[-1] >= bounds.LOG_RETRY_S_MAX
     reader.execute("COMMIT")
     monkeypatch.setattr(checkpoints, "_not_before_s", 0.0)
     assert checkpoints.run(writer) is None and log_bytes(path) == 0

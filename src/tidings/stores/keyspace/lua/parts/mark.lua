@@ -1,9 +1,12 @@
 -- mark: what a conversation adds to its user's totals and filters.
 -- A packed mark is [version,cursor,seen,count,first,floor,day,mentions,first_mention,flags,ranges]. Its flags are a sum:
--- 1 quiet (out of the loud total), 2 muted, 4 archived, 8 pinned, and 16 times the kind.
+-- 1 quiet (out of the loud total), 2 muted, 4 archived, 8 pinned, 64 large, 128 nobody is blocked by
+-- the user (of large ones), and 16 times the kind.
+-- A large conversation counts nothing here. Its first_mention is the line: when it became large, ms.
 -- A filter is a sorted set beside the inbox: unread, mentions, muted and archived by the time of the last message, pinned
--- by minus the time of the pin. What is archived is there instead of in the inbox. `:more` holds, with blanks between:
--- the unread of the quiet ones, all unread mentions, and the sizes of mentions, muted, archived and pinned.
+-- by minus the time of the pin. What is archived is there instead of in the inbox. What is large is in `large` instead,
+-- and in no filter but pinned. `:more` holds, with blanks between: the unread of the quiet ones, all unread mentions, and
+-- the sizes of mentions, muted, archived, pinned and large.
 local function has(flags, bit)
   return math.floor(flags / bit) % 2 == 1
 end
@@ -16,15 +19,15 @@ local function totals_of(mark, epoch)
   end
   local t = {}
   t.size, t.unread, t.convs, t.cold, t.put = tonumber(m[2]), tonumber(m[3]), tonumber(m[4]), tonumber(m[5]), m[7]
-  local quiet, mentions, mentioned, muted, archived, pinned =
-    string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local quiet, mentions, mentioned, muted, archived, pinned, large =
+    string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   t.quiet, t.mentions, t.mentioned = tonumber(quiet), tonumber(mentions), tonumber(mentioned)
-  t.muted, t.archived, t.pinned = tonumber(muted), tonumber(archived), tonumber(pinned)
+  t.muted, t.archived, t.pinned, t.large = tonumber(muted), tonumber(archived), tonumber(pinned), tonumber(large)
   return t
 end
 
 local function packed_more(t)
-  return string.format('%d %d %d %d %d %d', t.quiet, t.mentions, t.mentioned, t.muted, t.archived, t.pinned)
+  return string.format('%d %d %d %d %d %d %d', t.quiet, t.mentions, t.mentioned, t.muted, t.archived, t.pinned, t.large)
 end
 
 local function keep_totals(mark, t)
@@ -77,11 +80,38 @@ local function enter(inbox, t, id, packed, cap, score, pinned_ms, ttl_s)
   if tonumber(mentions) > 0 then
     t.mentions, t.mentioned = t.mentions + mentions, t.mentioned + listed(inbox .. ':mentions', score, id, ttl_s)
   end
-  local is_archived = has(flags, 4)
-  t.size = t.size + listed(inbox, not is_archived and score or nil, id, ttl_s)
+  local is_large = has(flags, 64)
+  local is_archived = has(flags, 4) and not is_large
+  if is_large or t.large > 0 then
+    t.large = t.large + listed(inbox .. ':large', is_large and score or nil, id, ttl_s)
+  end
+  t.size = t.size + listed(inbox, not is_archived and not is_large and score or nil, id, ttl_s)
   t.archived = t.archived + listed(inbox .. ':archived', is_archived and score or nil, id, ttl_s)
-  t.muted = t.muted + listed(inbox .. ':muted', has(flags, 2) and score or nil, id, ttl_s)
+  t.muted = t.muted + listed(inbox .. ':muted', has(flags, 2) and not is_large and score or nil, id, ttl_s)
   t.pinned = t.pinned + listed(inbox .. ':pinned', has(flags, 8) and -pinned_ms or nil, id, ttl_s)
+end
+
+-- The set that lists the conversation: the inbox, archived or large. nil: none.
+local function home_of(inbox, id)
+  for _, name in ipairs({'', ':archived', ':large'}) do
+    if redis.call('ZSCORE', inbox .. name, id) then
+      return inbox .. name
+    end
+  end
+  return nil
+end
+
+-- Put id, score and mark of each large conversation behind an answer.
+local function add_large(inbox, mark, answer)
+  local rows = redis.call('ZRANGE', inbox .. ':large', 0, -1, 'WITHSCORES')
+  local ids, at = {}, #answer
+  for i = 1, #rows, 2 do
+    ids[#ids + 1] = rows[i]
+  end
+  local marks = #ids > 0 and redis.call('HMGET', mark, unpack(ids)) or {}
+  for i = 1, #ids do
+    answer[at + 3 * i - 2], answer[at + 3 * i - 1], answer[at + 3 * i] = ids[i], rows[2 * i], marks[i] or ''
+  end
 end
 
 -- One more change of something COLD, as a number that no other change has.

@@ -21,14 +21,14 @@ local function chill(inbox, mark, t, id, cap)
 end
 
 local function has_all(inbox, mark, t)
-  local sizes = {t.convs, t.mentioned, t.muted, t.archived, t.pinned}
-  for i, name in ipairs({'unread', 'mentions', 'muted', 'archived', 'pinned'}) do
+  local sizes = {t.convs, t.mentioned, t.muted, t.archived, t.pinned, t.large}
+  for i, name in ipairs({'unread', 'mentions', 'muted', 'archived', 'pinned', 'large'}) do
     if sizes[i] > 0 and redis.call('ZCARD', inbox .. ':' .. name) ~= sizes[i] then
       return false
     end
   end
   return redis.call('ZCARD', inbox) == t.size
-    and redis.call('HLEN', mark) == 7 + t.size + t.archived + (t.put and 1 or 0)
+    and redis.call('HLEN', mark) == 7 + t.size + t.archived + t.large + (t.put and 1 or 0)
 end
 
 local function is_whole(inbox, mark, t, cap)

@@ -41,7 +41,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     values,
 )
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, check, delete, put, update
-from tidings.stores.tables.last_message import last_of
+from tidings.stores.tables.stored_content import last_of
 from tidings.stores.tables.values import FLAGS, Group, Known, Recheck, Refused, Rewrite, places_of
 
 Rows = Mapping[int, Entry]  # seq_no -> what is there
@@ -181,6 +181,8 @@ def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Ite
         if changed[-1] > head.members_seq:
             fields["members_seq"] = changed[-1]
             conditions.append("#members_seq < :members_seq")
+        if group.large_ms is not None:
+            fields["large_ms"] = group.large_ms
     shown = [rewrite for rewrite in group.rewrites if rewrite.target_seq >= head.last_seq]
     if shown:
         last = max(shown, key=lambda rewrite: rewrite.target_seq)

@@ -1,8 +1,8 @@
 """The head row of a conversation on DynamoDB: raised after the log, by one conditional update per conversation and
 batch.
 
-It is outside of the log's transaction, because every node that writes to a conversation would meet in that row. So it
-may be behind the log for a moment or, after a crash, until somebody asks again; an acknowledgement never goes out
+It is outside of the log's transaction, because all nodes that write to a conversation would have to wait for that row.
+So it may be behind the log for a moment or, after a crash, until somebody asks again; an acknowledgement never goes out
 before it is raised. A conversation exists when this row has a `head`: while it is being created or deleted the row has
 none.
 """
@@ -16,7 +16,7 @@ from tidings.model import Entry, preview_of
 from tidings.stores.tables.dynamodb.client.client import ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import head_key, head_of
 from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, update
-from tidings.stores.tables.last_message import last_of_entry
+from tidings.stores.tables.stored_content import last_of_entry
 
 EXISTS = "attribute_exists(#head)"
 

@@ -1,4 +1,4 @@
-"""DynamoDB's protocol: a call is signed, posted, tried again while that may help, and its verdict made ours.
+"""The client of DynamoDB: signs a call, posts it, retries while that may help, and answers with our own errors.
 
 Invariant: a caller gets one of four answers. The call was done (the reply). It was refused and nothing was written
 (`ConditionFailed`, `Canceled`). The store asks for less and nothing was written (`Throttled`). Nobody knows
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,9 +19,10 @@ from aiodynamo.credentials import Key
 
 from tidings.clock import Clock
 from tidings.errors import StoreError, Throttled, Unavailable
+from tidings.stores.aws.credentials import KeyChain, aws_domain, open_keys
+from tidings.stores.aws.http import Answer, HttpFailed, Origin, Pool, origin_of
+from tidings.stores.aws.signatures import Signer
 from tidings.stores.tables.dynamodb.client import bounds
-from tidings.stores.tables.dynamodb.client.credentials import KeyChain, aws_domain, open_keys
-from tidings.stores.tables.dynamodb.client.http import Answer, HttpFailed, Origin, Pool, origin_of
 
 Item = dict[str, Any]  # attribute -> {type: value}, as DynamoDB writes it
 CountUnits = Callable[[str, float], object]  # "read" or "write", capacity units
@@ -83,7 +82,7 @@ class ConditionFailed(Exception):
 
 
 class Reason(NamedTuple):
-    """Why one item of a transaction stood in the way."""
+    """The reason why one item stopped a transaction."""
 
     is_failed: bool
     item: Item | None
@@ -98,7 +97,7 @@ class Canceled(Exception):
 
 
 class Effort:
-    """The time that one operation has, over all its calls, from its first request on, or from when no key was had."""
+    """The time for one operation with all its calls. It starts with the first request, or when no AWS key was found."""
 
     def __init__(self, clock: Clock, throttled_s: float | None = None) -> None:
         self._clock = clock
@@ -112,7 +111,7 @@ class Effort:
         self._until_s = self._until_s or at_s + bounds.DEADLINE_S
 
     def attempt_s(self) -> float:
-        """How long the next request may take. The first request starts the time."""
+        """Return the seconds that the next request may take. The first request starts the time."""
         now_s = self._clock.monotonic_s()
         self.begin(now_s)
         return max(0.001, min(bounds.ATTEMPT_S, self._until_s - now_s))
@@ -129,17 +128,15 @@ class Effort:
         await asyncio.sleep(pause_s)
 
 
-class Signer:
-    """AWS's signature, version 4, of a POST to `/`. The day's key is derived once a day."""
+class SignedPosts:
+    """Signed POSTs to `/`, as DynamoDB takes them."""
 
     def __init__(self, place: Place, clock: Clock) -> None:
-        self._region = place.region
         self._authority = place.origin.authority
-        self._clock = clock
-        self._derived: tuple[str, Key, bytes] = ("", Key("", ""), b"")
+        self._signer = Signer("dynamodb", place.region, clock)
 
     def request(self, key: Key, action: str, body: bytes) -> bytes:
-        at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+        at = self._signer.now()
         headers = {
             "content-type": "application/x-amz-json-1.0",
             "host": self._authority,
@@ -149,21 +146,10 @@ class Signer:
         }
         lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
         names = ";".join(headers)
-        scope = f"{at[:8]}/{self._region}/dynamodb/aws4_request"
-        asked = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
-        text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{hashlib.sha256(asked.encode()).hexdigest()}"
-        signature = hmac.digest(self._day_key(key, at[:8]), text.encode(), "sha256").hex()
-        credential = f"Credential={key.id}/{scope}, SignedHeaders={names}, Signature={signature}"
+        signature = self._signer.signature(key, at, f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}")
+        credential = f"Credential={key.id}/{self._signer.scope(at)}, SignedHeaders={names}, Signature={signature}"
         head = f"POST / HTTP/1.1\n{lines}authorization:AWS4-HMAC-SHA256 {credential}\ncontent-length:{len(body)}\n\n"
         return head.replace("\n", "\r\n").encode() + body
-
-    def _day_key(self, key: Key, day: str) -> bytes:
-        if self._derived[:2] != (day, key):
-            derived = b"AWS4" + key.secret.encode()
-            for part in (day, self._region, "dynamodb", "aws4_request"):
-                derived = hmac.digest(derived, part.encode(), "sha256")
-            self._derived = (day, key, derived)
-        return self._derived[2]
 
 
 class Wire:
@@ -172,7 +158,7 @@ class Wire:
     def __init__(self, place: Place, pool: Pool, keys: KeyChain, clock: Clock, count_units: CountUnits) -> None:
         self._pool = pool
         self._keys = keys
-        self._sign = Signer(place, clock).request
+        self._sign = SignedPosts(place, clock).request
         self._count_units = count_units
         self.clock = clock
         self._is_closed = False
@@ -219,7 +205,7 @@ class Wire:
         self._pool.close()
 
     def _passing(self, action: str, answer: Answer, effort: Effort) -> StoreError:
-        """The trouble, if another try may help; else it is raised."""
+        """Return the error if another try may help; raise it otherwise."""
         code, said = _error_of(answer)
         if code == "ConditionalCheckFailedException":
             raise ConditionFailed(said.get("Item"), is_repeated=effort.is_unclear)

@@ -23,6 +23,7 @@ USER_SHARDS = 16  # partitions of the index that lists users in order; each take
 
 _encode = msgspec.json.Encoder().encode
 _decode_ranges = msgspec.json.Decoder(Ranges).decode
+_PAIRS = ("ranges", "read_before")  # of a status: stored as JSON, where there are any
 _ENTRY = tuple(
     field for field in Entry.__struct_fields__ if field not in ("content", "member", "mentions", "is_unavailable")
 )
@@ -151,7 +152,8 @@ def member_of(item: Item) -> Member:
 
 
 def row_of(item: Item) -> Row:
-    """A row without a count: it is not known. One that an earlier version archived stays so until its next message."""
+    """Read a row. Without a count in the item, the count is unknown. A row that an earlier version archived stays
+    archived until its next message."""
     row = from_item(Row, item)
     if row.archived and "archived_seq" not in item:
         row = msgspec.structs.replace(row, archived_seq=row.last_seq)
@@ -167,14 +169,14 @@ def user_shard(user_id: str) -> int:
 
 
 def status_item(status: Status) -> Item:
-    fields = {name: getattr(status, name) for name in Status.__struct_fields__ if name != "ranges"}
-    return attributes(**fields, ranges=_encode(status.ranges).decode() if status.ranges else None)
+    fields = {name: getattr(status, name) for name in Status.__struct_fields__ if name not in _PAIRS}
+    pairs = {name: _encode(found).decode() if (found := getattr(status, name)) else None for name in _PAIRS}
+    return attributes(**fields, **pairs)
 
 
 def status_of(item: Item) -> Status:
-    fields = {name: plain(item[name]) for name in Status.__struct_fields__ if name in item and name != "ranges"}
-    ranges = _decode_ranges(plain(item["ranges"])) if "ranges" in item else ()
-    return Status(ranges=ranges, **fields)
+    fields = {name: plain(item[name]) for name in Status.__struct_fields__ if name in item}
+    return Status(**fields | {name: _decode_ranges(fields[name]) for name in _PAIRS if name in fields})
 
 
 def unique(ids: Iterable[str]) -> list[str]:

@@ -34,7 +34,7 @@ def _names(*texts: str) -> dict[str, str]:
 
 
 def _expressions(values: Item | None = None, **texts: str) -> dict[str, Any]:
-    """The parts of a request that say something in expressions."""
+    """Build the expressions of a request, with their names and values."""
     used = {name: text for name, text in texts.items() if text}
     parts: dict[str, Any] = {f"{name}Expression": text for name, text in used.items()}
     if names := _names(*used.values()):
@@ -136,7 +136,7 @@ class Store:
         index: str | None = None,
         after: Item | None = None,
     ) -> Pages:
-        """Pages, until there is no more. `limit` is how many rows a page looks at, before `matching` is applied."""
+        """Read the pages of a query until the end. A page reads `limit` rows before `matching` is applied."""
         request = self._request(table, ScanIndexForward=not newest_first, ConsistentRead=index is None)
         request |= _expressions(values, KeyCondition=where, Projection=only, Filter=matching)
         request |= {} if limit is None else {"Limit": limit}
@@ -176,7 +176,7 @@ class Store:
     async def walk(
         self, table: str, limit: int, after: Item | None, *, is_consistent: bool = False
     ) -> tuple[list[Item], Item | None]:
-        """Some rows of a whole table in no order, and where to go on; None: that was the end."""
+        """Read some rows of a whole table in any order, and the place of the next rows; None: that was the end."""
         request = self._request(table, Limit=limit, ConsistentRead=is_consistent)
         request |= {"ExclusiveStartKey": after} if after else {}
         reply = await self._wire.call("Scan", request)
@@ -199,11 +199,8 @@ class Store:
         return failed.item or await self.get(op.table, op.key)
 
     async def transact(self, ops: Sequence[Op]) -> None:
-        """All or nothing. Raises Canceled.
-
-        The token makes a try after a lost reply answer as the first one. It is new for each transaction, because the
-        same rows may be written again after they were deleted.
-        """
+        """Write all or nothing. Raises Canceled. After a lost reply, the token makes the retry answer like the first
+        try. It is new for each transaction, because the same rows may be written again after they were deleted."""
         assert 0 < len(ops) <= bounds.TRANSACTION_ITEMS_MAX
         parts = [{op.verb: {"TableName": self._prefix + op.table, **op.body, **_told(op)}} for op in ops]
         token = self.clock.random_id(16)
@@ -239,11 +236,9 @@ class Store:
 
     # --- many at once -----------------------------------------------------------------------------
     async def each(self, things: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
-        """Answers in order. Everything is tried; the first error, if any, is raised after that.
-
-        All of them together have half of the connections, so that a rename of a thousand rows delays no send. `work`
-        must not come back here.
-        """
+        """Do the work for each item and return the answers in order. Every item is tried; then the first error is
+        raised. Together they use half of the connections, so that a rename of a thousand rows delays no send. `work`
+        must not call `each` again."""
         if len(things) == 1:
             return [await work(things[0])]
 
@@ -251,18 +246,16 @@ class Store:
             async with self._bulk:
                 return await work(thing)
 
-        answers = await asyncio.gather(*(one(thing) for thing in things), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return answers  # type: ignore[return-value]  # no exception is among them
+        tasks = [asyncio.ensure_future(one(thing)) for thing in things]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return [task.result() for task in tasks]  # an answer may be an error too, which nobody raised
 
     def _request(self, table: str, **parts: Any) -> dict[str, Any]:
         return {"TableName": self._prefix + table, "ReturnConsumedCapacity": "TOTAL", **parts}
 
 
 async def remove(store: Store, op: Op) -> bool:
-    """A conditional delete; whether it was this one that took the row away."""
+    """Delete a row on a condition. True: this call removed it."""
     try:
         await store.write(op)
     except ConditionFailed as failed:

@@ -63,6 +63,11 @@ class Statements:
         self._counts.write(table, len(found))
         return found
 
+    async def copy(self, table: str, fields: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Add rows in the binary form of COPY. A key that is taken raises UniqueViolationError, and none is added."""
+        await self._link.copy_records_to_table(table, schema_name=self._schema, columns=fields, records=rows)
+        self._counts.write(table, len(rows))
+
 
 class Database:
     """A pool of connections. Each method is one round trip and, if it writes, one commit."""
@@ -83,6 +88,10 @@ class Database:
     async def changed(self, table: str, sql: str, *bindings: Any) -> list[Any]:
         async with self._statements(is_write=True) as statements:
             return await statements.changed(table, sql, *bindings)
+
+    async def copy(self, table: str, fields: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        async with self._statements(is_write=True) as statements:
+            await statements.copy(table, fields, rows)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Statements]:

@@ -50,6 +50,15 @@ _STEPS = {
         UPDATE @conversations AS c SET role = m.role FROM @members AS m
         WHERE m.conversation_id = c.conversation_id AND m.user_id = c.user_id;
     """,
+    # Times of delivery and reading.
+    6: """
+        ALTER TABLE @message_status
+          ADD COLUMN delivered_ms bigint NOT NULL DEFAULT 0, ADD COLUMN read_ms bigint NOT NULL DEFAULT 0;
+    """,
+    # Times of earlier reads.
+    7: "ALTER TABLE @message_status ADD COLUMN read_before bytea;",
+    # Large conversations. An older Tidings would count nobody in them.
+    8: "ALTER TABLE @conversation_heads ADD COLUMN large_ms bigint NOT NULL DEFAULT 0;",
 }
 SCHEMA_VERSION = max(_STEPS, default=1)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"

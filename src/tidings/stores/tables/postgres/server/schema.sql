@@ -20,7 +20,8 @@ CREATE TABLE @conversation_heads (
   preview         bytea,
   members_seq     bigint  NOT NULL,
   floor_seq       bigint  NOT NULL,
-  last_message    text    -- JSON: more about it than the preview
+  last_message    text,   -- JSON: more about it than the preview
+  large_ms        bigint  NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
 
 CREATE TABLE @messages (
@@ -101,6 +102,9 @@ CREATE TABLE @message_status (
   ranges          bytea,
   version         bigint  NOT NULL,
   since_seq       bigint  NOT NULL,
+  delivered_ms    bigint  NOT NULL DEFAULT 0,
+  read_ms         bigint  NOT NULL DEFAULT 0,
+  read_before     bytea,
   PRIMARY KEY (conversation_id, user_id)
 ) WITH (fillfactor = 70);
 

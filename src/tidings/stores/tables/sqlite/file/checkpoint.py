@@ -80,6 +80,7 @@ class Checkpoints:
         self._clock = clock
         self._erased_s: float | None = None  # when the first text was erased that the log may still hold
         self._not_before_s = 0.0
+        self._retry_s = bounds.LOG_RETRY_S
 
     def erased(self) -> None:
         """A text was erased: the log may hold it until the next emptying."""
@@ -115,21 +116,24 @@ class Checkpoints:
     def _empty(self, connection: apsw.Connection) -> None:
         size = self._size()
         with self._gate.closed() as is_ours:
-            is_empty = is_ours and self._truncate(connection)
+            is_empty = is_ours and truncate_log(connection)
         if is_empty:
-            self._erased_s = None
+            self._erased_s, self._retry_s = None, bounds.LOG_RETRY_S
             return
-        self._not_before_s = self._clock.monotonic_s() + bounds.LOG_RETRY_S
+        self._not_before_s = self._clock.monotonic_s() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, bounds.LOG_RETRY_S_MAX)
         if size > bounds.LOG_BYTES_MAX and is_ours:
             log.warning("log of the tables stays long", extra={"store": "tables", "op": "checkpoint", "bytes": size})
 
-    def _truncate(self, connection: apsw.Connection) -> bool:
-        try:
-            wait_for_locks(connection, bounds.EMPTY_S)
-            ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            return is_busy == 0
-        except apsw.Error as error:
-            log.warning("checkpoint failed", extra={"store": "tables", "op": "checkpoint", "cause": str(error)})
-            return False
-        finally:
-            wait_for_locks(connection, bounds.TURN_S)
+
+def truncate_log(connection: apsw.Connection) -> bool:
+    """Bring the log into the file and cut it. False: somebody reads, or the disk is full."""
+    try:
+        wait_for_locks(connection, bounds.EMPTY_S)
+        ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return is_busy == 0
+    except apsw.Error as error:
+        log.warning("checkpoint failed", extra={"store": "tables", "op": "checkpoint", "cause": str(error)})
+        return False
+    finally:
+        wait_for_locks(connection, bounds.TURN_S)

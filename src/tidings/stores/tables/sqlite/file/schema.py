@@ -108,6 +108,15 @@ _STEPS = {
           SELECT role FROM members AS m
           WHERE m.conversation_id = conversations.conversation_id AND m.user_id = conversations.user_id);
     """,
+    # Times of delivery and reading.
+    10: """
+        ALTER TABLE message_status ADD COLUMN delivered_ms INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE message_status ADD COLUMN read_ms INTEGER NOT NULL DEFAULT 0;
+    """,
+    # Times of earlier reads.
+    11: "ALTER TABLE message_status ADD COLUMN read_before BLOB;",
+    # Large conversations. An older Tidings would count nobody in them.
+    12: "ALTER TABLE conversation_heads ADD COLUMN large_ms INTEGER NOT NULL DEFAULT 0",
 }
 SCHEMA_VERSION = max(_STEPS)
 

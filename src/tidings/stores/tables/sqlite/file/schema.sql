@@ -20,7 +20,8 @@ CREATE TABLE conversation_heads (
   preview         TEXT,
   members_seq     INTEGER NOT NULL,
   floor_seq       INTEGER NOT NULL,
-  last_message    TEXT     -- JSON: more about it than the preview
+  last_message    TEXT,    -- JSON: more about it than the preview
+  large_ms        INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE messages (
@@ -101,6 +102,9 @@ CREATE TABLE message_status (
   ranges          BLOB,    -- a JSON array of [first, last]; NULL when there are none
   version         INTEGER NOT NULL,
   since_seq       INTEGER NOT NULL,
+  delivered_ms    INTEGER NOT NULL DEFAULT 0,  -- when delivered_seq came to where it is; 0: not known
+  read_ms         INTEGER NOT NULL DEFAULT 0,
+  read_before     BLOB,    -- a JSON array of [read_seq, read_ms], the oldest first
   PRIMARY KEY (conversation_id, user_id)
 ) STRICT, WITHOUT ROWID;
 

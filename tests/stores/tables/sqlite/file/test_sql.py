@@ -9,9 +9,9 @@ import apsw
 import pytest
 
 from tidings.clock import Clock
-from tidings.stores.tables.sqlite.engine import Transaction
 from tidings.stores.tables.sqlite.file import file as sqlite_file
-from tidings.stores.tables.sqlite.sql import Bulk
+from tidings.stores.tables.sqlite.file.engine import Transaction
+from tidings.stores.tables.sqlite.file.sql import Bulk
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Where AWS keys come from: environment, web identity (EKS service accounts), profiles, pod identity, file, ECS, EC2.
+"""AWS keys and their sources: environment, web identity (EKS service accounts), profiles, pod identity, file, ECS, EC2.
 
 aiodynamo knows environment, file, ECS and EC2 and renews what expires; the two ways of EKS are added here. The first
 source that has a key is kept. Concurrent callers share one request, and a caller that gives up does not cancel it for
@@ -30,9 +30,9 @@ from aiodynamo.utils import parse_amazon_timestamp
 
 from tidings.clock import Clock
 from tidings.errors import Unavailable
-from tidings.stores.aws import Profile, open_profile
-from tidings.stores.tables.dynamodb.client import bounds
-from tidings.stores.tables.dynamodb.client.http import HttpFailed, fetch
+from tidings.stores.aws import bounds
+from tidings.stores.aws.http import HttpFailed, fetch
+from tidings.stores.aws.profiles import Profile, open_profile
 from tidings.tasks import SingleFlight
 
 _KEPT_S = 1.0  # a key is used again for so long before its source is asked, which costs a task
@@ -130,7 +130,7 @@ def sources(environment: Mapping[str, str], region: str) -> list[Credentials]:
 
 
 class KeyChain:
-    """The first source that has a key, from then on that one."""
+    """The first source that has a key. It is used from then on."""
 
     def __init__(self, clock: Clock, candidates: Sequence[Credentials]) -> None:
         self._clock = clock

@@ -11,6 +11,7 @@ another. A task raises a store error only before its first write.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ from tidings.errors import StoreError, Unavailable
 from tidings.stores.tables.ports import Counts
 
 T = TypeVar("T")
-
+log = logging.getLogger("tidings.tables")
+_UPKEEP_AGAIN_S = 1.0  # after an upkeep that failed
 
 BeginWriting = Callable[[apsw.Connection], object]
 
@@ -34,7 +36,7 @@ def _begin_writing(connection: apsw.Connection) -> None:
 
 
 class Transaction:
-    """One connection under a thread's hands, with a tally of the rows it read and wrote."""
+    """The open transaction of a thread. It counts the rows that it reads and writes."""
 
     __slots__ = ("begin_writing", "connection", "execute", "has_erased", "reads", "writes")
 
@@ -98,7 +100,7 @@ Upkeep = Callable[[Transaction, bool], float | None]  # is_last -> seconds until
 
 
 class Threads:
-    """One thread per connection; `carry` is how a thread takes tasks through the database.
+    """One thread per connection. `carry` runs the tasks of a thread in the database.
 
     `upkeep` runs between two transactions, after the callers have their answers. It answers the seconds until it wants
     to run again (None: after the next transaction). At the end it runs once more with `is_last`.
@@ -142,7 +144,7 @@ class Threads:
             raise
 
     async def close(self) -> None:
-        """Finishes what waits, then ends the threads and their connections."""
+        """Finish the waiting tasks, then end the threads and their connections."""
         if not self._is_closed:
             self._is_closed = True
             self._hand_over()
@@ -156,7 +158,16 @@ class Threads:
             self._gathering = []
 
     def _live(self, tx: Transaction) -> None:
-        """The thread. One None in the queue ends one thread, after what was put before it."""
+        """The thread. Whatever ends it, `close` does not wait for it any longer."""
+        try:
+            self._carry_out(tx)
+            self._keep_up(tx, True)
+            tx.connection.close()
+        finally:
+            self._tell(self._end_one)
+
+    def _carry_out(self, tx: Transaction) -> None:
+        """Carry the tasks out. One None in the queue ends one thread, after what was put before it."""
         tasks = self._next(tx)
         while tasks is not None:
             is_last = self._take_waiting(tasks)
@@ -167,14 +178,18 @@ class Threads:
             if not self._tell(self._settle, tasks, *tx.take_tally()):
                 break
             tasks = None if is_last else self._next(tx)
-        if self._upkeep is not None:
-            self._upkeep(tx, True)
-        tx.connection.close()
-        self._tell(self._end_one)
+
+    def _keep_up(self, tx: Transaction, is_last: bool) -> float | None:
+        """Run the upkeep. A failure of it ends no thread: tasks would wait for an answer for ever."""
+        try:
+            return self._upkeep(tx, is_last) if self._upkeep is not None else None
+        except Exception as error:
+            log.warning("upkeep failed", extra={"store": "tables", "op": "upkeep", "cause": repr(error)})
+            return _UPKEEP_AGAIN_S
 
     def _next(self, tx: Transaction) -> list[Task[Any]] | None:
         while True:
-            rest_s = self._upkeep(tx, False) if self._upkeep is not None else None
+            rest_s = self._keep_up(tx, False)
             try:
                 return self._queue.get(timeout=rest_s)
             except Empty:
@@ -294,11 +309,9 @@ def _transaction(tx: Transaction, begin: Callable[[], object]) -> Iterator[None]
 
 
 def _is_ambiguous(error: apsw.Error) -> bool:
-    """Whether a failed COMMIT may still turn out to have happened.
-
-    Without the lock nothing was written, and without room the commit mark was not; but after a failed write or sync the
-    mark may be on the disk, where a recovery would find it.
-    """
+    """Whether a failed COMMIT may have happened all the same. Without the lock nothing was written, and without room
+    the commit mark was not written; but after a failed write or sync the mark may be on the disk, where a recovery
+    would find it."""
     return not isinstance(error, apsw.BusyError | apsw.FullError)
 
 

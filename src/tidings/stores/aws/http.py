@@ -1,4 +1,4 @@
-"""HTTP/1.1 over kept connections: what DynamoDB's protocol needs and no more.
+"""HTTP/1.1 over kept connections: what the protocols of AWS need and no more.
 
 One request at a time per link, links used again newest first, each exchange with a deadline. A failure says whether
 anything was sent: only then can the request have been carried out. Measured against DynamoDB Local, a call through
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from tidings.clock import Clock
-from tidings.stores.tables.dynamodb.client import bounds
+from tidings.stores.aws import bounds
 
 
 class HttpFailed(Exception):
@@ -152,7 +152,7 @@ class Pool:
             self._idle.pop().abort()
 
     def _take(self) -> Link | None:
-        """The one used last: the others may go idle and be closed."""
+        """Take the link that was used last, so that the others become idle and can be closed."""
         oldest_s = self._clock.monotonic_s() - bounds.IDLE_S
         while self._idle:
             link = self._idle.pop()

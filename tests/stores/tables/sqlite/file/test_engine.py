@@ -14,8 +14,8 @@ import pytest
 from tidings.clock import Clock
 from tidings.errors import Conflict, Unavailable
 from tidings.stores.tables.ports import NO_COUNTS
-from tidings.stores.tables.sqlite.engine import Task, Threads, Transaction, Work, read_together, write_together
 from tidings.stores.tables.sqlite.file import file as sqlite_file
+from tidings.stores.tables.sqlite.file.engine import Task, Threads, Transaction, Work, read_together, write_together
 
 _PUT = "INSERT INTO meta (key, value) VALUES (?, ?)"
 
@@ -243,3 +243,16 @@ async def test_the_threads_end_with_close(path: Path) -> None:
     for connection in connections:
         with pytest.raises(apsw.ConnectionClosedError):
             connection.execute("SELECT 1")
+
+
+async def test_an_upkeep_that_fails_ends_no_thread_and_holds_up_no_end(path: Path) -> None:
+    def fails(tx: Transaction, is_last: bool) -> None:
+        raise OSError("no space left on device")
+
+    writer = sqlite_file.connect(path, busy_s=0.05)
+    threads = Threads("writer", [writer], write_together, NO_COUNTS, fails)
+    async with asyncio.timeout(60):
+        assert await threads.run(put("one")) == 1
+        assert await threads.run(put("two")) == 1
+        await threads.close()
+    assert keys(path) == {"one", "two"}

@@ -16,7 +16,7 @@ from aiodynamo.http.types import HttpImplementation
 from tests.support.servers.http_server import Heard, serve
 from tidings.clock import Clock
 from tidings.errors import Unavailable
-from tidings.stores.tables.dynamodb.client.credentials import KeyChain, aws_domain, sources
+from tidings.stores.aws.credentials import KeyChain, aws_domain, sources
 
 NAMES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
 FAR = "2100-01-01T00:00:00Z"

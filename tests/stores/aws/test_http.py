@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from tidings.clock import Clock
-from tidings.stores.tables.dynamodb.client.http import Answer, HttpFailed, Origin, Pool, fetch, origin_of
+from tidings.stores.aws.http import Answer, HttpFailed, Origin, Pool, fetch, origin_of
 from tidings_proof.world.valkey import free_port
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"

@@ -13,9 +13,9 @@ from tests.support.servers.moto_server import S3Server
 from tests.support.servers.moto_server import s3 as s3
 from tidings.clock import Clock
 from tidings.errors import Unavailable
-from tidings.stores.aws import open_profile
+from tidings.stores.aws.credentials import open_keys
+from tidings.stores.aws.profiles import open_profile
 from tidings.stores.blobs.obstore import open_blobs
-from tidings.stores.tables.dynamodb.client.credentials import open_keys
 
 pytest.importorskip("botocore")
 FAR = "2100-01-01T00:00:00Z"

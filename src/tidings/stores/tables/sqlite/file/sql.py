@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.stores.tables.sqlite.engine import Transaction
+from tidings.stores.tables.sqlite.file.engine import Transaction
 
 
 def names(fields: Sequence[str], table: str = "") -> str:
