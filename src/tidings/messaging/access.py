@@ -198,7 +198,14 @@ class Access:
 
     async def fresh(self, conversation_id: str) -> MemberList | None:
         """The member list as of now. None: no such conversation."""
-        return (await self._as_of(conversation_id, await self._ask(conversation_id)))[0]
+        return (await self.fresh_beside(conversation_id))[0]
+
+    async def fresh_beside(
+        self, conversation_id: str, *beside: Call[Any]
+    ) -> tuple[MemberList | None, list[Any] | None]:
+        """The same, and what the keyspace answered to calls beside. None: it did not answer."""
+        newest = await self._ask(conversation_id, beside)
+        return (await self._as_of(conversation_id, newest))[0], newest.beside
 
     async def visible(
         self, member_list: MemberList, user_id: str, entries: list[Entry]
@@ -272,6 +279,10 @@ class Access:
         if member_list.members_seq >= members_seq:
             return False
         return self._unused.get(member_list.head.conversation_id) != members_seq
+
+    def count_large(self) -> int:
+        """How many large conversations this node has in memory."""
+        return sum(one.head.large_ms > 0 for one in self._member_lists.values())
 
     def forget(self, conversation_ids: Iterable[str]) -> None:
         for conversation_id in conversation_ids:

@@ -254,12 +254,12 @@ async def test_a_stranger_reads_nothing_that_is_archived(freezer: Freezer, chann
     for id_ in (channel, group):
         await freezer.fill(id_, 20)
     await freezer.run()
-    await freezer.core.directory.add("alice", group, ["dave"])
     freezer.steps.clear()
     for id_ in (channel, group):
         with pytest.raises(NotFound):
             await freezer.page("eve", id_)
     assert freezer.steps == []
+    await freezer.core.directory.add("alice", group, ["dave"])
     assert (await freezer.page("dave", group)).entries == []  # who joined later sees nothing from before
     with pytest.raises(NotFound):
         await freezer.core.history.entry("dave", group, 3)

@@ -481,14 +481,33 @@ async def test_a_create_and_a_rename_of_many_cost_few_round_trips_and_rebuild_no
         runs, rebuilds = len(a.keyspace.runs), a.core.metrics.rebuilds["inbox"].value
         view, _ = await a.core.directory.create("alice", kind="channel", members=others, name="all")
         channel = view.head.conversation_id
-        assert len(a.keyspace.runs) - runs <= 3, "markers, inboxes, and nobody is waited for"
+        assert len(a.keyspace.runs) - runs <= 25, "slices of many members each, and nobody is waited for"
         await eventually(lambda: all(of_kind(device, ConversationAdded) for device in (here, there)))
         runs = len(a.keyspace.runs)
         await a.core.directory.rename("alice", channel, name="everybody")
-        assert len(a.keyspace.runs) - runs <= 12, "an entry of the log, however many the members are"
+        assert len(a.keyspace.runs) - runs <= 25, "an entry of the log, and slices of many members each"
         await eventually(lambda: all(of_kind(device, ConversationUpdated) for device in (here, there)))
         await announced(a)
-        assert len(a.keyspace.runs) - runs <= 30 and a.core.metrics.rebuilds["inbox"].value == rebuilds
+        assert len(a.keyspace.runs) - runs <= 40 and a.core.metrics.rebuilds["inbox"].value == rebuilds
+
+
+async def test_few_conversations_are_committed_at_the_same_time(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way, most, real = 0, 0, a.tables.conversations.create
+
+    async def create(*parts: Any) -> bool:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        try:
+            return await real(*parts)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(a.tables.conversations, "create", create)
+    made = [a.core.directory.create("alice", kind="group", members=["bob"], name=str(n)) for n in range(10)]
+    assert len({view.head.conversation_id for view, _ in await asyncio.gather(*made)}) == 10
+    assert most == 2 and await a.wrong() == []
 
 
 async def test_a_create_that_is_repeated_makes_one_conversation(a: FaultyNode, b: FaultyNode) -> None:

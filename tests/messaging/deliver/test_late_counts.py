@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
 from tests.support.messaging.faulty_stores import FaultyNode, Gate
 from tests.support.messaging.two_nodes import connect, shown, telling
 from tests.support.waiting import eventually
-from tidings.pushes import MessageNew
+from tidings.errors import NotFound
+from tidings.messaging.deliver import late_counts
+from tidings.messaging.deliver.late_counts import LateCounts
+from tidings.model import ReadState
+from tidings.pushes import MessageNew, ReadSynced
+from tidings.routing.hub import Hub
+
+
+class Spawn:
+    """Starts tasks and remembers them."""
+
+    def __init__(self) -> None:
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def __call__(self, key: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+        return self.tasks[-1]
 
 
 async def test_a_count_that_comes_after_its_entry_is_told_again(a: FaultyNode, b: FaultyNode, group: str) -> None:
@@ -42,10 +64,60 @@ async def test_a_cold_member_is_rebuilt_once_however_many_entries_come(a: Faulty
     await connect(a, "bob")
     gate = Gate()
     a.keyspace.fail("unread_state", gate)
-    late_counts = a.core.deliver._late_counts
-    late_counts.sync_soon("bob", group)
+    late = a.core.deliver._late_counts
+    late.sync_soon("bob", group)
     await gate.reached.wait()
-    late_counts.sync_soon("bob", group)
+    late.sync_soon("bob", group)
     assert len(a.core.deliver._tasks) == 1
     gate.opened.set()
-    await eventually(lambda: not a.core.deliver._tasks and not late_counts._syncing)
+    await eventually(lambda: not a.core.deliver._tasks and not late._syncing)
+
+
+async def test_entries_of_a_moment_share_the_counts_and_a_later_one_is_counted_again() -> None:
+    asked: list[str] = []
+    reading, go_on = asyncio.Event(), asyncio.Event()
+
+    class Unread:
+        async def state(self, user_id: str, conversation_id: str) -> ReadState:
+            asked.append(user_id)
+            reading.set()
+            await go_on.wait()
+            raise NotFound("nobody looks at it here")
+
+    spawn = Spawn()
+    late = LateCounts(Hub(), None, Unread(), None, spawn, None)  # type: ignore[arg-type]
+    late.sync_soon("bob", "c1", 0.001)
+    late.sync_soon("bob", "c1", 0.001)
+    await reading.wait()
+    assert asked == ["bob"] and len(spawn.tasks) == 1
+    late.sync_soon("bob", "c1", 0.001)  # the counts that are being read may not have this entry
+    go_on.set()
+    await asyncio.gather(*spawn.tasks)
+    assert asked == ["bob", "bob"]
+
+
+async def test_counts_that_changed_while_they_were_read_are_pushed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newer count went out with its entry while the older one was read, and the older one would stay on screen."""
+    monkeypatch.setattr(late_counts, "COUNT_RESYNC_S", 0)
+    counts = iter([2, 3, 3])
+    pushed: list[int | None] = []
+
+    class Unread:
+        async def state(self, user_id: str, conversation_id: str) -> ReadState:
+            return ReadState(
+                conversation_id=conversation_id,
+                read_seq=0,
+                unread_count=next(counts),
+                unread_capped=False,
+                first_unread_seq=1,
+                total_unread=None,
+            )
+
+    class Router:
+        def push(self, user_id: str, event: ReadSynced) -> None:
+            pushed.append(event.state.unread_count)
+
+    spawn = Spawn()
+    LateCounts(Hub(), None, Unread(), Router(), spawn, None).sync_soon("bob", "c1")  # type: ignore[arg-type]
+    await asyncio.gather(*spawn.tasks)
+    assert pushed == [2, 3] and next(counts, None) is None

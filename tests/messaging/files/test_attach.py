@@ -86,7 +86,7 @@ async def test_a_file_of_nobody_of_another_or_half_of_one_cannot_be_sent(shared:
     assert await shared.messages() == []  # a refused send takes no number
     assert (await shared.say(mine, mine))[0] == 400
     status, body = await shared.say(*(f"f{n}" for n in range(11)))
-    assert (status, body["error"]["code"]) == (413, "too_large")
+    assert (status, body["error"]["code"]) == (400, "bad_request")
 
 
 async def test_an_edit_leaves_the_files_and_a_delete_takes_them(shared: Sharing) -> None:

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.messaging.sharing import PIXEL, Sharing
+from tests.support.messaging.sharing import PIXEL, Sharing, sharing
+from tests.support.servers.moto_server import S3Server
+from tests.support.servers.moto_server import s3 as s3
+from tests.support.servers.moto_server import s3_credentials as s3_credentials
 from tidings.bounds import FILE_LINK_S
+from tidings.config.settings import Settings
+from tidings.messaging.lifecycle.expiry import Expiry
 
 
 @pytest.fixture
@@ -47,11 +52,32 @@ async def test_a_link_is_dead_after_a_minute(shared: Sharing, later: Any) -> Non
     assert (await shared.http.get(link["url"])).status_code == 404
 
 
-async def test_a_removed_member_gets_no_new_link(shared: Sharing) -> None:
+async def test_a_removed_member_gets_no_new_link_and_the_old_one_dies_within_a_minute(
+    shared: Sharing, later: Any
+) -> None:
     file_id = await shared.upload()
     await shared.say(file_id)
+    _, link = await shared.ask("GET", f"/files/{file_id}?link=1", user_id="bob")
     assert (await shared.ask("DELETE", "/members/bob"))[0] == 204
     assert (await shared.read(file_id, "bob")).status_code == 404
+    later(FILE_LINK_S + 1)
+    assert (await shared.http.get(link["url"])).status_code == 404
+
+
+async def test_the_file_of_a_message_whose_time_is_over_is_not_read_though_the_delete_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def later(self: Expiry, record: object) -> None:
+        """The server has not come to it."""
+
+    monkeypatch.setattr(Expiry, "end", later)
+    async with sharing() as shared:
+        file_id = await shared.upload()
+        assert (await shared.say(file_id, ttl_s=600))[0] == 201
+        assert (await shared.read(file_id)).content == PIXEL
+        now_ms = shared.core.clock.now_ms
+        monkeypatch.setattr(shared.core.clock, "now_ms", lambda: now_ms() + 601_000, raising=False)
+        assert (await shared.read(file_id)).status_code == 404
 
 
 async def test_who_joined_later_sees_no_earlier_file_where_history_begins_with_the_member(shared: Sharing) -> None:
@@ -89,6 +115,17 @@ async def test_only_known_media_are_shown_and_nothing_runs(shared: Sharing, mime
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
     assert (await shared.read(file_id, query="?download=1")).headers["content-disposition"].startswith("attachment")
+
+
+async def test_an_object_store_shows_and_saves_what_a_node_does(s3: S3Server, s3_credentials: None) -> None:
+    async with sharing(Settings(blobs=s3.url("downloads"))) as stored:
+        for mime, how in (("image/png", "inline"), ("image/svg+xml", "attachment")):
+            file_id = await stored.upload(b"<script>alert(1)</script>", mime=mime, name='né "x".bin')
+            await stored.say(file_id)
+            for query, expected in (("", how), ("?download=1", "attachment")):
+                answer = await stored.read(file_id, query=query)
+                shown = f"{expected}; filename*=UTF-8''n%C3%A9%20%22x%22.bin"
+                assert (answer.headers["content-disposition"], answer.headers["content-type"]) == (shown, mime)
 
 
 async def test_the_files_of_a_conversation_come_newest_first_page_by_page(shared: Sharing) -> None:

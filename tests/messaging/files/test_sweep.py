@@ -1,20 +1,48 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.support.messaging.sharing import PIXEL, Sharing
-from tidings.bounds import UPLOAD_S
-from tidings.messaging.files.record import COLLECTION
+from tests.support.messaging.sharing import PIXEL, Sharing, sharing
+from tests.support.servers.moto_server import S3Server
+from tests.support.servers.moto_server import s3 as s3
+from tests.support.servers.moto_server import s3_credentials as s3_credentials
+from tidings.bounds import FILE_PART_BYTES, UPLOAD_S
+from tidings.config.settings import Settings
+from tidings.messaging.files.record import COLLECTION, root_of
 from tidings.stores.tables.records import Put, of_conversation
+
+
+def at_s3(s3: S3Server, prefix: str) -> AbstractAsyncContextManager[Sharing]:
+    return sharing(Settings(blobs=s3.url(f"sweep/{prefix}")))
+
+
+async def half_uploaded(shared: Sharing) -> str:
+    """An upload in two parts, and one of them came."""
+    data = bytes(FILE_PART_BYTES + 1)
+    begun = await shared.begin(data)
+    await shared.send_parts({"parts": begun["parts"][:1]}, data)
+    file_id: str = begun["file_id"]
+    return file_id
+
+
+async def unfinished(shared: Sharing) -> list[str]:
+    """The files whose parts are in S3, and which are not finished."""
+    root = root_of(await shared.core.tables.archive.id())
+    return [name.split("/")[-2] async for name in shared.core.files.unfinished(root)]
 
 
 @pytest.fixture
 def tomorrow(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Calling it makes it tomorrow on the node's wall clock."""
+    return to_tomorrow(shared, monkeypatch)
+
+
+def to_tomorrow(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> Any:
     clock = shared.core.clock
     now_ms = clock.now_ms
 
@@ -95,6 +123,34 @@ async def test_the_files_of_messages_below_the_floor_go(shared: Sharing, monkeyp
     await shared.core.cold.file_sweep.all()
     await shared.core.cold.file_sweep.due()
     assert [path.parent.name for path in shared.objects()] == [above]
+
+
+async def test_the_parts_of_an_upload_to_s3_go_when_its_day_is_over(
+    s3: S3Server, s3_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_s3(s3, "day") as shared:
+        file_id = await half_uploaded(shared)
+        await shared.sweep()
+        assert await unfinished(shared) == [file_id]
+        to_tomorrow(shared, monkeypatch)()
+        await shared.sweep()
+        assert await unfinished(shared) == [] and await names(shared) == set()
+
+
+async def test_the_parts_of_an_upload_to_s3_go_with_its_conversation(s3: S3Server, s3_credentials: None) -> None:
+    async with at_s3(s3, "conversation") as shared:
+        await half_uploaded(shared)
+        assert (await shared.ask("DELETE", ""))[0] in (200, 204)
+        await shared.sweep()
+        assert await unfinished(shared) == []
+
+
+async def test_parts_in_s3_without_a_record_are_orphans(s3: S3Server, s3_credentials: None) -> None:
+    async with at_s3(s3, "orphans") as shared:
+        kept, lost = await half_uploaded(shared), await half_uploaded(shared)
+        await shared.core.tables.records.put([Put(of_conversation(shared.conversation_id), COLLECTION, lost, None)])
+        await shared.core.cold.file_sweep.all()
+        assert await unfinished(shared) == [kept]
 
 
 async def test_the_days_of_uploads_are_forgotten(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from tests.support.messaging.bombs import BOMBS
 from tests.support.messaging.sharing import Sharing, sharing
 from tidings.messaging.files.thumbnails import Look
 
@@ -24,17 +23,6 @@ def picture(width: int, height: int, kind: str = "PNG") -> bytes:
     out = io.BytesIO()
     Image.new("RGB", (width, height), "red").save(out, kind)
     return out.getvalue()
-
-
-def claiming(width: int, height: int) -> bytes:
-    """A PNG of a few kilobytes that claims this many pixels, and holds the beginning of them."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    rows = zlib.compress(bytes(20_000_000))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 async def test_a_picture_gets_its_size_and_a_small_one(shared: Sharing) -> None:
@@ -60,19 +48,11 @@ async def test_a_stranger_gets_no_thumbnail_and_a_delete_takes_it(shared: Sharin
     assert (await shared.read(file_id, query="/thumbnail")).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        claiming(40_000, 40_000),
-        claiming(7_000, 7_000),
-        zlib.compress(bytes(50_000_000)),
-        b"<svg/>",
-        b"",
-        picture(9, 9)[:40],
-    ],
-    ids=["40,000 x 40,000", "half a picture", "a zip bomb", "no picture", "nothing", "cut"],
-)
-async def test_what_is_no_picture_costs_the_node_nothing(shared: Sharing, data: bytes) -> None:
+NO_PICTURES = {**BOMBS, "no picture": b"<svg/>", "nothing": b"", "cut": picture(9, 9)[:40]}
+
+
+@pytest.mark.parametrize("data", NO_PICTURES.values(), ids=NO_PICTURES)
+async def test_what_is_no_picture_has_no_thumbnail_and_is_kept_as_it_is(shared: Sharing, data: bytes) -> None:
     file_id = await shared.upload(data, name="bomb.png")
     await shared.say(file_id)
     status, body = await shared.ask("GET", f"/files/{file_id}/thumbnail", user_id="bob")

@@ -6,8 +6,12 @@ import os
 import pytest
 
 from tests.support.messaging.sharing import PIXEL, Sharing, sha256, sharing
+from tests.support.servers.moto_server import S3Server
+from tests.support.servers.moto_server import s3 as s3
+from tests.support.servers.moto_server import s3_credentials as s3_credentials
 from tidings.bounds import FILE_PART_BYTES, Limit
 from tidings.config.settings import Files, Limits, Settings
+from tidings_proof.world.valkey import free_port
 
 
 async def test_parts_come_in_any_order_and_more_than_once(shared: Sharing) -> None:
@@ -59,6 +63,30 @@ async def test_bytes_with_another_digest_are_refused(shared: Sharing) -> None:
     status, body = await shared.ask("POST", f"/uploads/{begun['file_id']}/complete")
     assert status == 400 and "sha256" in body["error"]["message"]
     assert (await shared.say(begun["file_id"]))[0] == 400
+
+
+@pytest.mark.parametrize("size", [9, FILE_PART_BYTES + 9], ids=["one part", "two parts"])
+async def test_bytes_in_s3_have_the_digest_that_was_announced(s3: S3Server, s3_credentials: None, size: int) -> None:
+    data = os.urandom(size)
+    async with sharing(Settings(blobs=s3.url("digests"))) as shared:
+        assert await shared.upload(data, sha256=sha256(data))
+        begun = await shared.begin(data, sha256=sha256(b"another"))
+        await shared.send_parts(begun, data)
+        status, body = await shared.ask("POST", f"/uploads/{begun['file_id']}/complete")
+        assert status == 400 and "sha256" in body["error"]["message"]
+        assert (await shared.say(begun["file_id"]))[0] == 400
+
+
+async def test_an_upload_that_cannot_begin_takes_nothing_from_the_day(
+    s3_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.bounds.BLOBS_RETRIES", 1)
+    nobody = f"s3://bucket/files?endpoint=http://127.0.0.1:{free_port()}&region=eu-west-1"
+    body = {"name": "a", "mime": "image/png", "bytes": FILE_PART_BYTES + 1}
+    async with sharing(Settings(blobs=nobody, files=Files(per_day_bytes=FILE_PART_BYTES + 1))) as shared:
+        for _ in range(2):
+            status, answer = await shared.ask("POST", "/uploads", body)
+            assert (status, answer["error"]["code"]) == (503, "unavailable")
 
 
 async def test_a_stranger_can_neither_begin_nor_complete(shared: Sharing) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+
+import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tidings.config.settings import Settings
+
+
+@pytest.fixture(params=[500, 1], ids=["small", "large"])
+def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """Both sides of the line."""
+    return dataclasses.replace(settings, members_large=request.param)
 
 
 async def test_old_messages_go_and_new_ones_stay(a: FaultyNode, group: str) -> None:

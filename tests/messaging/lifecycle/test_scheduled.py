@@ -29,8 +29,8 @@ async def test_a_scheduled_message_is_sent_once_at_its_time(a: FaultyNode, b: Fa
     (record,) = await a.tables.records.due(SCHEDULED, until_ms=1 << 53, limit=10)
     await asyncio.gather(*(node.core.schedule.send(record) for node in (a, b)))
     await a.core.timed.step()
-    assert told(await a.log(direct))[0] == (1, "message", "m1")
-    assert [entry.kind for entry in await a.log(direct)].count("message") == 1
+    # The later node may take the first one's number for given up, as its clock is ahead, and close it with a void.
+    assert [entry.message_id for entry in await a.log(direct) if entry.kind != "void"] == ["m1"]
     assert await a.core.schedule.all("alice") == []
     assert await a.unread("bob") == 1
 

@@ -234,6 +234,36 @@ async def test_a_dear_request_costs_as_much_while_the_keyspace_is_down(one: Budg
     assert await one.passes("read")
 
 
+async def test_many_users_are_asked_about_in_one_round_trip_and_one_refusal_is_no_others(one: Budgeted) -> None:
+    await one.limiter.admit("read", "bob", 3)
+    one.keyspace.runs.clear()
+    alice, bob, carol = await one.limiter.admit_each("read", [("alice", 1), ("bob", 1), ("carol", 10)])
+    assert (alice, carol) == (None, None)
+    assert bob is not None and 0 < (bob.retry_after_ms or 0) <= 60_000
+    assert one.keyspace.runs == [["limiter_admit"] * 3]
+    assert [answer is None for answer in await one.limiter.admit_each("read", [("alice", 1), ("carol", 1)])] == [
+        True,
+        False,
+    ]
+
+
+async def test_many_users_are_counted_on_this_node_while_the_keyspace_is_down(one: Budgeted) -> None:
+    one.keyspace.fail("limiter_admit", *[down] * 2)
+    assert await one.limiter.admit_each("read", [("alice", 3), ("bob", 1)]) == [None, None]
+    alice, bob = await one.limiter.admit_each("read", [("alice", 1), ("bob", 1)])
+    assert alice is not None and bob is None
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+async def test_of_several_requests_those_over_the_budget_are_refused_alone(one: Budgeted, is_down: bool) -> None:
+    one.keyspace.fail("limiter_admit", *[down] * 3 * is_down)
+    (count, refusal), bob = await one.limiter.admit_first("read", [("alice", 5), ("bob", 3)])
+    assert count == 3 and bob == (3, None)  # the limit is 3 a minute
+    assert refusal is not None and 0 < (refusal.retry_after_ms or 0) <= 60_001
+    ((count, refusal),) = await one.limiter.admit_first("read", [("alice", 1)])
+    assert count == 0 and refusal is not None
+
+
 async def test_a_clock_that_was_set_back_by_an_hour_refuses_nobody_for_an_hour(one: Budgeted) -> None:
     await one.limiter.admit("read", "alice", 3)
     key = one.limiter._scripts.keys.rate("alice", "read")

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.support.messaging.presence_nodes import AheadClock, open_presence_node, open_presence_nodes
+from tests.support.clocks import AheadClock
+from tests.support.messaging.presence_nodes import open_presence_node, open_presence_nodes
 from tests.support.waiting import eventually
 from tidings.bounds import TYPING_AGAIN_S
 from tidings.config.settings import Settings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.messaging.presence_nodes import AheadClock, Screen, open_presence_node, open_presence_nodes
+from tests.support.clocks import AheadClock
+from tests.support.messaging.presence_nodes import Screen, open_presence_node, open_presence_nodes
 from tidings.bounds import WATCH_S, WATCHED_MAX
 from tidings.config.settings import Settings
 from tidings.errors import NotFound, TooLarge
@@ -57,9 +58,9 @@ async def test_a_connection_that_goes_watches_nothing(settings: Settings) -> Non
         for screen in (first, second):
             await node.watchers.watch(screen, [crew])
         node.disconnect(first)
-        assert node.watchers.is_watched(crew)
+        assert crew in node.watchers
         node.disconnect(second)
-        assert not node.watchers.is_watched(crew)
+        assert crew not in node.watchers
 
 
 async def test_other_nodes_know_where_watchers_are_until_the_word_runs_out(
@@ -141,7 +142,7 @@ async def test_a_push_that_ends_a_connection_does_not_disturb_the_telling(settin
             await node.watchers.watch(screen, [crew])
         await node.watchers.push(await node.watchers.member_lists([crew]), Typing(crew, "alice", True))
         assert [len(screen.events) for screen in screens] == [1, 1, 1]
-        assert not node.watchers.is_watched(crew)
+        assert crew not in node.watchers
 
 
 async def test_who_was_removed_on_another_node_hears_nothing_more(settings: Settings) -> None:

@@ -9,7 +9,7 @@ from tests.support.messaging.two_nodes import connect, pass_time
 from tests.support.waiting import eventually
 from tidings.errors import BadCursor, BadRequest, NotFound
 from tidings.messaging.reading.flags import FlagChange, columns_of
-from tidings.messaging.reading.inbox import Filter
+from tidings.messaging.reading.table_filters import Filter
 from tidings.model import Content, ConversationKind, Row, Totals
 from tidings.pushes import ConversationUpdated
 from tidings.stores.tables.values import Preferences
@@ -200,3 +200,39 @@ def test_a_time_to_mute_until_makes_it_muted_and_none_ends_with_the_mute() -> No
     assert columns_of(row, FlagChange(muted=False), 5) == {"muted": False, "muted_until": None}
     with pytest.raises(BadRequest):
         columns_of(row, FlagChange(muted=False, muted_until=9), 5)
+
+
+async def test_the_end_of_a_mute_reaches_every_device_with_the_new_totals(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1")
+    device = await connect(a, "bob")
+    changed: list[str] = []
+    a.core.events.unread_changed.add(changed.append)
+    await flag(a, direct, muted_until=a.clock.now_ms() + 60_000)
+    await a.core.timed.step()
+    assert (await a.core.unread.totals("bob")).total_unread == 0
+    a.clock.ahead_ms += 60_001
+    device.events.clear()
+    changed.clear()
+    while await a.core.timed.step():
+        continue
+    [told] = [event for event in device.events if isinstance(event, ConversationUpdated)]
+    assert (told.item.row.conversation_id, told.item.state.total_unread) == (direct, 1)
+    assert changed == ["bob"] and await a.wrong() == []
+    device.events.clear()
+    await a.core.timed.step()
+    assert device.events == [], "once"
+
+
+async def test_a_mute_that_was_ended_or_begun_anew_does_not_end_at_its_old_time(a: FaultyNode, direct: str) -> None:
+    until_ms = a.clock.now_ms() + 60_000
+    await flag(a, direct, muted_until=until_ms)
+    await flag(a, direct, muted_until=until_ms + 60_000)
+    device = await connect(a, "bob")
+    a.clock.ahead_ms += 60_001
+    await a.core.timed.step()
+    assert device.events == []
+    await flag(a, direct, muted=False)
+    device.events.clear()
+    a.clock.ahead_ms += 60_001
+    await a.core.timed.step()
+    assert device.events == []

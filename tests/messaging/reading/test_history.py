@@ -325,6 +325,18 @@ async def test_a_page_reads_the_head_row_once_where_the_keyspace_knows_nothing(a
     assert a.core.metrics.rows_read["conversation_heads"].value == heads + 1
 
 
+async def test_pages_of_a_conversation_in_use_read_its_head_once_for_each_post(a: FaultyNode, direct: str) -> None:
+    await a.core.history.page("alice", direct)  # the member list is in memory now, with the head of this moment
+    await fill(a, direct, 6)
+    heads = a.core.metrics.rows_read["conversation_heads"]
+    for before_seq, reads in ((4, 1), (3, 0), (2, 0)):
+        read_before = heads.value
+        page = await a.core.history.page("alice", direct, before_seq=before_seq, limit=1)
+        assert (page.head, heads.value - read_before) == (6, reads)
+    await fill(a, direct, 1, "bob")
+    assert (await a.core.history.page("alice", direct, before_seq=3, limit=1)).head == 7
+
+
 async def test_what_is_sent_between_the_head_and_the_entries_is_in_both(
     a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.messaging.faulty_stores import FaultyNode, down
 from tests.support.messaging.warm_index_checks import check_warm, say
 from tidings.errors import BadCursor, NotFound
 from tidings.gateway.encode import inbox_row_of
-from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
+from tidings.messaging.reading.inbox import FILTERS, decode_cursor, encode_cursor
 from tidings.model import Content, ContentPatch, InboxPage, Row, Totals
 from tidings.node.graph import Core
 from tidings.stores.keyspace.scripts.answers import Place
@@ -73,6 +74,38 @@ async def test_an_open_reads_exactly_20_conversation_rows(core: Core, count: int
     )
     assert len(deep.items) == 20 and rows_read(core) - before == 40
     assert (await core.verify.run("ann", repair=False)).wrong == []
+
+
+async def test_a_page_of_any_filter_reads_20_rows_in_the_round_trips_of_a_plain_one(a: FaultyNode) -> None:
+    ids = await put_many(a.core.tables, "bob", 300, per_ms=7, unread_every=1)
+    pinned, archived = {"pinned": True, "pinned_ms": 1}, {"archived": True, "archived_seq": 1}
+    flags: list[dict[str, Any]] = [pinned, archived, {"muted": True}]
+    for at, columns in enumerate(flags):
+        await asyncio.gather(*(a.core.tables.inboxes.flag("bob", id_, columns) for id_ in ids[40 * at : 40 * at + 40]))
+    for id_ in ids[200:240]:
+        await a.core.sends.send("other", id_, None, Content("you", mentions=("bob",)))
+    await a.core.unread.totals("bob")
+    await a.core.rows.flush()
+    costs = {}
+    for shown in (None, *FILTERS):
+        a.keyspace.runs.clear()
+        before = rows_read(a.core)
+        page = await a.core.inbox.page("bob", limit=20, cursor=None, filter_name=shown)
+        assert len(page.items) == 20 and page.next_cursor is not None
+        costs[shown] = rows_read(a.core) - before, list(a.keyspace.runs)
+    assert costs == dict.fromkeys(costs, (20, [["inbox_page", "unread_state"]]))
+
+
+async def test_a_page_without_records_reads_none(core: Core) -> None:
+    (id_,) = await put_many(core.tables, "bob", 1, per_ms=1, unread_every=1)
+    await core.drafts.put("bob", id_, "half a thought", 0)
+    whole = await core.inbox.page("bob", limit=20, cursor=None)
+    before = rows_read(core, "records")
+    page = await core.inbox.page("bob", limit=20, cursor=None, has_records=False)
+    assert rows_read(core, "records") == before
+    (item,), (with_draft,) = page.items, whole.items
+    assert with_draft.draft is not None and item.draft is None
+    assert (item.row, item.state, page.totals) == (with_draft.row, with_draft.state, whole.totals)
 
 
 async def test_pages_neither_repeat_nor_skip_where_times_tie(core: Core) -> None:
@@ -192,6 +225,16 @@ async def test_a_row_that_is_behind_is_repaired_as_it_is_read_and_counted(a: Fau
     assert repairs(a.core, "row") == 1
 
 
+async def test_a_row_that_is_behind_is_noticed_also_after_the_clock_was_set_back(a: FaultyNode, direct: str) -> None:
+    """Nothing but the time tells that the row is behind."""
+    await a.send("alice", direct, "m1", "one")
+    await a.command("HSET", a.core.keys.conv(direct), "at", a.clock.now_ms() + 3_600_000)
+    for number, text in ((2, "two"), (3, "three")):
+        await a.send("alice", direct, f"m{number}", text)
+        (item,) = (await a.core.inbox.page("bob", limit=20, cursor=None)).items
+        assert (item.row.last_seq, item.row.last_message_preview) == (number, text)
+
+
 async def test_a_text_edited_while_its_row_is_repaired_is_the_one_that_stays(
     a: FaultyNode, b: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +297,29 @@ async def test_what_changed_since_a_time_is_newest_first(a: FaultyNode, direct: 
     assert await a.core.inbox.changed("bob", first.entry.sent_ms) == [group, direct]
     assert await a.core.inbox.changed("bob", second.entry.sent_ms) == [group]
     assert await a.core.inbox.changed("bob", second.entry.sent_ms + 1) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_each_unread_conversation_is_shown_once_to_a_device_that_pages_while_another_one_reads(
+    a: FaultyNode, b: FaultyNode, seed: int
+) -> None:
+    """The place of a page is a score and an id: a conversation that leaves the filter hides no other."""
+    dice = random.Random(seed)
+    ids = await put_many(a.core.tables, "bob", 60, per_ms=9, unread_every=1)
+    left = set(ids)  # unread from the first page to the last
+    found, cursor = list[str](), None
+    while True:
+        page = await a.core.inbox.page("bob", limit=7, cursor=cursor, filter_name="unread")
+        assert page.totals.unread_conversations == len(left) or not page.totals.unread_conversations
+        found += ids_of(page)
+        if (cursor := page.next_cursor) is None:
+            break
+        for id_ in dice.sample(sorted(left), min(len(left), dice.randint(0, 6))):
+            await b.core.unread.mark_read("bob", id_, up_to_seq=1)
+            left.discard(id_)
+    assert len(found) == len(set(found)), "nothing is shown twice"
+    assert left <= set(found), "nothing that is still unread was passed over"
+    assert 0 < len(left) < len(ids)
 
 
 # --- without the keyspace -----------------------------------------------------------------------------

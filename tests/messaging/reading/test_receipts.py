@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, answer_lost, down
+from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, answer_lost, down, open_faulty
 from tests.support.messaging.two_nodes import connect, telling, ticks, write
 from tests.support.waiting import eventually
 from tidings.bounds import (
@@ -19,7 +21,8 @@ from tidings.bounds import (
     RECEIPTS_WAITING_MAX,
     RESUME_ENTRIES_MAX,
 )
-from tidings.errors import NotFound, Unavailable
+from tidings.config.settings import Settings
+from tidings.errors import NotFound, Throttled, Unavailable
 from tidings.messaging.reading import receipts as module
 from tidings.model import Entry
 from tidings.pushes import ReceiptSummary
@@ -32,7 +35,7 @@ async def alice(a: FaultyNode) -> Device:
 
 
 async def deliver(node: FaultyNode, user_id: str, acks: dict[str, int]) -> None:
-    node.core.receipts.delivered(user_id, acks, "socket")
+    node.core.receipts.delivered(user_id, acks)
     await node.core.receipts.flush()
 
 
@@ -121,12 +124,12 @@ async def test_a_sender_who_was_removed_gets_no_receipt(a: FaultyNode, alice: De
     await a.core.unread.mark_read("bob", group, up_to_seq=seq_no)
     await a.core.receipts.flush()
     assert ticks(carol) == []
-    assert await a.core.receipts.of_message("alice", group, seq_no) == (["bob"], [], ["alice"])
+    assert (await a.core.receipts.of_message("alice", group, seq_no))[:3] == (["bob"], [], ["alice"])
 
 
 async def test_a_member_who_left_leaves_no_receipt(a: FaultyNode, alice: Device, group: str) -> None:
     await says(a, group, "alice", 1)
-    a.core.receipts.delivered("carol", {group: 1}, "socket")
+    a.core.receipts.delivered("carol", {group: 1})
     await a.core.directory.remove("alice", group, "carol")
     await a.core.receipts.flush()
     assert ticks(alice) == [] and await status(a, "carol", group) == (0, 0)
@@ -179,11 +182,22 @@ def test_stretches_are_looked_at_once_each_from_the_newest_on() -> None:
     assert module._merged([(100, 600), (200, 210), (300, 310)]) == [(100, 600)]
 
 
+async def test_a_sender_whose_messages_are_all_old_is_told_of_a_mark_that_goes_over_many(
+    a: FaultyNode, group: str
+) -> None:
+    bob, head = await connect(a, "bob"), RESUME_ENTRIES_MAX + 11
+    await says(a, group, "bob", 1)
+    await write(a, group, 2, head - 1)
+    await a.core.unread.mark_read("carol", group, up_to_seq=head)
+    await a.core.receipts.flush()
+    assert ticks(bob) == [("carol", head, head)]
+
+
 async def test_a_burst_of_receipts_is_one_write_and_one_tick(a: FaultyNode, alice: Device, direct: str) -> None:
     head = await says(a, direct, "alice", 20)
     before = len(a.keyspace.runs)
     for seq_no in range(1, head + 1):
-        a.core.receipts.delivered("bob", {direct: seq_no}, "socket")
+        a.core.receipts.delivered("bob", {direct: seq_no})
     await eventually(lambda: len(ticks(alice)) > 0)
     assert ticks(alice) == [("bob", 20, 0)]
     assert sum("another script" in run for run in a.keyspace.runs[before:]) <= 2, "one raise, one build"
@@ -197,13 +211,13 @@ async def test_a_large_channel_costs_few_round_trips(a: FaultyNode) -> None:
     await says(a, c, "alice", 1)
     runs, pages = len(a.keyspace.runs), a.faulty_log.pages
     for user_id in members:
-        a.core.receipts.delivered(user_id, {c: 1}, "socket")
+        a.core.receipts.delivered(user_id, {c: 1})
     await a.core.receipts.flush()
     assert summaries(alice) == [ReceiptSummary(c, 1, 300, 0, 1, 0)]
     assert (len(a.keyspace.runs) - runs, a.faulty_log.pages - pages) == (6, 1), (
         "members as of now, whose index, raise, summary, build, summary; who sent"
     )
-    read, delivered, pending = await a.core.receipts.of_message("alice", c, 1)
+    read, delivered, pending, *_ = await a.core.receipts.of_message("alice", c, 1)
     assert (read, len(delivered), pending) == ([], 300, [])
 
 
@@ -243,8 +257,9 @@ async def test_a_mark_that_another_node_took_over_from_the_tables_is_told_all_th
 
 
 async def test_a_read_mark_that_was_taken_over_is_told_also_where_the_delivered_one_moves(
-    a: FaultyNode, alice: Device, group: str
+    a: FaultyNode, alice: Device, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "RECEIPT_WRITE_S", 3_600)  # the receipt of the read waits for the test
     await says(a, group, "alice", 2)
     await a.core.unread.mark_read("carol", group, up_to_seq=2)
     await a.core.receipts.lowest(await a.core.access.authorize("bob", group, "read"), but="bob")  # builds the marks
@@ -275,24 +290,170 @@ async def test_each_member_but_the_sender_is_listed_once_at_the_furthest_state(a
     await a.core.unread.mark_read("bob", c, up_to_seq=1)
     await deliver(a, "bob", {c: 2})
     await deliver(a, "carol", {c: 1})
-    assert await a.core.receipts.of_message("carol", c, 1) == (["bob"], ["carol"], ["dave"])
-    assert await a.core.receipts.of_message("alice", c, 2) == ([], ["bob"], ["carol", "dave"])
+    assert (await a.core.receipts.of_message("carol", c, 1))[:3] == (["bob"], ["carol"], ["dave"])
+    assert (await a.core.receipts.of_message("alice", c, 2))[:3] == ([], ["bob"], ["carol", "dave"])
     for user_id, seq_no in (("mallory", 1), ("alice", 3), ("alice", 0)):
         with pytest.raises(NotFound):
             await a.core.receipts.of_message(user_id, c, seq_no)
 
 
+async def test_the_receipts_of_a_large_conversation_come_in_pages_of_members(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = sorted(f"user{n}" for n in range(PAGE_MAX + 20))
+    async with open_faulty(dataclasses.replace(settings, members_large=PAGE_MAX), "large") as node:
+        view, _ = await node.core.directory.create("alice", kind="channel", members=people)
+        c = view.head.conversation_id
+        await says(node, c, "alice", 1)
+        await node.core.unread.mark_read(people[0], c, up_to_seq=1)
+        await deliver(node, people[-1], {c: 1})
+        monkeypatch.setattr(
+            node.tables.statuses, "of_conversation", None
+        )  # the marks of a page's members are read alone
+        first = await node.core.receipts.of_message("alice", c, 1)
+        assert (first.read, first.delivered, first.pending) == (people[:1], [], people[1 : PAGE_MAX - 1])
+        assert first.next_cursor == people[PAGE_MAX - 2], "alice is one of the page"
+        rest = await node.core.receipts.of_message(
+            people[3], c, 1, after_id=first.next_cursor or "", limit=5 * PAGE_MAX
+        )
+        assert (rest.read, rest.delivered, rest.pending) == ([], people[-1:], people[PAGE_MAX - 1 : -1])
+        assert (list(first.times), list(rest.times), rest.next_cursor) == (people[:1], people[-1:], None)
+        with pytest.raises(NotFound):
+            await node.core.receipts.of_message("mallory", c, 1, limit=1)
+
+
+async def test_a_page_of_the_receipts_of_a_small_conversation_is_a_part_of_the_whole(a: FaultyNode) -> None:
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob", "carol", "dave"])
+    c = view.head.conversation_id
+    await says(a, c, "alice", 1)
+    await deliver(a, "carol", {c: 1})
+    whole = await a.core.receipts.of_message("alice", c, 1)
+    assert (whole.delivered, whole.pending, whole.next_cursor) == (["carol"], ["bob", "dave"], None)
+    first = await a.core.receipts.of_message("alice", c, 1, limit=3)
+    assert (first.delivered, first.pending, first.next_cursor) == (["carol"], ["bob"], "carol")
+    last = await a.core.receipts.of_message("alice", c, 1, after_id="carol")
+    assert (last.delivered, last.pending, last.next_cursor) == ([], ["dave"], None)
+
+
+async def test_a_receipt_has_the_times_of_delivery_and_reading(a: FaultyNode) -> None:
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob", "carol", "dave"])
+    c, began_ms = view.head.conversation_id, a.clock.now_ms()
+    await says(a, c, "alice", 2)
+    await deliver(a, "bob", {c: 1})
+    await deliver(a, "carol", {c: 2})
+    await a.core.unread.mark_read("bob", c, up_to_seq=1)
+    times = (await a.core.receipts.of_message("alice", c, 1)).times
+    assert list(times) == ["bob", "carol"] and times["carol"].read_ms is None
+    delivered_ms, read_ms = times["bob"]
+    assert delivered_ms is not None and read_ms is not None and began_ms <= delivered_ms <= read_ms
+    await deliver(a, "bob", {c: 2})
+    assert (await a.core.receipts.of_message("alice", c, 1)).times["bob"] == (read_ms, read_ms), (
+        "a message is delivered before it is read"
+    )
+    assert (await a.core.receipts.of_message("alice", c, 2)).times["bob"].read_ms is None
+    a.clock.ahead_ms += 60_000
+    await a.core.unread.mark_read("bob", c, up_to_seq=2)
+    later_ms = (await a.core.receipts.of_message("alice", c, 2)).times["bob"].read_ms
+    assert later_ms is not None and later_ms >= read_ms + 60_000
+    assert (await a.core.receipts.of_message("alice", c, 1)).times["bob"].read_ms == read_ms, "each read has its time"
+
+
+# --- the answer -----------------------------------------------------------------------------------
+
+
+async def test_a_client_is_answered_when_its_receipts_are_written(a: FaultyNode, direct: str, group: str) -> None:
+    await says(a, direct, "alice", 1)
+    await says(a, group, "alice", 1)
+    answers: list[bool] = []
+    a.core.receipts.delivered("bob", {direct: 1, group: 1, "c-nowhere": 1}, answers.append)
+    assert answers == []
+    await eventually(lambda: bool(answers))
+    assert answers == [True]
+    assert await status(a, "bob", direct) == await status(a, "bob", group) == (1, 0)
+
+
+async def test_a_client_whose_receipts_the_stores_refuse_is_told_so_once(
+    a: FaultyNode, direct: str, group: str
+) -> None:
+    await says(a, direct, "alice", 1)
+    await says(a, group, "alice", 1)
+    answers: list[bool] = []
+    a.keyspace.fail("another script", down)
+    a.core.receipts.delivered("bob", {direct: 1, group: 1}, answers.append)
+    with pytest.raises(Unavailable):
+        await a.core.receipts.flush()
+    assert answers == [False]
+    a.core.receipts.delivered("bob", {direct: 1, group: 1}, answers.append)
+    await a.core.receipts.flush()
+    assert answers == [False, True] and await status(a, "bob", direct) == (1, 0)
+
+
+async def test_a_receipt_for_which_there_is_no_room_is_not_called_written(a: FaultyNode) -> None:
+    answers: list[bool] = []
+    made_up = {f"c-{n}": 1 for n in range(RECEIPTS_UNKNOWN_PER_USER_MAX + 1)}
+    a.core.receipts.delivered("bob", made_up, answers.append)
+    assert answers == [False]
+    a.core.receipts.delivered("bob", {}, answers.append)
+    assert answers == [False, True], "there is nothing to write"
+
+
+async def test_a_stranger_is_answered_and_nothing_is_written(a: FaultyNode, direct: str) -> None:
+    await says(a, direct, "alice", 1)
+    answers: list[bool] = []
+    a.core.receipts.delivered("mallory", {direct: 1}, answers.append)
+    await a.core.receipts.flush()
+    assert answers == [True] and await status(a, "mallory", direct) == (0, 0)
+
+
+async def test_a_member_whom_the_list_in_memory_does_not_have_yet_leaves_a_receipt(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await b.core.access.load(group)
+    await a.core.directory.add("alice", group, ["dora"])
+    seq_no = await says(a, group, "alice", 1)
+    assert "dora" not in b.core.access.cached(group).members  # type: ignore[union-attr]
+    answers: list[bool] = []
+    b.core.receipts.delivered("dora", {group: seq_no}, answers.append)
+    await b.core.receipts.flush()
+    assert answers == [True] and await status(b, "dora", group) == (seq_no, 0)
+
+
 # --- trouble --------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_that_is_throttled_holds_up_no_receipt_of_another(
+    a: FaultyNode, alice: Device, direct: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id_ in (direct, group):
+        await says(a, id_, "alice", 1)
+        await a.core.history.page("alice", id_)
+    real = a.tables.statuses.deliver
+
+    async def deliver(marks: Sequence[tuple[str, str, int]], at_ms: int = 0) -> set[tuple[str, str]]:
+        if any(id_ == group for id_, _, _ in marks):
+            raise Throttled("one key is asked too often")
+        return await real(marks, at_ms)
+
+    monkeypatch.setattr(a.tables.statuses, "deliver", deliver)
+    answers: dict[str, bool] = {}
+    for id_ in (direct, group):
+        a.core.receipts.delivered("bob", {id_: 1}, partial(answers.__setitem__, id_))
+    with pytest.raises(Throttled):
+        await a.core.receipts.flush()
+    assert answers == {direct: True, group: False} and ticks(alice) == [("bob", 1, 0)]
+    monkeypatch.setattr(a.tables.statuses, "deliver", real)
+    await a.core.receipts.flush()
+    assert ticks(alice) == [("bob", 1, 0)] * 2
 
 
 async def test_receipts_that_the_stores_refuse_are_written_later(a: FaultyNode, alice: Device, direct: str) -> None:
     await says(a, direct, "alice", 3)
     await a.core.history.page("alice", direct)  # the marks are built
     a.keyspace.fail("another script", down)
-    a.core.receipts.delivered("bob", {direct: 2}, "socket")
+    a.core.receipts.delivered("bob", {direct: 2})
     with pytest.raises(Unavailable):
         await a.core.receipts.flush()
-    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    a.core.receipts.delivered("bob", {direct: 1})
     await eventually(lambda: ticks(alice) == [("bob", 2, 0)])
     page = await a.core.history.page("alice", direct)
     assert page.delivered_all_seq == 2
@@ -304,7 +465,7 @@ async def test_a_raise_without_an_answer_loses_neither_the_mark_nor_the_word(
     await says(a, direct, "alice", 3)
     await a.core.history.page("alice", direct)
     a.keyspace.fail("another script", answer_lost)
-    a.core.receipts.delivered("bob", {direct: 3}, "socket")
+    a.core.receipts.delivered("bob", {direct: 3})
     await eventually(lambda: not a.core.receipts._waiting and not a.core.receipts._turn.locked())
     assert (await a.core.history.page("alice", direct)).delivered_all_seq == 3
     assert ticks(alice) == [("bob", 3, 0)] and not a.core.receipts._untold
@@ -323,7 +484,7 @@ async def test_a_log_that_cannot_be_read_delays_the_word(
         return await page(*args, **options)
 
     monkeypatch.setattr(a.core.receipts._messages, "page", fails_once)
-    a.core.receipts.delivered("bob", {direct: 3}, "socket")
+    a.core.receipts.delivered("bob", {direct: 3})
     await eventually(lambda: ticks(alice) == [("bob", 3, 0)])
     assert not failures
 
@@ -333,13 +494,13 @@ async def test_receipts_that_are_made_up_push_out_nobody_else_and_cost_few_reads
 ) -> None:
     await says(a, direct, "alice", 1)
     for start in range(0, 3 * RECEIPTS_WAITING_MAX, 10_000):
-        a.core.receipts.delivered("mallory", {f"c-{start + n}": 1 for n in range(10_000)}, "socket")
-    a.core.receipts.delivered("mallory", {direct: 1}, "socket")
+        a.core.receipts.delivered("mallory", {f"c-{start + n}": 1 for n in range(10_000)})
+    a.core.receipts.delivered("mallory", {direct: 1})
     assert len(a.core.receipts._waiting) == RECEIPTS_UNKNOWN_PER_USER_MAX
-    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    a.core.receipts.delivered("bob", {direct: 1})
     first = a.core.receipts._waiting.take(1, is_all=False)
-    assert list(first) == [(direct, "bob")], "written before everything that is made up"
-    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    assert list(first.marks) == [(direct, "bob")], "written before everything that is made up"
+    a.core.receipts.delivered("bob", {direct: 1})
     await a.core.receipts.flush()
     assert ticks(alice) == [("bob", 1, 0)] and await status(a, "mallory", direct) == (0, 0)
 
@@ -363,7 +524,7 @@ async def test_above_fifty_members_the_sender_gets_one_summary_and_no_receipt_of
     channel, others = await channel_of(a, RECEIPT_MEMBERS_MAX + 1)
     seq_no = await says(a, channel, "alice", 2)
     for user_id in others[1:]:
-        a.core.receipts.delivered(user_id, {channel: seq_no}, "socket")
+        a.core.receipts.delivered(user_id, {channel: seq_no})
     await a.core.unread.mark_read(others[1], channel, up_to_seq=seq_no)
     await a.core.receipts.flush()
     assert ticks(alice) == []
@@ -372,14 +533,14 @@ async def test_above_fifty_members_the_sender_gets_one_summary_and_no_receipt_of
     assert summaries(alice)[1:] == [ReceiptSummary(channel, 2, len(others) - 1, 1, 1, 0)]
     assert await status(a, others[0], channel) == (1, 0) and await status(a, others[1], channel) == (2, 2)
     states = await a.core.receipts.of_message("alice", channel, 2)
-    assert [len(state) for state in states] == [1, len(others) - 2, 1]
+    assert [len(state) for state in states[:3]] == [1, len(others) - 2, 1]
 
 
 async def test_the_summary_is_right_after_the_marks_were_lost(a: FaultyNode, alice: Device) -> None:
     channel, others = await channel_of(a, RECEIPT_MEMBERS_MAX + 1)
     seq_no = await says(a, channel, "alice", 1)
     for user_id in others[1:]:
-        a.core.receipts.delivered(user_id, {channel: seq_no}, "socket")
+        a.core.receipts.delivered(user_id, {channel: seq_no})
     await a.core.receipts.flush()
     await a.command("DEL", a.core.keys.delivered(channel))
     await deliver(a, others[0], {channel: seq_no})
@@ -390,7 +551,7 @@ async def test_receipts_of_a_large_conversation_fold_over_several_writes(a: Faul
     channel, others = await channel_of(a, RECEIPT_MEMBERS_MAX + 1)
     seq_no = await says(a, channel, "alice", 3)
     for acked in range(1, seq_no + 1):
-        a.core.receipts.delivered(others[0], {channel: acked}, "socket")
+        a.core.receipts.delivered(others[0], {channel: acked})
         await a.core.receipts.flush(is_all=False)
     assert await status(a, others[0], channel) == (0, 0), "not due yet"
     for _ in range(RECEIPT_LARGE_PASSES):
@@ -404,7 +565,7 @@ async def test_a_flush_waits_for_the_one_under_way(a: FaultyNode, direct: str) -
     await says(a, direct, "alice", 1)
     gate = Gate()
     a.keyspace.fail("HMGET", gate)
-    a.core.receipts.delivered("bob", {direct: 1}, "socket")
+    a.core.receipts.delivered("bob", {direct: 1})
     first = asyncio.create_task(a.core.receipts.flush())
     await gate.reached.wait()
     second = asyncio.create_task(a.core.receipts.flush())

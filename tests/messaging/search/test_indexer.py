@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from tests.messaging.unread.test_unread import fail_once
-from tests.support.messaging.faulty_stores import FaultyNode, down
+from tests.support.messaging.faulty_stores import Do, FaultyNode, down
 from tidings.messaging.search.indexer import Indexer, document_of
 from tidings.model import Content, ContentPatch, Entry, File
-from tidings.stores.tables.search import Asked, Term
+from tidings.stores.tables.search import Asked, Document, Part, Term
 
 
 async def found(a: FaultyNode, conversation_id: str, word: str) -> list[int]:
@@ -34,9 +38,109 @@ async def test_what_was_sent_edited_and_deleted_is_followed(a: FaultyNode, direc
     ]
 
 
+async def test_what_was_just_stored_is_indexed_without_reading_the_log(a: FaultyNode, direct: str) -> None:
+    for n in range(3):
+        await a.send("alice", direct, f"m{n}", "hello")
+    fail_once(a.tables.log, "page", down)
+    await indexer(a).follow()
+    assert await found(a, direct, "hello") == [3, 2, 1]
+
+
+async def test_a_message_that_was_changed_before_it_was_indexed_is_found_as_it_is_now(
+    a: FaultyNode, direct: str
+) -> None:
+    sent = [await a.send("alice", direct, f"m{n}", text) for n, text in enumerate(("first", "second"))]
+    await a.core.rewrites.edit("alice", direct, sent[0].entry.seq_no, patch("changed"))
+    await a.core.rewrites.delete("alice", direct, sent[1].entry.seq_no)
+    await indexer(a).follow()
+    assert await found(a, direct, "first") == [] == await found(a, direct, "second")
+    assert await found(a, direct, "changed") == [sent[0].entry.seq_no]
+
+
+async def test_more_than_may_be_held_is_read_from_the_log(
+    a: FaultyNode, direct: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.messaging.search.indexer.HELD_CHARS_MAX", 300)
+    for n, id_ in enumerate((direct, group, direct)):
+        await a.send("alice", id_, f"m{n}", "hello")
+    fail_once(a.tables.log, "page", down)
+    await indexer(a).follow()
+    assert sorted([await found(a, direct, "hello"), await found(a, group, "hello")]) != [[1], [2, 1]]  # it was read
+    await indexer(a).follow()
+    assert await found(a, direct, "hello") == [2, 1] and await found(a, group, "hello") == [1]
+
+
+async def test_a_conversation_that_was_forgotten_meanwhile_gets_no_words_from_memory(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "m1", "hello")
+    await indexer(a).follow()
+    sent = await a.send("alice", group, "m2", "again")
+    await a.core.directory.delete("alice", group)
+    assert a.tables.search is not None
+    await a.tables.search.forget(group)  # by the node that deleted it
+    fresh = Indexer(a.tables.search, a.core.log, a.tables.conversations)
+    fresh.stored(group, [sent.entry])
+    await fresh.follow()
+    assert await found(a, group, "again") == [] and await a.tables.search.cursors([group]) == {}
+
+
+async def test_nothing_of_a_conversation_is_indexed_that_is_gone_by_then(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "m1", "hello")
+    await a.core.directory.delete("alice", group)
+    await indexer(a).follow()
+    assert await found(a, group, "hello") == []
+
+
 async def test_a_store_that_is_away_loses_no_note(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1", "hello")
+    indexer(a).note(direct)  # so it is read from the log
     fail_once(a.tables.search, "put", down)
+    await indexer(a).follow()
+    assert await found(a, direct, "hello") == []
+    await indexer(a).follow()
+    assert await found(a, direct, "hello") == [1]
+
+
+async def test_one_conversation_that_fails_holds_up_no_other(a: FaultyNode, direct: str, group: str) -> None:
+    await a.send("alice", direct, "m1", "hello")
+    await a.send("alice", group, "m1", "hello")
+    for id_ in (direct, group):
+        indexer(a).note(id_)  # so it is read from the log
+    fail_once(a.tables.search, "put", down)
+    await indexer(a).follow()
+    assert [await found(a, id_, "hello") for id_ in (direct, group)] == [[], [1]]
+    await indexer(a).follow()
+    assert await found(a, direct, "hello") == [1]
+
+
+async def test_conversations_that_cannot_be_put_together_are_put_one_by_one(
+    a: FaultyNode, direct: str, group: str
+) -> None:
+    for id_ in (direct, group):
+        await a.send("alice", id_, "m1", "hello")
+    fail_once(a.tables.search, "put", down)
+    await indexer(a).follow()
+    assert [await found(a, id_, "hello") for id_ in (direct, group)] == [[1], [1]]
+
+
+async def test_entries_that_another_node_did_not_see_are_indexed_after_it(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1", "hello")
+    await a.send("alice", direct, "m2", "again")
+    assert a.tables.search is not None
+    put = a.tables.search.put
+
+    async def other_node_first(do: Do) -> object:
+        await put([Part(direct, [Document(1, 5, "alice", ("hello",))], after=0, up_to=1)])
+        return await do()
+
+    fail_once(a.tables.search, "put", other_node_first)
+    await indexer(a).follow()
+    assert await found(a, direct, "hello") == [1] and await found(a, direct, "again") == [2]
+
+
+async def test_a_cursor_that_cannot_be_read_loses_no_note(a: FaultyNode, direct: str) -> None:
+    await a.send("alice", direct, "m1", "hello")
+    indexer(a).note(direct)  # so it is read from the log
+    fail_once(a.tables.search, "cursors", down)
     await indexer(a).follow()
     assert await found(a, direct, "hello") == []
     await indexer(a).follow()
@@ -73,7 +177,22 @@ def test_only_messages_with_a_text_have_words() -> None:
     def entry(**fields: object) -> Entry:
         return Entry("c", 1, **{"kind": "message", "sent_ms": 5, "sender_id": "a"} | fields)  # type: ignore[arg-type]
 
-    assert document_of(entry(content=None)) is None and document_of(entry(kind="member")) is None
-    assert document_of(entry(content=Content("hi"), is_deleted=True)) is None
+    for nothing in (entry(content=None), entry(content=Content("hi"), is_deleted=True), entry(content=Content("!"))):
+        assert document_of(nothing).words == ()
     document = document_of(entry(content=Content("see http://x.test", files=(File("f1"),))))
-    assert document is not None and document.has_file and document.has_link
+    assert document.words and document.has_file and document.has_link
+
+
+async def test_a_conversation_is_caught_up_with_although_another_node_is_at_it(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a.send("alice", direct, "m1", "hello")
+    assert a.tables.search is not None
+    put, answers = a.tables.search.put, [{direct}]
+
+    async def put_late(parts: Sequence[Part]) -> set[str]:
+        return answers.pop() if answers else await put(parts)
+
+    monkeypatch.setattr(a.tables.search, "put", put_late)
+    assert await indexer(a).catch_up(direct) == 1
+    assert await found(a, direct, "hello") == [1]

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from tests.contracts import START_MS, conversation, message
+from tests.messaging.lifecycle.test_expiry import send as expiring_send
 from tests.messaging.search.test_indexer import patch
 from tests.support.messaging.faulty_stores import FaultyNode
 from tidings.errors import BadCursor, BadRequest, NotFound
-from tidings.messaging.search.search import Found, Question, Search
+from tidings.messaging.search.search import LEAST_S, Found, Question, Search
+from tidings.stores.tables.sqlite.search import index as sqlite_index
+from tidings.stores.tables.values import Group
 
 
 @pytest.fixture(params=["index", "reading"])
@@ -64,6 +71,106 @@ async def test_a_stranger_finds_nothing_and_learns_nothing(a: FaultyNode, group:
     assert await seqs(a, search, "bob", "secret") == []
 
 
+class Work:
+    """Everything that searches ask of the stores: statements of the index with their messages, rows, keyspace calls.
+
+    `words`: the words that the last search read from the list of all words, which is one for the whole installation.
+    """
+
+    def __init__(self, a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._node = a
+        self._steps: list[object] = []
+        self.words = 0
+        for name in ("_rows", "_matching"):
+            monkeypatch.setattr(sqlite_index, name, self._counted(name, getattr(sqlite_index, name)))
+
+    def _counted(self, name: str, plain: Any) -> Any:
+        def counted(tx: Any, *words: Any) -> Any:
+            found = list(plain(tx, *words))
+            is_vocabulary = words[0] == sqlite_index._BEGINNING
+            self.words += len(found) if is_vocabulary else 0
+            self._steps.append((name, None if is_vocabulary else len(found)))
+            return found
+
+        return counted
+
+    async def of(self, search: Search, user_id: str, q: str) -> Any:
+        search._scopes.clear()
+        await search.find(user_id, Question(q="warm"))  # what a node remembers for a while is there
+        search._scopes.clear()
+        self._steps, self.words, rows_read = [], 0, self._node.core.metrics.rows_read
+        calls, before = len(self._node.keyspace.said), {table: rows.value for table, rows in rows_read.items()}
+        found = await search.find(user_id, Question(q=q))
+        read = {table: rows.value - before[table] for table, rows in rows_read.items()}
+        return found, [*self._steps], self._node.keyspace.said[calls:], read
+
+
+async def test_a_word_of_others_of_a_left_group_deleted_or_expired_costs_what_a_word_of_nobody_costs(
+    a: FaultyNode, search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, create = Work(a, monkeypatch), a.core.directory.create
+    own, left, others = [
+        (await create("alice", kind="group", members=members, name="g"))[0].head.conversation_id
+        for members in (["mallory"], ["mallory"], ["bob"])
+    ]
+    for group, word in ((own, "mine"), (own, "deleted"), (left, "departed"), (others, "strange")):
+        await a.send("alice", group, word, f"the word is {word}")
+    await expiring_send(a, own, "gone")
+    await find(a, search, "mallory", "word")
+    assert [await seqs(a, search, "mallory", word) for word in ("deleted", "departed", "minute")] == [[2], [1], [3]]
+    await a.core.rewrites.delete("alice", own, 2)
+    await a.core.directory.remove("mallory", left, "mallory")
+    a.clock.ahead_ms = 61_000
+    await a.core.timed.step()
+    await find(a, search, "mallory", "word")
+    expected = await work.of(search, "mallory", "nobody")
+    assert work.words == 0
+    has_index = search._index is not None
+    # A deleted or expired text takes its words out of the list. A word that others still use is one row of the list,
+    # whoever asks and whoever has it: docs/use/search.md says so. No message of theirs is read for it.
+    for word, words in (("deleted", 0), ("minute", 0), ("strange", has_index), ("departed", has_index)):
+        assert await work.of(search, "mallory", word) == expected, word
+        assert work.words == words, word
+    assert await work.of(search, "mallory", "mine") != expected
+
+
+async def test_the_time_of_an_answer_does_not_show_how_little_was_read(
+    a: FaultyNode, group: str, search: Search
+) -> None:
+    await a.send("alice", group, "m1", "zebra")
+    for user_id, q in (("bob", "zebra"), ("zoe", "zebra"), ("zoe", "nothing")):
+        await find(a, search, user_id, q)
+        began_s = a.core.clock.monotonic_s()
+        await search.find(user_id, Question(q=q))
+        assert a.core.clock.monotonic_s() - began_s >= LEAST_S - 0.001, (user_id, q)  # the loop's own clock is coarser
+
+
+async def test_a_beginning_reads_a_bounded_number_of_words_however_many_others_have(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, search = Work(a, monkeypatch), a.core.searching.search
+    for n in range(2):
+        await a.send("alice", group, f"m{n}", " ".join(f"zebra{n}x{i}" for i in range(60)))
+    await find(a, search, "stranger", "zebra")
+    found, _, _, _ = await work.of(search, "stranger", "zebra")
+    assert (found.hits, found.is_complete, work.words) == ([], True, 0)  # who is in no conversation reads no word
+    own = (await a.core.directory.create("mallory", kind="group", members=["bob"], name="g"))[0].head.conversation_id
+    await a.send("mallory", own, "m1", "mine")
+    await find(a, search, "mallory", "zebra")
+    found, steps, _, read = await work.of(search, "mallory", "zebra")
+    assert (found.hits, work.words) == ([], sqlite_index._SAME_MAX + 1)
+    assert all(not messages for name, messages in steps if name == "_matching") and not read.get("messages")
+
+
+async def test_an_archived_message_of_a_year_ago_is_found(a: FaultyNode, group: str, search: Search) -> None:
+    sent = await a.send("alice", group, "m1", "我明天去北京开会")
+    a.clock.ahead_ms = 365 * 86_400_000
+    assert (await a.core.cold.archiving.run()).archived.messages >= 1
+    assert (await a.log(group))[sent.entry.seq_no - 1].s3_ref is not None
+    found = await find(a, search, "bob", "北京")
+    assert [(hit.entry.seq_no, hit.entry.text) for hit in found.hits] == [(sent.entry.seq_no, "我明天去北京开会")]
+
+
 async def test_a_newcomer_finds_nothing_from_before(a: FaultyNode, search: Search) -> None:
     view, _ = await a.core.directory.create("alice", kind="group", members=["bob"], name="g", history="joined")
     group = view.head.conversation_id
@@ -114,9 +221,40 @@ async def test_pages_go_on_where_the_last_one_ended(a: FaultyNode, group: str, s
         if cursor is None:
             break
     assert sorted(seen) == [1, 2, 3, 4, 5, 6, 7]
-    for bad in ("x", "AAAA", "_" * 11, "é"):
+    for bad in (
+        "x",
+        "AAAA",
+        "_" * 11,
+        "é",
+        *map(cursor_of, ([-1, "c", 1], [1 << 43, "c", 1], [1, "a/b", 1], [1, "c"])),
+    ):
         with pytest.raises(BadCursor):
             await find(a, search, "bob", "word", cursor=bad)
+
+
+def cursor_of(place: list[object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+async def test_hits_of_one_millisecond_are_in_order_and_no_page_loses_or_repeats_one(
+    a: FaultyNode, search: Search
+) -> None:
+    groups = [await conversation(a.tables, "alice", "bob") for _ in range(3)]
+    for group in groups:
+        entries = [message(group, seq, f"word {seq}", sent_ms=START_MS) for seq in (1, 2, 3, 4)]
+        await a.tables.log.append([Group(conversation_id=group, entries=tuple(entries))])
+        a.core.searching.indexer.note(group)
+    wanted = sorted(((group, seq) for group in groups for seq in (1, 2, 3, 4)), reverse=True)
+    for size in (1, 2, 5, 12):
+        seen: list[tuple[str, int]] = []
+        cursor: str | None = None
+        while True:
+            page = await find(a, search, "bob", "word", limit=size, cursor=cursor)
+            seen += [(hit.entry.conversation_id, hit.entry.seq_no) for hit in page.hits]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert seen == wanted, size
 
 
 async def test_a_query_without_a_word_is_refused(a: FaultyNode, search: Search) -> None:

@@ -73,3 +73,8 @@ def test_every_word_of_a_text_finds_it_and_words_are_safe_for_the_indexes(text: 
     if terms := terms_of(text):
         assert hits_in(terms, text)
         assert "".join(part for part, _ in snippet_of(text, hits_in(terms, text))) in text
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=80))
+def test_a_text_in_ascii_has_the_same_words_among_others(text: str) -> None:
+    assert (*words_of(text), "e") == words_of(f"{text} é")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.support.messaging.drafts import draft, target
 from tidings.errors import IdConflict, StoreUnavailable
 from tidings.messaging.send.draft import keyed_digest
@@ -17,6 +21,22 @@ def test_a_follower_is_a_duplicate_or_a_conflict_or_shares_the_problem() -> None
     first.problem = StoreUnavailable()
     assert first.answer_follower(same) is first.problem
     assert first.answer_follower(other) is first.problem
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_plain"),
+    [
+        ({}, True),
+        ({"content": Content("hi", silent=True)}, False),
+        ({"content": Content("hi", ttl_s=5)}, False),
+        ({"content": Content("hi", mentions=("bob",))}, False),
+        ({"content": Content("hi", thread_seq=1)}, False),
+        ({"kind": "edit", "target": target(1)}, False),
+        ({"kind": "delete", "content": None, "target": target(1)}, False),
+    ],
+)
+def test_only_a_new_text_and_nothing_else_is_plain(fields: dict[str, Any], is_plain: bool) -> None:
+    assert draft("m1", **fields).says_a_text is is_plain
 
 
 def test_a_keyed_digest_tells_contents_ids_and_stores_apart() -> None:

@@ -40,12 +40,13 @@ async def test_a_deleted_message_leaves_its_text_nowhere_not_even_in_its_edits(a
 
 
 async def test_an_edit_keeps_what_it_leaves_out_also_when_another_edit_came_between(a: FaultyNode, direct: str) -> None:
-    await a.core.sends.send("alice", direct, "m1", Content("first", {"card": 1}, reply_to=9))
-    texts = a.core.rewrites.edit("alice", direct, 1, ContentPatch("second"))
-    given = a.core.rewrites.edit("alice", direct, 1, ContentPatch(data={"card": 2}))
+    await a.send("bob", direct, "m0")
+    await a.core.sends.send("alice", direct, "m1", Content("first", {"card": 1}, reply_to=1))
+    texts = a.core.rewrites.edit("alice", direct, 2, ContentPatch("second"))
+    given = a.core.rewrites.edit("alice", direct, 2, ContentPatch(data={"card": 2}))
     await asyncio.gather(texts, given)
-    target, *edits = await a.log(direct)
-    assert target.content == Content("second", {"card": 2}, reply_to=9)
+    _, target, *edits = await a.log(direct)
+    assert target.content == Content("second", {"card": 2}, reply_to=1)
     assert [edit.content for edit in edits if edit.content is not None] == [target.content]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode, Gate, code_of, down
 from tidings.errors import Unavailable
-from tidings.model import Entry
+from tidings.model import Content, Entry
 from tidings.stores.keyspace.scripts.answers import Indexed
 
 
@@ -105,6 +105,19 @@ async def test_the_member_list_is_not_asked_for_where_it_cannot_change(a: Faulty
     assert a.keyspace.runs[-1][-4:] == ["inbox_index"] * 3 + ["HMGET"]
 
 
+async def test_a_mention_costs_the_calls_of_any_message_one_for_each_member(a: FaultyNode) -> None:
+    people = [f"user{at}" for at in range(60)]
+    view, _ = await a.core.directory.create("alice", kind="group", members=people)
+    id_ = view.head.conversation_id
+    await a.send("alice", id_, "m0")
+    costs = []
+    for said in (Content("x"), Content("x", mention="all"), Content("x", mentions=tuple(people[:50]))):
+        a.keyspace.runs.clear()
+        await a.core.sends.send("alice", id_, None, said)
+        costs.append((len(a.keyspace.runs), a.keyspace.said.count("inbox_index")))
+    assert len(set(costs)) == 1 and costs[0][1] == 61
+
+
 async def test_who_joins_begins_with_nothing_unread_and_who_leaves_keeps_nothing(a: FaultyNode, group: str) -> None:
     await a.send("alice", group, "m1")
     await a.unread("dave")
@@ -177,7 +190,9 @@ async def test_a_message_that_was_counted_after_its_delete_is_taken_out_by_a_res
     assert await a.code("alice", direct, "m1") == "unavailable"
     before = await a.log(direct)
     await a.core.rewrites.delete("alice", direct, 2)
-    late = a.core.index._calls(await a.core.access.load(direct), before)  # type: ignore[arg-type]
+    member_list = await a.core.access.load(direct)
+    assert member_list is not None
+    late = a.core.index._calls(member_list, before, before[-1].sent_ms, None)
     await a.keyspace.run([call for _, call in late])  # by a node that died before it looked again
     assert await a.wrong()
     assert await a.code("alice", direct, "m1") == "duplicate"

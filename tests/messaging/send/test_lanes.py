@@ -9,7 +9,13 @@ import pytest
 
 from tests.support.messaging.drafts import draft, ids, member_list_of, target
 from tests.support.messaging.faulty_stores import FaultyNode, Gate, code_of
-from tidings.bounds import BATCH_ENTRIES_MAX, BATCH_FANOUT_MAX, GROUP_ENTRIES_MAX, HOLD_MESSAGES_MAX
+from tidings.bounds import (
+    BATCH_ENTRIES_MAX,
+    BATCH_FANOUT_MAX,
+    GROUP_ENTRIES_MAX,
+    GROUP_FANOUT_MAX,
+    HOLD_MESSAGES_MAX,
+)
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.send import lanes
 from tidings.messaging.send.draft import Draft
@@ -37,7 +43,9 @@ def lane_of(*drafts: Draft) -> Lane:
 
 
 def gathered(lane: Lane, lists: Lists | None = None) -> list[str]:
-    return ids(lane.gather(lists or Lists()))
+    batch, heavy = lane.gather(lists or Lists())
+    assert heavy == []
+    return ids(batch)
 
 
 def test_a_batch_takes_what_waits_each_conversation_in_its_order() -> None:
@@ -108,9 +116,9 @@ def test_a_batch_is_bounded_in_entries_and_in_fan_out() -> None:
     lane = lane_of(*(draft(f"m{i}", f"c{i}") for i in range(BATCH_ENTRIES_MAX + 5)))
     assert len(gathered(lane)) == BATCH_ENTRIES_MAX
     assert len(gathered(lane)) == 5
-    big = {f"c{i}": 1_000 for i in range(5)}
-    lane = lane_of(*(draft(f"m{i}", f"c{i}") for i in range(5)))
-    assert len(gathered(lane, Lists(big))) == -(-BATCH_FANOUT_MAX // 1_000)
+    groups = 2 * BATCH_FANOUT_MAX // GROUP_FANOUT_MAX
+    lane = lane_of(*(draft(f"m{i}", f"c{i}") for i in range(groups)))
+    assert len(gathered(lane, Lists({f"c{i}": GROUP_FANOUT_MAX for i in range(groups)}))) == groups // 2
 
 
 # --- conversations take turns ------------------------------------------------------------------------
@@ -127,8 +135,42 @@ def test_busy_conversations_with_many_members_take_turns() -> None:
     names = ("x", "y", "z")
     lane = lane_of(*(draft(f"{name}{i}", name) for name in names for i in range(200)))
     lists = Lists(dict.fromkeys(names, BATCH_FANOUT_MAX))
-    turns = [{id_[0] for id_ in gathered(lane, lists)} for _ in range(6)]
-    assert turns == [{"x"}, {"y"}, {"z"}, {"x"}, {"y"}, {"z"}]
+    for start in (0, 45):
+        batch, heavy = lane.gather(lists)
+        assert batch == [] and [ids(group) for group in heavy] == [
+            [f"{name}{i}" for i in range(start, start + GROUP_ENTRIES_MAX)] for name in names
+        ]
+
+
+def test_a_group_with_many_members_takes_a_batch_of_its_own_and_few_of_these_are_under_way() -> None:
+    many = [f"channel{n}" for n in range(12)]
+    lane = lane_of(*(draft("m1", name) for name in many), draft("small", "d"), draft("alone", "e"))
+    lists = Lists({**dict.fromkeys(many, GROUP_FANOUT_MAX + 1), "d": GROUP_FANOUT_MAX})
+    batch, heavy = lane.gather(lists)
+    assert ids(batch) == ["small", "alone"] and [len(group) for group in heavy] == [1] * 8
+    lane.heavy.update(group[0].conversation_id for group in heavy)
+    assert lane.gather(lists) == ([], []) and len(lane.queues) == 4
+    lane.heavy.clear()
+    assert len(lane.gather(lists)[1]) == 4 and not lane.queues
+
+
+async def test_a_message_waits_for_no_large_group_of_its_lane(
+    a: FaultyNode, direct: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit of the large group is held up, and the other conversation goes on without it."""
+    monkeypatch.setattr(lanes, "GROUP_FANOUT_MAX", 2)
+    monkeypatch.setattr(a.core.sends, "_lanes", [Lane()])  # both conversations in one lane
+    gate = Gate()
+    a.faulty_log.faults.append(gate)
+    large = [a.submit("alice", group, f"m{i}") for i in range(3)]
+    await gate.reached.wait()
+    assert code_of(await a.submit("bob", direct, "quiet")) == "stored"
+    last = a.submit("alice", group, "last")
+    assert not any(one.done() for one in (*large, last))
+    gate.opened.set()
+    assert [code_of(await one) for one in (*large, last)] == ["stored"] * 4
+    entries = await a.core.history.page("alice", group)
+    assert [entry.message_id for entry in entries.entries if entry.kind == "message"] == ["last", "m2", "m1", "m0"]
 
 
 async def test_a_burst_of_one_conversation_is_not_sent_before_a_message_of_another(
@@ -178,7 +220,7 @@ def test_giving_up_a_message_reaches_it_where_it_waits_and_not_its_next_try() ->
     lane.abandon("phone", "another", "m1", 3)
     again.place = 4
     assert lane.put(again)
-    lane.gather(Lists())
+    gathered(lane)
     assert [one.is_abandoned for one in (first, other, again)] == [True, False, False]
 
 

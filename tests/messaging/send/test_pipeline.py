@@ -191,7 +191,7 @@ async def test_a_hold_ends_with_its_connection(a: FaultyNode, direct: str) -> No
     assert await a.code("alice", direct, "m1", origin="socket") == "unavailable"
     a.core.sends.forget("socket")
     assert await a.code("alice", direct, "m2", origin="the next one") == "stored"
-    assert not a.core.sends._holds._held
+    assert not a.core.sends._holds.held
 
 
 async def test_the_lanes_are_looked_through_once_for_all_connections_that_go_together(
@@ -436,7 +436,7 @@ async def test_what_a_lost_connection_had_under_way_holds_nothing_when_it_is_ref
     a.core.sends.forget("laptop")
     late.opened.set()
     assert [code_of(await answer) for answer in answers] == ["unavailable", "unavailable"]
-    assert not a.core.sends._holds._held
+    assert not a.core.sends._holds.held
 
 
 async def test_what_a_lost_connection_had_under_way_does_not_overtake_what_was_refused_before(

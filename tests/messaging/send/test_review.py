@@ -18,8 +18,9 @@ from tests.support.servers.hook_endpoint import Endpoint, Posted, open_endpoint
 from tests.support.waiting import eventually
 from tidings.bounds import LANES
 from tidings.config.settings import Hooks, Settings
-from tidings.errors import Forbidden, StoreUnavailable
+from tidings.errors import Forbidden, NotFound, StoreUnavailable
 from tidings.gateway.encode import sent_of
+from tidings.messaging.send.draft import Draft
 from tidings.model import Content, ContentPatch
 from tidings.pushes import MessageNew
 
@@ -65,12 +66,11 @@ async def test_a_refused_message_has_no_number(node: FaultyNode, group: str, end
     assert list(map(code_of, answers)) == ["stored", "forbidden", "stored"]
     assert str(answers[1]) == "not here"
     assert told(await node.log(group)) == [(1, "message", "one"), (2, "message", "two")]
-    first = endpoint.posts[0]
-    assert first.body == {
+    bodies = {post.key: post.body for post in endpoint.posts}  # all are asked about side by side
+    assert bodies[f"before-send/{group}/alice/one"] == {
         "conversation_id": group,
         "message": {"kind": "message", "message_id": "one", "sender_id": "alice", "text": "one"},
     }
-    assert first.key == f"before-send/{group}/alice/one"
     counts = {verdict: count.value for verdict, count in node.core.metrics.before_send.items()}
     assert counts == {"allow": 2, "refuse": 1, "rewrite": 0, "sender_only": 0, "failed": 0}
 
@@ -202,3 +202,15 @@ async def test_two_nodes_that_get_one_message_store_it_once(settings: Settings, 
 
 async def test_without_a_hook_there_is_no_such_stage(a: FaultyNode) -> None:
     assert a.core.integration.review is None
+
+
+async def test_the_author_of_a_streamed_message_is_told_that_its_end_was_refused(node: FaultyNode, group: str) -> None:
+    streams, key = node.core.streams, (group, "alice", "s1")
+    await streams.begin(Draft(sender_id="alice", conversation_id=group, message_id="s1", content=Content("so ")))
+    streams.append(key, 3, "far")
+    with pytest.raises(Forbidden, match="not here"):
+        await streams.end(key, "bad")
+    assert (await node.core.history.entry("bob", group, 1)).content == Content("so ", state="interrupted")
+    assert [entry.kind for entry in await node.log(group)] == ["message", "edit"]
+    with pytest.raises(NotFound):
+        await streams.end(key, "bad")

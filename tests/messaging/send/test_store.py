@@ -551,7 +551,7 @@ def test_a_message_of_a_direct_conversation_names_its_receiver_and_its_time() ->
 
 def test_numbers_noted_before_are_stored_in_the_order_of_the_log() -> None:
     group = numbered(draft("m1"), draft("m2"))
-    group.drafts[1].seq_no, group.drafts[1].is_known = 2, True
+    group.drafts[1].seq_no, group.drafts[1].is_known, group.has_known = 2, True, True
     stored, positions = to_group(group)
     assert [entry.seq_no for entry in stored.entries] == [2, 5]
     assert ids(positions) == ["m2", "m1"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from tests.support.messaging.archive_node import open_freezer
 from tests.support.messaging.faulty_stores import Device, FaultyNode
 from tests.support.messaging.two_nodes import connect, telling
 from tests.support.waiting import eventually
-from tidings.errors import BadRequest, IdConflict, NotFound, TooLarge
+from tidings.config.settings import Settings
+from tidings.errors import BadRequest, IdConflict, NotFound, Problem, TooLarge
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.streaming import bounds
 from tidings.messaging.streaming.streams import Began
@@ -103,6 +107,22 @@ async def test_the_text_is_saved_in_time_and_another_node_goes_on(a: FaultyNode,
     assert (await a.unread("bob")) == 1
 
 
+async def test_a_node_looks_at_a_piece_when_it_is_due_and_not_a_look_later(a: FaultyNode, group: str) -> None:
+    """So a kill loses STREAM_SAVE_S of pieces at most, the commit included."""
+    streams, due_s = a.core.streams, bounds.STREAM_SAVE_S - bounds.STREAM_COMMIT_S
+    await begin(a, group)
+    assert streams._pause_s() == bounds.STREAM_LOOK_S, "nothing waits"
+    streams.append(key(group), 0, "one ")
+    later(a, due_s - 0.3)
+    assert bounds.STREAM_REST_S <= streams._pause_s() <= 0.3
+    later(a, 0.3)
+    streams.append(key(group), 4, "two")
+    assert streams._pause_s() == bounds.STREAM_REST_S
+    await streams._step()
+    assert (await a.core.history.entry("bob", group, 1)).text == "one two"
+    assert streams._pause_s() == bounds.STREAM_LOOK_S
+
+
 async def test_a_node_drops_a_stream_that_another_has_taken_up(a: FaultyNode, b: FaultyNode, group: str) -> None:
     await begin(a, group)
     await begin(b, group)
@@ -164,3 +184,112 @@ async def test_a_deleted_message_is_written_no_further(a: FaultyNode, group: str
         await a.core.streams.end(key(group), "text")
     assert (await a.core.history.entry("alice", group, 1)).is_deleted
     assert await a.tables.records.due(STREAMS, until_ms=1 << 50, limit=5) == []
+
+
+async def test_an_end_is_answered_by_a_node_that_did_not_store_it(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    a.core.streams.append(key(group), 0, "all of it")
+    ended = await a.core.streams.end(key(group), None)
+    with pytest.raises(NotFound):
+        await b.core.streams.end(key(group), None)
+    assert (await begin(b, group)).sent.is_duplicate
+    again = await b.core.streams.end(key(group), None)
+    assert (again.entry.seq_no, again.is_duplicate) == (ended.entry.seq_no, True)
+
+
+async def test_an_end_that_was_stored_meanwhile_is_answered(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    await begin(b, group)
+    b.core.streams.append(key(group), 0, "all of it")
+    await a.core.streams.end(key(group), "all of it")
+    assert (await b.core.streams.end(key(group), None)).is_duplicate
+
+
+async def test_an_interrupted_message_is_not_answered_as_ended(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    later(a, bounds.STREAM_IDLE_END_S + 1)
+    assert await a.core.streams.interrupt_idle() == 1
+    await begin(b, group)
+    with pytest.raises(NotFound):
+        await b.core.streams.end(key(group), None)
+
+
+async def test_an_end_that_an_interruption_overtakes_is_not_answered_as_stored(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    """Both are numbered entries with the id of the end; the author must not take one for the other."""
+    await begin(a, group)
+    a.core.streams.append(key(group), 0, "all of it")
+    record = await a.core.streams._record(key(group))
+    assert record is not None
+    await b.core.streams._finish(key(group), record, "", "interrupted")
+    a.core.streams._record = lambda one: asyncio.sleep(0, record)  # type: ignore[method-assign, assignment]
+    with pytest.raises(NotFound, match="interrupted"):
+        await a.core.streams.end(key(group), None)
+    assert (await a.core.history.entry("bob", group, 1)).content == Content("", state="interrupted")
+
+
+async def test_a_node_with_a_wrong_clock_interrupts_nobody(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    await a.core.registry.read_clock()
+    await b.core.registry.read_clock()
+    await begin(a, group)
+    b.clock.ahead_ms += 3_600_000
+    assert await b.core.streams.interrupt_idle() == 0
+
+
+async def test_an_author_who_comes_back_goes_on_from_what_the_other_node_saved(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await begin(a, group)
+    a.core.streams.append(key(group), 0, "one ")
+    await begin(b, group)
+    b.core.streams.append(key(group), 0, "one two ")
+    later(b, bounds.STREAM_SAVE_S)
+    await b.core.streams._step()
+    assert (await begin(a, group)).offset == len("one two ")
+    a.core.streams.append(key(group), len("one two "), "three")
+    later(a, bounds.STREAM_SAVE_S)
+    await a.core.streams._step()
+    await a.core.streams.end(key(group), None)
+    assert (await a.core.history.entry("bob", group, 1)).text == "one two three"
+
+
+async def test_an_end_without_its_text_is_refused_where_the_pieces_are_not(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await begin(a, group)
+    a.core.streams.append(key(group), 0, "pieces that only this node has")
+    with pytest.raises(NotFound, match="begin"):
+        await b.core.streams.end(key(group), None)
+    assert (await b.core.history.entry("bob", group, 1)).content == Content("", state="streaming")
+
+
+async def test_a_message_that_was_archived_while_it_is_written_ends_with_its_text(settings: Settings) -> None:
+    async with open_freezer(settings, after_days=0) as freezer:
+        channel, streams = await freezer.create("alice", "bob"), freezer.core.streams
+        draft = Draft(sender_id="alice", conversation_id=channel, message_id="s1", content=Content(""))
+        await streams.begin(draft)
+        await freezer.run()
+        assert [row.s3_ref is not None for row in await freezer.rows(channel)] == [True]
+        with pytest.raises(BadRequest, match="still being written"):
+            await freezer.core.rewrites.edit("alice", channel, 1, ContentPatch("other"))
+        streams.append(key(channel), 0, "all of it")
+        await streams.end(key(channel), None)
+        entry = await freezer.core.history.entry("bob", channel, 1)
+        assert (entry.content, entry.edited_ms) == (Content("all of it", state="done"), None)
+
+
+async def test_a_beginning_that_cannot_be_read_ends_no_message(settings: Settings) -> None:
+    async with open_freezer(settings, after_days=0) as freezer:
+        channel, streams = await freezer.create("alice", "bob"), freezer.core.streams
+        draft = Draft(sender_id="alice", conversation_id=channel, message_id="s1", content=Content(""))
+        await streams.begin(draft)
+        await freezer.run()
+        (row,) = await freezer.rows(channel)
+        data = await freezer.stored(channel, row.s3_ref or "")
+        await freezer.damage(channel, row.s3_ref or "", None)
+        with pytest.raises(Problem) as refused:
+            await streams.end(key(channel), "all of it")
+        assert refused.value.is_temporary
+        await freezer.damage(channel, row.s3_ref or "", data)
+        assert len(await freezer.core.tables.records.due(STREAMS, until_ms=1 << 50, limit=5)) == 1

@@ -87,3 +87,28 @@ async def test_a_deleted_conversation_takes_its_threads_along(a: FaultyNode, gro
     await a.core.directory.delete("alice", group)
     assert (await a.core.unread.totals("alice")).unread_threads == 0
     assert await a.wrong() == []
+
+
+async def test_a_thread_whose_first_reply_is_silent_is_in_the_list_of_those_who_asked_to_follow(
+    a: FaultyNode, group: str
+) -> None:
+    await a.send("alice", group, "root")
+    await a.core.threads.follow("carol", group, 1, is_on=True)
+    assert (await a.core.threads.page("carol", limit=20, cursor=None, filter_name="all")).items == []
+    await a.core.sends.send("bob", group, "r1", Content("r1", thread_seq=1, silent=True))
+    assert await a.wrong() == []
+    [item] = (await a.core.threads.page("carol", limit=20, cursor=None, filter_name="all")).items
+    assert (item.thread_seq, item.unread_count) == (1, 0)
+
+
+async def test_a_reply_costs_an_index_call_for_each_follower_and_none_for_other_members(a: FaultyNode) -> None:
+    people = [f"user{at}" for at in range(60)]
+    view, _ = await a.core.directory.create("alice", kind="group", members=["bob", *people])
+    id_ = view.head.conversation_id
+    await a.send("alice", id_, "root")
+    await a.core.sends.send("bob", id_, "r1", Content("r1", thread_seq=1))
+    for user_id in people[:3]:
+        await a.core.threads.follow(user_id, id_, 1, is_on=True)
+    a.keyspace.runs.clear()
+    await a.core.sends.send("bob", id_, "r2", Content("r2", thread_seq=1))
+    assert a.keyspace.said.count("inbox_index") == len(["alice", "bob", *people[:3]])

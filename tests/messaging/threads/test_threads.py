@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
-from tidings.errors import BadCursor, NotFound
-from tidings.model import Content, Sent
+from tests.support.messaging.faulty_stores import FaultyNode, answer_lost, request_lost
+from tidings.errors import BadCursor, NotFound, StoreUnavailable, Unavailable
+from tidings.messaging.threads.records import put_reply
+from tidings.model import Content, Entry, Sent
+from tidings.stores.tables.values import Group
 
 
 async def reply(node: FaultyNode, user_id: str, id_: str, name: str, root: int = 1, **more: Any) -> Sent:
@@ -106,3 +111,76 @@ async def test_a_root_shows_its_thread_to_every_member_and_the_counts_to_followe
     await a.core.threads.follow("bob", group, 1, is_on=False)
     thread = (await a.core.history.page("bob", group)).beside[1].thread
     assert thread is not None and (thread.unread_count, thread.following) == (0, False)
+
+
+async def test_a_page_of_a_thread_ends_below_an_open_gap(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "root")
+    sent = await reply(a, "bob", group, "r1")
+    late = Entry(
+        conversation_id=group,
+        seq_no=4,
+        kind="message",
+        sent_ms=sent.entry.sent_ms + 2,
+        message_id="r3",
+        sender_id="bob",
+        content=Content("above the gap", thread_seq=1),
+        thread_seq=1,
+        is_uncounted=True,
+    )
+    await a.command("HSET", a.core.keys.conv(group), "seq", 4)  # two numbers were handed out, one was stored
+    await a.tables.log.append([Group(conversation_id=group, entries=(late,), puts=(put_reply(late),))])
+    for place in ({}, {"after_seq": 0}, {"after_seq": 2}):
+        page = await a.core.threads.replies("alice", group, 1, **place)
+        assert [entry.seq_no for entry in page.entries] == ([] if place.get("after_seq") else [2])
+    a.clock.ahead_ms += 10_000
+    page = await a.core.threads.replies("alice", group, 1)
+    assert [entry.seq_no for entry in page.entries] == [4, 2]
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 30))])
+async def test_the_list_of_unread_threads_has_as_many_rows_as_its_total_at_any_moment(
+    a: FaultyNode, b: FaultyNode, group: str, seed: int
+) -> None:
+    """Two nodes write and read at once, die between the tables and the keyspace, and lose the index."""
+    dice, users = random.Random(seed), ("alice", "bob", "carol")
+    for root in range(1, 6):
+        await a.send("alice", group, f"root {root}")
+        for user_id in users:
+            await a.core.threads.follow(user_id, group, root, is_on=True)
+
+    async def act(node: FaultyNode, number: int) -> None:
+        user_id, root = dice.choice(users), dice.randint(1, 5)
+        if dice.random() < 0.3:  # the node dies in the middle of what it does
+            name = dice.choice(("inbox_index", "unread_read", "unread_put", "inbox_join"))
+            node.keyspace.fail(name, dice.choice((request_lost, answer_lost)))
+        with suppress(Unavailable, StoreUnavailable):
+            what = dice.random()
+            if what < 0.5:
+                await reply(node, user_id, group, f"r{number}", root)
+            elif what < 0.8:
+                await node.core.threads.mark_read(user_id, group, root, up_to_seq=dice.randint(1, 60))
+            elif what < 0.9:
+                await node.core.threads.mark_unread(user_id, group, root, from_seq=dice.randint(1, 60))
+            else:
+                await node.core.threads.read_all(user_id, group)
+
+    async def look(node: FaultyNode, user_id: str) -> None:
+        with suppress(Unavailable, StoreUnavailable):
+            page = await node.core.threads.page(user_id, limit=100, cursor=None, filter_name="unread")
+            assert len(page.items) == page.unread_threads
+            assert all(item.unread_count > 0 for item in page.items)
+
+    for number in range(0, 60, 3):
+        acts = [act(dice.choice((a, b)), number + one) for one in range(3)]
+        looks = [look(node, user_id) for node in (a, b) for user_id in users]
+        await asyncio.gather(*acts, *looks)
+        if dice.random() < 0.1:
+            await a.command("DEL", a.core.scripts.threads.keys.mark(dice.choice(users)))
+    for node in (a, b):
+        node.keyspace.forget_faults()
+    await a.core.verify.run(None, repair=True)
+    for user_id in users:
+        pages = [await node.core.threads.page(user_id, limit=100, cursor=None, filter_name="unread") for node in (a, b)]
+        assert pages[0] == pages[1] and len(pages[0].items) == pages[0].unread_threads
+        assert (await b.core.unread.totals(user_id)).unread_threads == len(pages[0].items)
+    assert await a.wrong() == []

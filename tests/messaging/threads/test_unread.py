@@ -16,6 +16,7 @@ from tests.support.messaging.faulty_stores import Device, FaultyNode, request_lo
 from tests.support.messaging.thread_model import Place, ThreadLedger
 from tests.support.messaging.warm_index_checks import say
 from tidings.errors import BadRequest, NotFound, Unavailable
+from tidings.messaging.reactions import reactions
 from tidings.messaging.reading.inbox import FILTERS
 from tidings.messaging.threads.records import thread_id
 from tidings.model import Content, ReadState
@@ -30,7 +31,9 @@ USERS = conversations.USERS
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A server of this module's own: it is flushed all the time."""
     ThreadMachine.server = start_valkey(tmp_path_factory.mktemp("u"))
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reactions, "REACTIONS_GATHER_S", 0)
+        yield
     ThreadMachine.server.stop()
 
 
@@ -71,6 +74,12 @@ class ThreadMachine(conversations.UnreadMachine):
                 continue
             page = await core.history.page(user_id, id_, limit=100)
             shown = {seq: one.thread for seq, one in page.beside.items() if one.thread is not None}
+            for entry in page.entries:
+                one = page.beside.get(entry.seq_no)
+                counts = {key: (of.count, of.mine) for key, of in one.reactions.items()} if one is not None else {}
+                found = counts, one is not None and one.is_pinned
+                if entry.kind == "message" and not entry.is_deleted:
+                    assert found == self.ledger.beside((id_, entry.seq_no), user_id)
             for place, followers in self.ledger.followers.items():
                 roots = [entry for entry in page.entries if entry.seq_no == place[1] and not entry.is_deleted]
                 if place[0] == id_ and roots and self.ledger.replies(place):
@@ -106,6 +115,37 @@ class ThreadMachine(conversations.UnreadMachine):
             if said.thread_seq is None and said.seq_no > room.start(user_id)
             if not said.is_deleted or self.ledger.replies((id_, said.seq_no))
         ]
+
+    @rule(data=st.data(), key=st.sampled_from(("+1", "joy")), is_on=st.sampled_from((True, True, False)))
+    def react(self, data: st.DataObject, key: str, is_on: bool) -> None:
+        """Several members at once. It counts for nobody."""
+        core, id_, user_id = self._pick(data)
+        if (place := self._pick_message(data, id_, user_id)) is not None:
+            others = data.draw(st.lists(st.sampled_from(sorted(self.ledger.rooms[id_].seats)), unique=True))
+            users = {user_id, *(one for one in others if place[1] > self.ledger.rooms[id_].start(one))}
+            users = {one for one in users if not self.ledger.is_refused(id_, one)}
+            self.run(self._react(core, place, users, key, is_on=is_on))
+
+    async def _react(self, core: Core, place: Place, users: set[str], key: str, *, is_on: bool) -> None:
+        await asyncio.gather(*(core.reactions.react(one, *place, key, is_on=is_on) for one in sorted(users)))
+        for one in users:
+            self.ledger.react(place, one, key, is_on=is_on)
+        await self._catch_up(place[0])
+
+    @rule(data=st.data(), is_on=st.booleans())
+    def pin(self, data: st.DataObject, is_on: bool) -> None:
+        core, id_, user_id = self._pick(data)
+        place = self._pick_message(data, id_, user_id)
+        if place is not None and not self.ledger.is_refused(id_, user_id):
+            self.run(core.pins.set(user_id, *place, is_on=is_on))
+            self.ledger.pins = self.ledger.pins | {place} if is_on else self.ledger.pins - {place}
+            self.run(self._catch_up(id_))
+
+    def _pick_message(self, data: st.DataObject, id_: str, user_id: str) -> Place | None:
+        """A message that the user sees."""
+        room = self.ledger.rooms[id_]
+        seqs = [said.seq_no for said in room.written if said.seq_no > room.start(user_id) and not said.is_deleted]
+        return (id_, data.draw(st.sampled_from(seqs))) if seqs else None
 
     @rule(data=st.data(), is_on=st.booleans())
     def follow(self, data: st.DataObject, is_on: bool) -> None:
@@ -172,15 +212,23 @@ class CappedThreadMachine(ThreadMachine):
     cap = 3
 
 
+class LargeThreadMachine(ThreadMachine):
+    """Groups begin with three members, so most are large, and some cross the line."""
+
+    members_large = 2
+
+
 MACHINE = settings(conversations.MACHINE, max_examples=8)
 ThreadMachine.TestCase.settings = CappedThreadMachine.TestCase.settings = MACHINE
+LargeThreadMachine.TestCase.settings = MACHINE
 TestThreads = ThreadMachine.TestCase
 TestThreadsWithASmallCap = CappedThreadMachine.TestCase
+TestThreadsOfLargeConversations = LargeThreadMachine.TestCase
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("machine", [ThreadMachine, CappedThreadMachine])
+@pytest.mark.parametrize("machine", [ThreadMachine, CappedThreadMachine, LargeThreadMachine])
 def test_unread_of_threads_stays_exact_for_long(machine: type[ThreadMachine]) -> None:
     run_state_machine_as_test(machine, settings=settings(MACHINE, max_examples=200, stateful_step_count=60))
 

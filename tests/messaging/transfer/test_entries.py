@@ -21,7 +21,7 @@ def record_of(put: Put) -> Record:
 
 
 def test_a_reply_names_the_number_of_its_root_and_counts_for_nobody() -> None:
-    chunk = Chunk("c", 10, 500)
+    chunk = Chunk("c", 10, 500, {"ann": 0, "ben": 3})
     chunk.add(ImportedMessage("m1", "ann", 400, "root", is_root=True), {})
     chunk.add(ImportedMessage("m2", "ben", 700, "reply", root="m1"), {})
     chunk.add(ImportedMessage("m3", "ben", 600, "reply to nothing", root="m0"), {})
@@ -32,11 +32,23 @@ def test_a_reply_names_the_number_of_its_root_and_counts_for_nobody() -> None:
     assert (said.collection, thread.collection) == (REPLIES, THREADS)
     known, _ = thread_of(record_of(thread))
     assert (known.replies, known.last_seq, known.last_ms) == (1, 12, 700)
+    assert {user_id: one.since_seq for user_id, one in known.followers.items()} == {"ann": 0, "ben": 3}
     assert chunk.take() == ([], []) and chunk.messages == 0
 
 
+def test_the_author_of_a_root_and_those_named_follow_as_long_as_they_are_members() -> None:
+    chunk = Chunk("c", 0, 0, {"ann": 0, "ben": 0, "carl": 0})
+    chunk.add(ImportedMessage("m1", "gone", 1, "root", is_root=True), {})
+    chunk.add(ImportedMessage("m2", "ben", 2, "reply", root="m1", mentions=("carl", "nobody")), {})
+    _, (_, thread) = chunk.take()
+    assert sorted(thread_of(record_of(thread))[0].followers) == ["ben", "carl"]
+    chunk.add(ImportedMessage("m3", "ann", 3, "another", root="m1"), {})
+    _, (_, thread) = chunk.take()
+    assert sorted(thread_of(record_of(thread))[0].followers) == ["ann", "ben", "carl"]
+
+
 def test_reactions_are_an_entry_and_the_summary_that_it_gives() -> None:
-    chunk = Chunk("c", 0, 0)
+    chunk = Chunk("c", 0, 0, {})
     reactions = (("👍", ("ben", "carl")), ("x" * 33, ("ben",)), ("👎", ()))
     chunk.add(ImportedMessage("m1", "ann", 400, "text", reactions=reactions), {})
     (message, reaction), (put,) = chunk.take()
@@ -47,7 +59,7 @@ def test_reactions_are_an_entry_and_the_summary_that_it_gives() -> None:
 
 
 def test_a_file_is_attached_in_the_commit_of_its_message() -> None:
-    chunk = Chunk("c", 0, 0)
+    chunk = Chunk("c", 0, 0, {})
     chunk.add(ImportedMessage("m1", "ann", 1, None), {"f1": FileRecord("ann", "a.txt", "text/plain", 5, 5)})
     (message,), (put,) = chunk.take()
     assert message.content is not None and message.content.files[0].name == "a.txt"
@@ -56,6 +68,6 @@ def test_a_file_is_attached_in_the_commit_of_its_message() -> None:
 
 
 def test_an_entry_is_not_put_below_another_one() -> None:
-    chunk = Chunk("c", 7, 0)
+    chunk = Chunk("c", 7, 0, {})
     with pytest.raises(BadRequest, match="already"):
         chunk.add(ImportedMessage("m1", "ann", 1, "x", entry=Entry("c", 7, "message", 1)), {})

@@ -20,6 +20,6 @@ async def test_the_bytes_are_stored_once_and_their_record_knows_the_checksum(a: 
     core = a.core
     files = ImportFiles(core.tables.records, core.files, core.tables.archive.id, core.clock)
     file = ImportedFile("f1", "a.txt", "text/plain", 5, open_)
-    first = await files.store(group, "ann", "m1", [file])
+    first = await files.store(group, "ann", [file])
     assert first["f1"].state == "complete" and first["f1"].sha256 == hashlib.sha256(b"words").hexdigest()
-    assert await files.store(group, "ann", "m1", [file]) == first and opened == [1]
+    assert await files.store(group, "ann", [file]) == first and opened == [1]

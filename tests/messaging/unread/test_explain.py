@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
+from tidings.config.settings import Settings
 from tidings.errors import NotFound, RateLimited
 from tidings.messaging.reading.flags import FlagChange
 from tidings.messaging.unread import explain
 from tidings.messaging.unread.explain import Explain, Explanation
 from tidings.model import Content
+
+
+@pytest.fixture(params=[500, 1], ids=["small", "large"])
+def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """Both sides of the line."""
+    return dataclasses.replace(settings, members_large=request.param)
 
 
 async def free(rows: int) -> None:

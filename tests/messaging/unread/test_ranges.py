@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.bounds import READ_RANGES_MAX
 from tidings.errors import TooLarge
-from tidings.messaging.unread.ranges import effective, is_in, read_these, read_up_to, seen_up_to, unread_from
+from tidings.messaging.unread.ranges import (
+    READ_TIMES_MAX,
+    effective,
+    is_in,
+    next_version,
+    read_these,
+    read_up_to,
+    seen_up_to,
+    unread_from,
+)
 from tidings.model import Row, Status
 
 Seqs = st.sets(st.integers(1, 30))
@@ -61,6 +71,19 @@ def test_a_status_of_an_earlier_membership_counts_for_nothing() -> None:
     assert (now.cursor_seq, now.ranges, now.version, now.since_seq) == (10, (), 3, 10)
     assert effective(now, row) is now
     assert effective(None, row).cursor_seq == 10
+
+
+def test_a_receipt_moves_forward_with_its_time() -> None:
+    status = Status(
+        conversation_id="c", user_id="u", delivered_seq=7, delivered_ms=100, read_seq=3, read_ms=90, version=4
+    )
+    further = next_version(status, receipt=5, now_ms=200)
+    assert (further.delivered_seq, further.delivered_ms, further.read_seq, further.read_ms) == (7, 100, 5, 200)
+    assert (further.version, further.read_before) == (5, ((3, 90),))
+    for receipt in range(10, 30):
+        further = next_version(further, receipt=receipt, now_ms=receipt)
+    assert further.read_before == tuple((mark, mark) for mark in range(29 - READ_TIMES_MAX, 29))
+    assert next_version(further, receipt=0, now_ms=300) == msgspec.structs.replace(further, version=further.version + 1)
 
 
 def test_ranges_include_both_ends() -> None:

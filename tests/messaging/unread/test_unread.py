@@ -34,11 +34,12 @@ from tests.support.messaging.warm_index_checks import check_set, check_warm, say
 from tidings.bounds import READ_RANGES_MAX
 from tidings.config import settings as config
 from tidings.config.settings import Limits, Settings
-from tidings.errors import BadRequest, NotFound, RateLimited, StoreError, TooLarge, Unavailable
+from tidings.errors import BadRequest, Forbidden, NotFound, RateLimited, StoreError, TooLarge, Unavailable
 from tidings.messaging.reading.flags import FlagChange
-from tidings.messaging.reading.inbox import FILTERS, Filter
+from tidings.messaging.reading.inbox import FILTERS
+from tidings.messaging.reading.table_filters import Filter
 from tidings.messaging.unread.rebuild import HOLD_MS
-from tidings.model import Content, ContentPatch, ConversationKind, Entry
+from tidings.model import Content, ContentPatch, ConversationKind, Entry, Totals
 from tidings.node import graph
 from tidings.node.graph import Core
 from tidings.pushes import ReadSynced
@@ -48,7 +49,7 @@ from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 USERS = ("ann", "ben", "cid", "dan")
 # Shrinking is left out: it takes minutes, and the steps of a failure are few enough to read as they are.
 MACHINE = settings(
-    max_examples=15,
+    max_examples=10,
     stateful_step_count=40,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
@@ -68,6 +69,7 @@ class UnreadMachine(RuleBasedStateMachine):
     server: ClassVar[ValkeyProcess]
     cap: ClassVar[int] = 10_000
     policy: ClassVar[str] = "until_read"
+    members_large: ClassVar[int] = 500
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,6 +94,7 @@ class UnreadMachine(RuleBasedStateMachine):
             limits=dataclasses.replace(Limits(), send=None),
             unread=config.Unread(cap=self.cap, policy=self.policy),
             node=config.Node(id=node_id),
+            members_large=self.members_large,
         )
         return await self._stack.enter_async_context(graph.open_core(wanted))
 
@@ -152,7 +155,7 @@ class UnreadMachine(RuleBasedStateMachine):
         self.run(self._create("direct", "ann", ["ben"]))
 
     async def _create(self, kind: ConversationKind, user_id: str, others: list[str]) -> None:
-        view, is_new = await self.nodes[0].directory.create(user_id, kind=kind, members=others)
+        view, is_new = await self.nodes[0].directory.create(user_id, kind=kind, members=others, is_server=True)
         if is_new:
             seats = {member.user_id: Seat(0, member.joined_ms) for member in view.members}
             if kind == "direct":
@@ -216,7 +219,10 @@ class UnreadMachine(RuleBasedStateMachine):
         self.number += len(contents)
         named = [(f"m{self.number - i}", content) for i, content in enumerate(contents)]
         sends = (core.sends.send(user_id, id_, one, msgspec.structs.replace(said, text=one)) for one, said in named)
-        await asyncio.gather(*sends)
+        answers = await asyncio.gather(*sends, return_exceptions=True)
+        refused = [one for one in answers if isinstance(one, BaseException)]
+        assert all(isinstance(one, Forbidden) for one in refused), refused
+        assert len(refused) == (len(answers) if self.ledger.is_refused(id_, user_id) else 0)
         await self._catch_up(id_)
 
     async def _catch_up(self, id_: str) -> list[Entry]:
@@ -236,6 +242,7 @@ class UnreadMachine(RuleBasedStateMachine):
         core, id_, _ = self._pick(data)
         mine = [entry for entry in self.run(self._log(id_)) if entry.kind == "message" and not entry.is_deleted]
         mine = [entry for entry in mine if entry.sender_id in self.ledger.rooms[id_].seats and entry.rev == 0]
+        mine = [entry for entry in mine if not self.ledger.is_refused(id_, entry.sender_id or "")]
         if mine:
             entry = data.draw(st.sampled_from(mine))
             sent = self.run(core.sends.send(entry.sender_id, id_, entry.message_id, entry.content))
@@ -248,7 +255,7 @@ class UnreadMachine(RuleBasedStateMachine):
         start = self.ledger.rooms[id_].start(user_id)
         mine = [said for said in self.ledger.rooms[id_].written if said.sender_id == user_id and not said.is_deleted]
         mine = [said for said in mine if said.seq_no > start]
-        if mine:
+        if mine and not (is_edit and self.ledger.is_refused(id_, user_id)):
             seq_no = data.draw(st.sampled_from(mine)).seq_no
             rewrites = core.rewrites
             self.run(
@@ -317,8 +324,18 @@ class UnreadMachine(RuleBasedStateMachine):
         self.ledger.delivered(id_, user_id, seq_no)
 
     async def _deliver(self, core: Core, id_: str, user_id: str, seq_no: int) -> None:
-        core.receipts.delivered(user_id, {id_: seq_no}, "phone")
+        core.receipts.delivered(user_id, {id_: seq_no})
         await core.receipts.flush()
+
+    # --- people -------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), users=st.permutations(USERS), is_on=st.booleans())
+    def block(self, data: st.DataObject, users: list[str], is_on: bool) -> None:
+        core, pair = self.nodes[data.draw(st.integers(0, 1))], (users[0], users[1])
+        self.run(core.blocks.block(*pair) if is_on else core.blocks.unblock(*pair))
+        for node in self.nodes:
+            self.run(node.blocks.refresh())  # each node does so within BLOCKS_READ_S
+        self.ledger.blocks = self.ledger.blocks | {pair} if is_on else self.ledger.blocks - {pair}
 
     # --- losses -------------------------------------------------------------------------------------
 
@@ -610,6 +627,19 @@ async def test_the_first_unread_is_known_above_the_cap(settings: Settings) -> No
         assert (state.unread_count, state.unread_capped, state.first_unread_seq) == (3, False, 6)
 
 
+async def test_a_set_of_mentions_that_was_lost_is_noticed_when_a_mention_is_beyond_the_cap(settings: Settings) -> None:
+    capped = dataclasses.replace(settings, unread=config.Unread(cap=3))
+    async with open_faulty(capped, "a") as a:
+        view, _ = await a.core.directory.create("alice", kind="group", members=["bob"])
+        id_ = view.head.conversation_id
+        await a.core.sends.send("alice", id_, "m0", Content("you", mentions=("bob",)))
+        assert (await a.core.unread.totals("bob")).total_mentions == 1
+        await a.command("PEXPIRE", mentions_of(a.core.keys.unread("bob", id_)), 0)
+        for number in range(1, 4):
+            await a.send("alice", id_, f"m{number}")
+        assert await a.core.unread.totals("bob") == Totals(3, 1) and await a.wrong() == []
+
+
 async def test_what_was_delivered_does_not_count_under_when_offline(settings: Settings) -> None:
     offline = dataclasses.replace(settings, unread=config.Unread(policy="when_offline"))
     async with open_faulty(offline, "a") as a:
@@ -618,7 +648,7 @@ async def test_what_was_delivered_does_not_count_under_when_offline(settings: Se
         await a.send("alice", id_, "m1")
         await a.send("alice", id_, "m2")
         assert await a.unread("bob") == 2
-        a.core.receipts.delivered("bob", {id_: 1}, "phone")
+        a.core.receipts.delivered("bob", {id_: 1})
         await a.core.receipts.flush()
         assert await a.unread("bob") == 1
         await a.command("DEL", a.core.keys.mark("bob"))
@@ -682,7 +712,7 @@ async def test_a_changed_policy_is_seen_in_the_counts_after_a_restart(settings: 
         conversation_id = view.head.conversation_id
         await node.send("alice", conversation_id, "m1")
         await node.unread("bob")
-        node.core.receipts.delivered("bob", {conversation_id: 1}, "phone")
+        node.core.receipts.delivered("bob", {conversation_id: 1})
         await node.core.receipts.flush()
         assert await node.unread("bob") == 0
     async with open_faulty(settings, "b") as node:
@@ -696,7 +726,7 @@ async def test_a_delivery_that_a_node_of_the_other_policy_takes_is_seen_in_the_c
         conversation_id = view.head.conversation_id
         await a.send("alice", conversation_id, "m1")
         assert await a.unread("bob") == 1
-        b.core.receipts.delivered("bob", {conversation_id: 1}, "phone")
+        b.core.receipts.delivered("bob", {conversation_id: 1})
         await b.core.receipts.flush()
         assert await a.unread("bob") == 0 and not await a.wrong()
         assert await b.unread("bob") == 1 and not await b.wrong()
@@ -706,7 +736,7 @@ async def test_receipts_leave_an_index_of_the_same_policy_as_it_is(a: FaultyNode
     await a.send("alice", direct, "m1")
     assert await a.unread("bob") == 1
     before = await say(a.core, "HGETALL", a.core.keys.mark("bob"))
-    a.core.receipts.delivered("bob", {direct: 1}, "phone")
+    a.core.receipts.delivered("bob", {direct: 1})
     await a.core.receipts.flush()
     assert await say(a.core, "HGETALL", a.core.keys.mark("bob")) == before
 
@@ -750,7 +780,7 @@ async def test_a_device_that_acknowledges_is_told_that_nothing_counts_when_offli
         bob = await connect(node, "bob")
         await node.send("alice", conversation_id, "m1")
         await node.unread("bob")
-        node.core.receipts.delivered("bob", {conversation_id: 1}, bob.connection_id)
+        node.core.receipts.delivered("bob", {conversation_id: 1})
         await node.core.receipts.flush()
         states = [event.state for event in bob.events if isinstance(event, ReadSynced)]
         assert [(one.conversation_id, one.unread_count, one.total_unread) for one in states[-1:]] == [

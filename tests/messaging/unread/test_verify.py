@@ -61,7 +61,7 @@ async def test_a_wrong_mark_is_found_and_repaired(
 
 @pytest.mark.parametrize(
     ("field", "value", "what", "expected"),
-    [(":unread", "5", "total_unread", 2), (":more", "0 5 0 0 0 0", "total_mentions", 0)],
+    [(":unread", "5", "total_unread", 2), (":more", "0 5 0 0 0 0 0", "total_mentions", 0)],
 )
 async def test_wrong_totals_are_found(
     a: FaultyNode, warm: str, field: str, value: str, what: str, expected: int

@@ -1,4 +1,4 @@
-"""The mover: moves old texts from their rows to segments, so that no text is ever in neither place.
+"""The mover: moves old texts from their rows to segments. Each text is always in at least one of the two.
 
 The order is: record that the segment is being written (a recheck), write the object, read it back and compare every
 text, and only then change the rows. Each row changes on the condition that its rev is unchanged and that no later

@@ -166,7 +166,7 @@ class Rechecker:
         return False
 
     async def _check_files(self, segment: Segment, kept: Mapping[int, Content]) -> None:
-        """The files of contents that leave the segment: they go, unless their message is still there."""
+        """Delete the files of contents that leave the segment, unless their message still exists."""
         left = [content for seq_no, content in segment.contents.items() if seq_no not in kept]
         if file_ids := [file.file_id for content in left for file in content.files]:
             await self._files.check(segment.conversation_id, file_ids)

@@ -1,15 +1,15 @@
 """The schedule of the archiver: one pass at a time over all nodes, by a lease in the keyspace.
 
-A pass settles the list of rechecks, archives what is due, and once a day sweeps all objects. The lease only prevents
-double work: the tables know the fence of each archiver, and refuse a pass that lost its lease. Every node runs this in
-the background; `tidings archive run` runs one pass at once and without patience.
+A pass settles the list of rechecks, archives what is due, and once a day sweeps all objects and wipes the tables. The
+lease only prevents double work: the tables know the fence of each archiver, and refuse a pass that lost its lease.
+Every node runs this in the background; `tidings archive run` runs one pass at once, without waiting for full segments.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -39,6 +39,7 @@ class Pass(msgspec.Struct, frozen=True):
 
     archived: Archived
     rechecked: Rechecked
+    is_wiped: bool = False  # nothing is left of removed texts in the files of the tables
 
 
 class Beside(Protocol):
@@ -76,8 +77,10 @@ class Archiving:
         every_s: int,
         count: Count,
         beside: Beside,
+        wipe: Callable[[], Awaitable[bool]],
     ) -> None:
         self._beside = beside
+        self._wipe = wipe
         self._keyspace = keyspace
         self._scripts = scripts
         self._conversations = conversations
@@ -133,6 +136,7 @@ class Archiving:
             if not is_patient or await self._keyspace.one(self._scripts.archive_sweep(self._holder)):
                 await self._rechecker.sweep(term, done.rechecked)
                 await self._beside.all()
+                done = msgspec.structs.replace(done, is_wiped=await self._wipe())
         self.last = (self._clock.now_ms(), done)
         return done
 

@@ -42,15 +42,18 @@ from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
 from tidings.messaging.send.lanes import Sends
+from tidings.messaging.unread.line import crossed
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import NO_RULES, ConversationKind, Head, HistoryRule, Member, MemberChange, Role, Row, Rules, User
 from tidings.pushes import ConversationRemoved, ConversationUpdated
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Accounts, Conversations, Inboxes
 
 _TOGETHER = 100  # rows of a user read in one go
+_CREATES_AT_ONCE = 2  # commits of new conversations under way: a send waits for a few hundred rows, never for thousands
 
 
 class View(msgspec.Struct, frozen=True):
@@ -84,6 +87,7 @@ class Directory:
         unknown_outcomes: UnknownOutcomes,
         clock: Clock,
         members_max: int,
+        members_large: int,
     ) -> None:
         self._access = access
         self._sight = sight
@@ -102,6 +106,8 @@ class Directory:
         self._unknown_outcomes = unknown_outcomes
         self._clock = clock
         self._members_max = members_max
+        self._members_large = members_large
+        self._creating = asyncio.Semaphore(_CREATES_AT_ONCE)
 
     async def create(
         self,
@@ -115,11 +121,8 @@ class Directory:
         client_id: str | None = None,
         is_server: bool = False,
     ) -> tuple[View, bool]:
-        """Create a conversation. Returns it, and whether it is new: a direct pair always has the same one.
-
-        So has a `client_id` of the user: a create that is repeated makes one conversation. A server needs nobody's
-        consent.
-        """
+        """Create a conversation. Returns it, and whether it is new: a direct pair always has the same one. A repeated
+        create with the same `client_id` makes no second conversation. A server needs nobody's consent."""
         others = list(dict.fromkeys(member for member in members if member != user_id))
         self._check_members(kind, others)
         invited: list[str] = []
@@ -133,23 +136,32 @@ class Directory:
             head = Head(
                 conversation_id=id_, kind=kind, created_ms=now_ms, name=name, avatar_url=avatar_url, history=rule
             )
+            line_ms = crossed(head, 1 + len(others), self._members_large, now_ms)
+            head = msgspec.structs.replace(head, large_ms=line_ms or 0)
             people, rows = shared_rows(head, user_id, others)
         shown = [row for row in rows if not row.is_hidden]
-        note = await self._rows.mark(row.user_id for row in shown)
+        async with self._creating:
+            note = await self._rows.mark(row.user_id for row in shown)
+            is_new = await self._store(head, people, rows, shown, note)
+        if not is_new:
+            await self._keyspace.run(note)
+            return await self._existing(user_id, head), False
+        await self._rows.show(shown, note, line_ms=head.large_ms)
+        await self._invitations.invite(head, invited)
+        return View(head, tuple(people)), True
+
+    async def _store(
+        self, head: Head, people: list[Member], rows: list[Row], shown: list[Row], note: list[Call[Any]]
+    ) -> bool:
+        """Commit a new conversation. False: it exists."""
         try:
             with self._unknown_outcomes.of((row.user_id, "") for row in shown):
-                is_new = await self._conversations.create(head, people, rows)
+                return await self._conversations.create(head, people, rows)
         except (Throttled, Unavailable) as error:
             if isinstance(error, Throttled) or not error.is_ambiguous:  # nothing was written, so nobody goes cold
                 with suppress(StoreError):
                     await self._keyspace.run(note)
             raise
-        if not is_new:
-            await self._keyspace.run(note)
-            return await self._existing(user_id, head), False
-        await self._rows.show(shown, note)
-        await self._invitations.invite(head, invited)
-        return View(head, tuple(people)), True
 
     async def _existing(self, user_id: str, wanted: Head) -> View:
         view = await self.view(user_id, wanted.conversation_id)
@@ -211,14 +223,15 @@ class Directory:
         with self._unknown_outcomes.of(((user_id, "") for user_id in member_list.members), is_committed=True):
             await self._conversations.delete(conversation_id)
             self._access.forget([conversation_id])
-            await self._keyspace.run([plain(conv, b"UNLINK", conv), *leaves, *note])
+            gone = [plain(conv, b"UNLINK", conv), *forget_tally(self._scripts.keys, conversation_id)]
+            await self._keyspace.run([*gone, *leaves, *note])
         for member_id in member_list.members:
             self._router.push(member_id, ConversationRemoved(conversation_id))
 
     async def add(
         self, user_id: str, conversation_id: str, user_ids: Sequence[str], *, is_server: bool = False
     ) -> View:
-        """Add users. One who is a member already is passed over; one who must agree first is invited.
+        """Add users. A user who is a member already is skipped; a user who must agree first is invited.
 
         Many users join in slices, each an entry of its own. A call that fails half-way can be repeated as it is."""
         if not is_server and len(user_ids) > MEMBERS_NAMED_MAX:
@@ -265,7 +278,7 @@ class Directory:
         await self._sends.change_members(user_id, conversation_id, change)
 
     async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: Role) -> View:
-        """Give a member a role. Only an owner may, and stays an owner when making another one."""
+        """Give a member a role. Only an owner may do this. An owner who names another owner stays an owner."""
         member_list = await self._access.authorize(user_id, conversation_id, "role")
         other = member_list.members.get(other_id)
         if other is None:
@@ -278,7 +291,7 @@ class Directory:
         return await self.view(user_id, conversation_id)
 
     async def profiles(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[User]:
-        """Answer the profiles of members in the order asked; nobody named: of all of them.
+        """Return the profiles of members in the order asked, or of all members if none is named.
 
         A user who is not a member, or has left, is left out. Raises NotFound where the asker is not a member.
         """
@@ -295,8 +308,8 @@ class Directory:
     async def introduce(self, user: User) -> None:
         """Put a profile. Everybody who has a direct conversation with the user sees it there.
 
-        The rows are written first. Should that be interrupted, the profile is still another one than asked for, and
-        putting it again finishes the work."""
+        The rows are written first. If that is interrupted, the profile is still the old one, and a second put finishes
+        the work."""
         before = await self._accounts.user(user.user_id) or User(user_id=user.user_id)
         if (before.name, before.avatar_url) != (user.name, user.avatar_url):
             await self._relabel(user)

@@ -46,7 +46,7 @@ class Invitations:
         self._clock = clock
 
     async def invite(self, head: Head, user_ids: Sequence[str]) -> None:
-        """Invite people. One who is invited already stays so; one who is a member is passed over."""
+        """Invite people. A user who is invited already stays invited; a member is skipped."""
         if not user_ids:
             return
         now_ms, id_ = self._clock.now_ms(), head.conversation_id
@@ -70,7 +70,7 @@ class Invitations:
         return left
 
     async def accept(self, user_id: str, conversation_id: str) -> None:
-        """Accept an invitation or a request. One that was accepted before is no error. Raises NotFound."""
+        """Accept an invitation or a request. A second accept is no error. Raises NotFound."""
         row = await self._row(user_id, conversation_id)
         if row.is_invited:
             await self._access.load(conversation_id)

@@ -17,7 +17,7 @@ from tidings.messaging.unread.rebuild import HOLD_MS
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import Head, Member, Row, User
 from tidings.pushes import ConversationAdded
-from tidings.stores.keyspace.call import Call, Keyspace
+from tidings.stores.keyspace.call import Call, Keyspace, Slices
 from tidings.stores.keyspace.scripts.messaging import Scripts
 
 
@@ -31,7 +31,7 @@ class Rows:
         clock: Clock,
     ) -> None:
         self._announcements = announcements
-        self._keyspace = keyspace
+        self._slices = Slices(keyspace)  # a group of hundreds holds up nobody else in the keyspace
         self._scripts = scripts
         self._unknown_outcomes = unknown_outcomes
         self._clock = clock
@@ -39,19 +39,19 @@ class Rows:
     async def mark(self, user_ids: Iterable[str]) -> list[Call[Any]]:
         """Put a marker into the keyspace. Returns the calls that remove it. Raises Unavailable: nothing has changed."""
         token, put, users = self._clock.random_id(8), self._scripts.unread_put, list(user_ids)
-        await self._keyspace.run([put(user_id, token, hold_ms=HOLD_MS) for user_id in users])
+        await self._slices.run([put(user_id, token, hold_ms=HOLD_MS) for user_id in users])
         return [put(user_id, token, hold_ms=0) for user_id in users]
 
-    async def show(self, rows: Sequence[Row], note: Sequence[Call[Any]]) -> None:
-        """Enter the inboxes, and push to the connected members. The maker may have other devices, too."""
+    async def show(self, rows: Sequence[Row], note: Sequence[Call[Any]], *, line_ms: int = 0) -> None:
+        """Enter the inboxes, and push to the connected members. The creator may have other devices too."""
         join, now_ms = self._scripts.inbox_join, self._clock.now_ms()
         joins = [
             join(row.user_id, row.conversation_id, score_ms=row.joined_ms, version=0, cursor=0, flags=flags)
-            for row, flags in ((row, flags_of(row, now_ms)) for row in rows)
+            for row, flags in ((row, flags_of(row, now_ms, line_ms=line_ms)) for row in rows)
         ]
         try:
             with self._unknown_outcomes.of(((row.user_id, "") for row in rows), is_committed=True):
-                await self._keyspace.run([*joins, *note])
+                await self._slices.run([*joins, *note])
         except StoreError:
             return  # the rows are committed, and the marker stays
         self._announcements.announce([(row.user_id, row.conversation_id) for row in rows], ConversationAdded)

@@ -18,6 +18,7 @@ from tidings.errors import Problem, StoreError
 from tidings.model import ReadState
 from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
+from tidings.tasks import cancel
 
 log = logging.getLogger("tidings.count_resync")
 
@@ -57,10 +58,7 @@ class CountResync:
             self._tasks[user_id] = asyncio.get_running_loop().create_task(again, name="count resync")
 
     async def close(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._tasks.values())
 
     async def _push_again(self, user_id: str) -> None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from tidings.bounds import PUSHES_AT_ONCE
@@ -100,21 +100,27 @@ class FanOut:
         """Push to one member after the other. Yields how many events each got."""
         conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
         last_counts = ready[-1][1]
-        voids = {entry.seq_no: seen for entry, _, _ in ready if (seen := seen_by("", entry)) is not entry}
-        hidden_from = [self._blocks.blockers(entry.sender_id) for entry, _, _ in ready]
-        for user_id in list(self._hub.present(member_list.members)):
-            connections = self._hub.of_user(user_id)
-            start = member_list.members[user_id].joined_seq - (not is_limited)
-            waiting = self._membership_events.joining.get((conversation_id, user_id))
+        voids = {
+            entry.seq_no: seen_by("", entry)
+            for entry, _, _ in ready
+            if entry.content is not None and entry.content.only_sender
+        }
+        blockers = self._blockers(ready)
+        members, of_user, joining = member_list.members, self._hub.of_user, self._membership_events.joining
+        for user_id in self._hub.present(members):
+            connections = of_user(user_id)
+            start = members[user_id].joined_seq - (not is_limited)
+            waiting = joining.get((conversation_id, user_id)) if joining else None
             pushed = 0
-            for (entry, counts, origin), blockers in zip(ready, hidden_from, strict=True):
+            for entry, counts, origin in ready:
                 if entry.seq_no <= start:
                     continue
                 if is_limited and entry.target_seq is not None:
                     entry = mask(entry, start)
-                if entry.seq_no in voids and user_id != entry.sender_id:
+                if voids and entry.seq_no in voids and user_id != entry.sender_id:
                     entry = voids[entry.seq_no]
-                event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), user_id in blockers)
+                is_hidden = bool(blockers) and user_id in blockers[entry.sender_id]
+                event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), is_hidden)
                 for connection in connections:
                     if connection.connection_id == origin:
                         continue
@@ -126,3 +132,8 @@ class FanOut:
             if last_counts is not None and user_id not in last_counts:  # connected after the index
                 self._late_counts.sync_soon(user_id, conversation_id)
             yield pushed
+
+    def _blockers(self, ready: Sequence[Held]) -> Mapping[str | None, Set[str]]:
+        """Sender -> the people who blocked them; empty where nobody blocked any."""
+        senders = {entry.sender_id for entry, _, _ in ready}
+        return {one: self._blocks.blockers(one) for one in senders} if self._blocks.has_blocker(senders) else {}

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
 
-from tidings.errors import Problem, StoreError
+from tidings.bounds import COUNT_RESYNC_S
+from tidings.errors import NotFound, Problem, StoreError
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import Counted
 from tidings.messaging.deliver.sequencer import Sequencer
+from tidings.messaging.unread.bounds import COUNTS_PAUSE_S
+from tidings.model import ReadState
 from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
 from tidings.routing.router import Router
@@ -22,14 +26,20 @@ from tidings.stores.keyspace.scripts.answers import Indexed
 log = logging.getLogger("tidings.deliver")
 Spawn = Callable[[object, Coroutine[Any, Any, None]], asyncio.Task[None]]
 PushBack = Callable[[str, str], Coroutine[Any, Any, None]]
-_TOGETHER = 50  # members whose counts are read at the same time
+_TOGETHER = 100  # members whose counts are read in one round trip: a few milliseconds of the node and of the server
+
+
+class CountedTogether(Counted, Protocol):
+    async def states(self, user_ids: Sequence[str], conversation_id: str) -> Mapping[str, ReadState]:
+        """The same of many members of a conversation, without those for whom it takes a rebuild or the log."""
+        ...
 
 
 class LateCounts:
     """`spawn` starts a task that ends with the part that delivers; `push_back` pushes a row that is back."""
 
     def __init__(
-        self, hub: Hub, access: Access, unread: Counted, router: Router, spawn: Spawn, push_back: PushBack
+        self, hub: Hub, access: Access, unread: CountedTogether, router: Router, spawn: Spawn, push_back: PushBack
     ) -> None:
         self._hub = hub
         self._access = access
@@ -50,39 +60,66 @@ class LateCounts:
                 member_list = self._access.cached(conversation_id)
                 here = list(self._hub.present(member_list.members)) if member_list is not None else []
                 for start in range(0, len(here), _TOGETHER):
-                    await asyncio.gather(*(self._push_count(id_, conversation_id) for id_ in here[start:][:_TOGETHER]))
+                    await self._push_some(here[start : start + _TOGETHER], conversation_id)
+                if member_list is not None and member_list.head.large_ms:
+                    await asyncio.sleep(COUNTS_PAUSE_S)  # posts that come meanwhile share the next counts
         except (Problem, StoreError) as error:
             log.info("counts were not pushed", extra={"conversation_id": conversation_id, "cause": str(error)})
         finally:
             sequencer.counting = None
 
+    async def _push_some(self, user_ids: Sequence[str], conversation_id: str) -> None:
+        states = await self._unread.states(user_ids, conversation_id)
+        for user_id, state in states.items():  # at once: counts that wait could come after newer ones
+            self._hub.push(user_id, ReadSynced(state))
+        await asyncio.gather(*(self._push_count(id_, conversation_id) for id_ in user_ids if id_ not in states))
+
     async def _push_count(self, user_id: str, conversation_id: str) -> None:
-        self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
+        with suppress(NotFound):  # the member has left meanwhile
+            self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
 
     def warm_cold(self, member_list: MemberList, indexed: Mapping[str, Indexed]) -> None:
         """Rebuild the counts of members who are connected and were cold when an entry was indexed."""
         for user_id, one in indexed.items():
-            if (one.is_cold or one.total_unread is None) and (one.leases or self._hub.of_user(user_id)):
-                self.sync_soon(user_id, member_list.head.conversation_id)
+            if not (one.leases or self._hub.of_user(user_id)):
+                continue
+            if one.is_cold or one.total_unread is None:
+                # Not cold, and no total: the user has large conversations, which are counted apart.
+                wait_s = 0.0 if one.is_cold else COUNTS_PAUSE_S
+                self.sync_soon(user_id, member_list.head.conversation_id, wait_s)
                 if one.is_back:
                     self._spawn(object(), self._push_back(user_id, member_list.head.conversation_id))
             for thread_seq, counts in (one.threads or {}).items():
                 if None in counts:
                     self.sync_soon(user_id, f"{member_list.head.conversation_id}/{thread_seq}")
 
-    def sync_soon(self, user_id: str, conversation_id: str) -> None:
+    def sync_soon(self, user_id: str, conversation_id: str, wait_s: float = 0.0) -> None:
+        """Push the counts of a member. Entries that come within `wait_s` share them."""
         key = (user_id, conversation_id)
         if key not in self._syncing:
             self._syncing.add(key)
-            self._spawn(object(), self._sync(*key))
+            self._spawn(object(), self._sync(*key, wait_s))
 
-    async def _sync(self, user_id: str, conversation_id: str) -> None:
+    async def _sync(self, user_id: str, conversation_id: str, wait_s: float) -> None:
         """Rebuild the counts of a connected member, off the path of the acknowledgement."""
         try:
-            state = await self._unread.state(user_id, conversation_id)
+            if wait_s:
+                await asyncio.sleep(wait_s)
+                self._syncing.discard((user_id, conversation_id))  # an entry from here on is counted once more
+                state = await self._unread.state(user_id, conversation_id)
+                self._router.push(user_id, ReadSynced(state))
+            else:
+                await self._push_until_still(user_id, conversation_id)
         except (Problem, StoreError) as error:
             log.info("counts stay cold", extra={"user_id": user_id, "cause": str(error)})
-        else:
-            self._router.push(user_id, ReadSynced(state))
         finally:
             self._syncing.discard((user_id, conversation_id))
+
+    async def _push_until_still(self, user_id: str, conversation_id: str) -> None:
+        """Push the counts, and push them again if they changed: an entry that was indexed while they were read may have
+        gone out first, with newer ones."""
+        pushed: ReadState | None = None
+        while (state := await self._unread.state(user_id, conversation_id)) != pushed:
+            self._router.push(user_id, ReadSynced(state))
+            pushed = state
+            await asyncio.sleep(COUNT_RESYNC_S)

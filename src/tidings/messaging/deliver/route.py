@@ -26,9 +26,9 @@ from tidings.bounds import (
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError, cause_of
 from tidings.messaging.access import Access, MemberList
-from tidings.messaging.deliver.count_resync import Counted, CountResync
+from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.fan_out import FanOut
-from tidings.messaging.deliver.late_counts import LateCounts
+from tidings.messaging.deliver.late_counts import CountedTogether, LateCounts
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.sequencer import Sequencer
 from tidings.messaging.log import NEWEST, Log
@@ -40,6 +40,7 @@ from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
 from tidings.stores.keyspace.scripts.answers import Indexed
+from tidings.tasks import cancel
 
 log = logging.getLogger("tidings.deliver")
 Id = tuple[str, str | None, str | None]  # of a message: conversation, sender, message_id
@@ -61,7 +62,7 @@ class Deliver:
         blocks: Blocks,
         log: Log,
         inbox: Inbox,
-        unread: Counted,
+        unread: CountedTogether,
         router: Router,
         registry: Registry,
         membership_events: MembershipEvents,
@@ -101,11 +102,13 @@ class Deliver:
         """Route a batch of our lane. `origins`: seq_no -> the connection that sent it and got its `ok` instead."""
         self._publish(member_list, entries, indexed)
         counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
-        self.accept(member_list, entries, counts, origins)
+        # In a large conversation no counts come with an entry. The members here get them a moment later.
+        self.accept(member_list, entries, None if member_list.head.large_ms else counts, origins)
         await self._fan_out.settle(member_list.head.conversation_id)  # a burst waits for its own pushes
         if self._registry.has_others:
             self._counted(member_list.head.conversation_id, counts, "")
-        self._late_counts.warm_cold(member_list, indexed)
+        if any(one.is_late for one in indexed.values()):
+            self._late_counts.warm_cold(member_list, indexed)
         for entry in entries:
             if entry.member is not None:
                 self._membership_events.push_removed(member_list, entry)
@@ -132,10 +135,10 @@ class Deliver:
         member_list = self._access.cached(delivery.conversation_id)
         is_known = self._blocks.is_known(entry.sender_id for entry in delivery.entries)
         if is_known and member_list is not None and member_list.members_seq >= delivery.members_seq:
-            self.accept(member_list, delivery.entries, delivery.counts, {})
+            self.accept(member_list, delivery.entries, delivery.counts or None, {})
             return
         sequencer = self._sequencer(delivery.conversation_id)
-        sequencer.hold(delivery.entries, delivery.counts, {})
+        sequencer.hold(delivery.entries, delivery.counts or None, {})
         self._fill_later(sequencer, delivery.conversation_id, 0)
 
     def _counted(self, conversation_id: str, counts: Iterable[str], node_id: str) -> None:
@@ -146,7 +149,7 @@ class Deliver:
         self,
         member_list: MemberList,
         entries: Iterable[Entry],
-        counts: Mapping[str, Counts],
+        counts: Mapping[str, Counts] | None,
         origins: Mapping[int, str | None],
     ) -> None:
         """Push the entries that are next, and hold the others."""
@@ -190,10 +193,7 @@ class Deliver:
 
     async def close(self) -> None:
         """End the work under way. Clients read the rest from the log."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._tasks.values())
         await self._count_resync.close()
 
     # --- in order -----------------------------------------------------------------------------------
@@ -348,6 +348,8 @@ class Deliver:
                 if node_id != self._node_id:
                     nodes.setdefault(node_id, {})[user_id] = _counts(one)
         conversation_id = member_list.head.conversation_id
+        if member_list.head.large_ms:  # the member list is never walked: each node knows who is connected to it
+            nodes = {node_id: {} for node_id in self._registry.others}
         for node_id, theirs in nodes.items():
             self._bus.publish(node_id, Delivery(conversation_id, member_list.members_seq, tuple(entries), theirs))
 

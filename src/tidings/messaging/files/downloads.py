@@ -15,7 +15,7 @@ import msgspec
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import BadCursor, NotFound
-from tidings.messaging.access import Access, MemberList
+from tidings.messaging.access import Access, MemberList, seen_by
 from tidings.messaging.files.record import COLLECTION, FileRecord, file_folder, value_of
 from tidings.messaging.files.tickets import Ticket, Tickets
 from tidings.messaging.log import entry_at
@@ -59,9 +59,14 @@ class Opened(msgspec.Struct, frozen=True):
     read: Callable[[int, int], AsyncIterator[bytes]]
 
     @property
-    def is_shown(self) -> bool:
-        """The browser may show it. It is saved otherwise."""
-        return not self.is_download and self.mime in SHOWN
+    def disposition(self) -> str:
+        return disposition_of(self.name, self.mime, is_download=self.is_download)
+
+
+def disposition_of(name: str, mime: str, *, is_download: bool) -> str:
+    """The Content-Disposition of a file: a browser shows what is of a safe type, and saves all else."""
+    how = "inline" if mime in SHOWN and not is_download else "attachment"
+    return f"{how}; filename*=UTF-8''{quote(name, safe='')}"
 
 
 class Downloads:
@@ -94,7 +99,7 @@ class Downloads:
             raise NotFound("no such file")
         if value.state == "attached":
             entry = await entry_at(self._messages, conversation_id, value.seq_no)
-            if entry is None or entry.is_deleted:
+            if entry is None or seen_by(user_id, entry, self._clock.now_ms()).is_deleted:
                 raise NotFound("no such file")
         return value
 
@@ -103,7 +108,12 @@ class Downloads:
         expires_ms = self._clock.now_ms() + bounds.FILE_LINK_S * 1000
         if self._files.is_direct:
             folder = file_folder(await self._archive_id(), conversation_id, file_id)
-            url = await self._files.sign_read(object_of(folder, value.parts[0]), expires_s=bounds.FILE_LINK_S)
+            url = await self._files.sign_read(
+                object_of(folder, value.parts[0]),
+                mime=value.mime,
+                disposition=disposition_of(value.name, value.mime, is_download=is_download),
+                expires_s=bounds.FILE_LINK_S,
+            )
             self._count_bytes("out", value.bytes)
             return Link(url, expires_ms)
         ticket = Ticket("read", user_id, conversation_id, file_id, expires_ms, is_download=is_download)

@@ -3,6 +3,7 @@
 Three ways lead here. A record whose time has come: an upload that was never sent, or a file whose message was deleted.
 A conversation that was deleted, or a message that was deleted after its content was archived. And once a day all
 objects are listed: an object without a record goes, and the files of messages that are deleted or below the floor.
+Parts of uploads to S3 are no objects yet, and are listed beside them.
 
 A record is marked as gone before its bytes go, on the condition that it did not change. So a message that is sent at
 the same moment either has its file, or is refused.
@@ -31,7 +32,7 @@ from tidings.messaging.files.record import (
 from tidings.messaging.files.uploads import DAYS
 from tidings.messaging.log import entry_at
 from tidings.stores.blobs.folder_files import NEW
-from tidings.stores.blobs.ports import Blobs
+from tidings.stores.blobs.ports import Blobs, FileBytes
 from tidings.stores.tables.ports import Conversations, Messages
 from tidings.stores.tables.records import Put, Record, Records, of_conversation
 
@@ -48,6 +49,7 @@ class FileSweep:
         messages: Messages,
         conversations: Conversations,
         blobs: Blobs,
+        files: FileBytes,
         archive_id: Callable[[], Awaitable[str]],
         clock: Clock,
     ) -> None:
@@ -55,6 +57,7 @@ class FileSweep:
         self._messages = messages
         self._conversations = conversations
         self._blobs = blobs
+        self._files = files
         self._archive_id = archive_id
         self._clock = clock
 
@@ -116,6 +119,7 @@ class FileSweep:
             async for chunk in self._blobs.list(name):
                 for blob in chunk:
                     await self._blobs.delete(blob.name)
+        await self._files.abandon(folder)
 
     async def _orphans(self, folder: str) -> None:
         async for chunk in self._blobs.list(folder):
@@ -126,6 +130,16 @@ class FileSweep:
             for conversation_id, objects in by_conversation.items():
                 await self.check(conversation_id, {folder.removesuffix(NEW) for folder, _ in objects})
                 await self._remove_orphans(conversation_id, objects)
+        async for name in self._files.unfinished(folder):
+            if (parsed := parse_object(name)) is not None:
+                await self._abandon_orphan(parsed[0], parsed[1], name)
+
+    async def _abandon_orphan(self, conversation_id: str, file_id: str, name: str) -> None:
+        """The parts of an upload that nobody can complete any more. The record was made before the upload began."""
+        found = await self._records.get(of_conversation(conversation_id), COLLECTION, [file_id])
+        if file_id not in found or value_of(found[file_id]).state != "pending":
+            await self._files.abandon(name.rpartition("/")[0])
+            log.info("orphan removed", extra={"conversation_id": conversation_id, "object": name})
 
     async def _remove_orphans(self, conversation_id: str, objects: Iterable[tuple[str, str]]) -> None:
         """Objects of one conversation, each with the name of its folder."""

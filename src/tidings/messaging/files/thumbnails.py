@@ -138,7 +138,8 @@ class Thumbnails:
             await self._blobs.put(name, found[1])
         expires_ms = self._clock.now_ms() + FILE_LINK_S * 1000
         if self._files.is_direct:
-            return Link(await self._files.sign_read(name, expires_s=FILE_LINK_S), expires_ms)
+            shown = {"mime": "image/webp", "disposition": "inline"}
+            return Link(await self._files.sign_read(name, **shown, expires_s=FILE_LINK_S), expires_ms)
         ticket = Ticket("read", user_id, conversation_id, file_id, expires_ms, thumbnail=size)
         return Link(f"{DOWNLOAD_PATH}{self._tickets.sign(ticket)}/thumbnail.webp", expires_ms)
 

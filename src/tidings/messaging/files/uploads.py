@@ -15,7 +15,7 @@ import msgspec
 
 from tidings import bounds
 from tidings.clock import Clock
-from tidings.errors import BadRequest, Conflict, Missing, NotFound, RateLimited, StoreUnavailable, TooLarge
+from tidings.errors import BadRequest, Conflict, Missing, NotFound, RateLimited, StoreError, StoreUnavailable, TooLarge
 from tidings.messaging.access import Access
 from tidings.messaging.files.record import COLLECTION, FileRecord, file_folder, put_of, value_of
 from tidings.messaging.files.tickets import Ticket, Tickets
@@ -98,8 +98,12 @@ class Uploads:
         made = FileRecord(user_id, part_bytes=max(parts[0].size, 1), **msgspec.structs.asdict(asked))
         expires_ms = now_ms + bounds.UPLOAD_S * 1000
         await self._reserve(user_id, put_of(conversation_id, file_id, made, 0, due_ms=expires_ms), asked.bytes)
-        ticket = Ticket("write", user_id, conversation_id, file_id, expires_ms)
-        return Begun(file_id, [(part, await self._sign(ticket, part, made)) for part in parts], expires_ms)
+        try:
+            signed = await self._sign(Ticket("write", user_id, conversation_id, file_id, expires_ms), made)
+        except StoreError:  # nothing was uploaded, so the day gets its bytes back
+            await self._reserve(user_id, Put(of_conversation(conversation_id), COLLECTION, file_id, None), -asked.bytes)
+            raise
+        return Begun(file_id, list(zip(parts, signed, strict=True)), expires_ms)
 
     def ticket(self, text: str) -> Ticket:
         """Raises NotFound."""
@@ -125,10 +129,10 @@ class Uploads:
             return value.facts(file_id)
         folder = file_folder(await self._archive_id(), conversation_id, file_id)
         try:
-            await self._files.finish(folder, value.parts)
+            await self._files.finish(folder, value.parts, value.mime)
         except Missing:
             raise BadRequest("a part of the file is not there: send it, and complete again") from None
-        if value.sha256 is not None and not self._files.is_direct:
+        if value.sha256 is not None:
             await self._check_digest(folder, value)
         if value.is_image and value.width is None and self._measure is not None:
             width, height = await self._measure(folder, value) or (None, None)
@@ -157,20 +161,21 @@ class Uploads:
             raise NotFound("no such upload")
         return value, found.version
 
-    async def _sign(self, ticket: Ticket, part: Part, value: FileRecord) -> Signed:
-        if not self._files.is_direct:
-            return Signed(UPLOAD_PATH + self._tickets.sign(msgspec.structs.replace(ticket, start=part.start)))
-        folder = file_folder(await self._archive_id(), ticket.conversation_id, ticket.file_id)
-        return await self._files.sign_part(folder, part, value.mime, expires_s=bounds.UPLOAD_S)
+    async def _sign(self, ticket: Ticket, value: FileRecord) -> list[Signed]:
+        if self._files.is_direct:
+            folder = file_folder(await self._archive_id(), ticket.conversation_id, ticket.file_id)
+            return await self._files.sign_parts(folder, value.parts, value.mime, expires_s=bounds.UPLOAD_S)
+        tickets = [msgspec.structs.replace(ticket, start=part.start) for part in value.parts]
+        return [Signed(UPLOAD_PATH + self._tickets.sign(one)) for one in tickets]
 
-    async def _reserve(self, user_id: str, made: Put, size: int) -> None:
-        """Make the record and take the bytes from the day. Raises RateLimited."""
+    async def _reserve(self, user_id: str, record: Put, size: int) -> None:
+        """Put the record and take the bytes from the day, or give them back. Raises RateLimited."""
         for _ in range(bounds.FILE_DAY_TRIES_MAX):
             now_ms = self._clock.now_ms()
             day = str(now_ms // _DAY_MS)
             found = (await self._records.get(of_user(user_id), DAYS, [day])).get(day)
-            used = _used(found) + size
-            if used > self._rules.per_day_bytes:
+            used = max(_used(found) + size, 0)
+            if size > 0 and used > self._rules.per_day_bytes:
                 raise RateLimited(
                     f"you have uploaded your {self._rules.per_day_bytes} bytes of today",
                     retry_after_ms=_DAY_MS - now_ms % _DAY_MS,
@@ -181,7 +186,7 @@ class Uploads:
             after_ms = (now_ms // _DAY_MS + 2) * _DAY_MS
             value = msgspec.json.encode(_Day(used))
             try:
-                await self._records.put([made, Put(of_user(user_id), DAYS, day, value, version, after_ms)])
+                await self._records.put([record, Put(of_user(user_id), DAYS, day, value, version, after_ms)])
                 return
             except Conflict:
                 continue

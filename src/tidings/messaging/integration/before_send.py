@@ -23,7 +23,6 @@ from tidings.stores.outbound import Answer, Outbound, signature
 log = logging.getLogger("tidings.hooks")
 ANSWER_BYTES_MAX = 64 * 1024  # of a verdict: a rewritten text and its data fit, escaped as JSON
 REASON_CHARS_MAX = 500  # of a refusal, as the sender sees it
-VERDICTS = ("allow", "refuse", "rewrite", "sender_only")
 Check = Callable[[str, dict[str, Any] | None], None]
 Count = Callable[[str], None]
 

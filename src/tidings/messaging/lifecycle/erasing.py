@@ -3,7 +3,8 @@
 The job is a record with a time, so another node goes on where a node died. Each removed message is a numbered delete,
 so every device, count, preview and segment follows as for any delete. The search index follows in the same step. Then
 the person leaves all groups, and everything else about them goes. At last the archiver writes the segments anew and
-removes the bytes of files. The finished job is the certificate: it says what was removed, and what remains elsewhere.
+removes the bytes of files, and the files of the tables are wiped. The finished job is the certificate: it says what was
+removed, and what remains elsewhere.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from tidings.bounds import ARCHIVE_PAGE
 from tidings.clock import Clock
 from tidings.errors import Conflict, NotFound, Problem
+from tidings.messaging.archive.schedule import Pass
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.files.profile_pictures import ProfilePictures
 from tidings.messaging.files.record import COLLECTION as FILES
@@ -27,6 +29,7 @@ from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.reactions.withdraw import Withdraw
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.streaming.texts import STREAMS
+from tidings.messaging.unread.line import LOUD
 from tidings.model import KINDS, User
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.records import DEPLOYMENT, Put, Record, conversation_of, of_user
@@ -40,7 +43,6 @@ _OWN_S = 60  # after so long without a step of the command line, nodes go on
 _AGAIN_S = 2.0  # the archiver is at work on another node
 _REMAINS = (
     "copies by `tidings tables backup`, exports, and backups of the stores and blobs",
-    "the log of the SQLite file, for about a minute",
     "devices of others, until they connect again",
     "endpoints of webhooks and services of notifications that were sent the texts before",
     "the person's id, as the sender of entries without a text and in the mentions of others",
@@ -79,7 +81,7 @@ class Erasing:
         names: NameIndex,
         pictures: ProfilePictures,
         index: Callable[[str], Awaitable[object]],
-        sweep: Callable[[], Awaitable[object]],
+        sweep: Callable[[], Awaitable[Pass]],
         clock: Clock,
     ) -> None:
         """`index` brings the search index of a conversation up to its log; `sweep` is a pass of the archiver."""
@@ -127,13 +129,18 @@ class Erasing:
         elif not job.is_cleared:
             job = await self._remove_rest(job)
         elif await self._is_swept():
-            job, due_ms = msgspec.structs.replace(job, ended=self._clock.now_ms(), remains=_REMAINS), None
+            return await self._end(job)
         else:
             due_ms = self._clock.now_ms() + int(_AGAIN_S * 1000)
         if due_ms is not None and is_own:
             due_ms = self._clock.now_ms() + _OWN_S * 1000
         value = msgspec.json.encode(job)
         await self._tables.records.put([Put(*record.key, value, expected=record.version, due_ms=due_ms)])
+
+    async def _end(self, job: Job) -> None:
+        """Write the certificate, whatever a node that waited for this one wrote meanwhile."""
+        value = msgspec.json.encode(msgspec.structs.replace(job, ended=self._clock.now_ms(), remains=_REMAINS))
+        await self._tables.records.put([Put(DEPLOYMENT, JOBS, job.job_id, value)])
 
     async def _remove_texts(self, job: Job) -> Job:
         heads, place = await self._tables.whole.walk("conversation_heads", after=job.place, limit=_CONVERSATIONS)
@@ -163,17 +170,18 @@ class Erasing:
                     except NotFound:
                         continue  # deleted meanwhile
             after = page[-1].seq_no
-        if removed:
-            await self._index(conversation_id)
+        await self._index(conversation_id)  # also for earlier deletes, whose node may have died before it did
         return removed
 
     async def _is_swept(self) -> bool:
-        """Let the archiver write segments anew and remove bytes. False: another node is at it, and may be past us."""
+        """Let the archiver write segments anew, remove bytes and wipe the tables.
+
+        False: another node is at it and may be past us, or somebody reads the tables for long.
+        """
         try:
-            await self._sweep()
+            return (await self._sweep()).is_wiped
         except Conflict:
             return False
-        return True
 
     async def _remove_rest(self, job: Job) -> Job:
         tables, user_id, now_ms = self._tables, job.user_id, self._clock.now_ms()
@@ -232,6 +240,8 @@ def _is_of(record: Record, user_id: str) -> bool:
     """It belongs to the person, or holds words of theirs: a message that they are writing, or a report."""
     if record.collection == STREAMS:
         return record.name.startswith(f"{user_id}:")
+    if record.collection == LOUD:
+        return record.name == user_id
     if record.collection == REPORTS:
         return msgspec.json.decode(record.value, type=Report).by == user_id
     return record.owner == of_user(user_id)

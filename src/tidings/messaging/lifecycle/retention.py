@@ -20,11 +20,13 @@ from tidings.messaging.access import Access, MemberList
 from tidings.messaging.archive.read_through import new_recheck
 from tidings.messaging.log import entry_at
 from tidings.messaging.send.edit import Rewrites
+from tidings.messaging.threads.records import THREADS, thread_of
 from tidings.model import KINDS, Rules
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Tables
-from tidings.stores.tables.records import Put, Record, conversation_of
+from tidings.stores.tables.records import Put, Record, conversation_of, of_conversation
 from tidings.stores.tables.values import Touch
 
 _LOOK_S = 10  # the least pause between two cuts of a conversation: each makes its counts cold
@@ -110,6 +112,10 @@ class Retention:
     async def _follow(self, member_list: MemberList, floor_seq: int) -> None:
         """Take the texts out of inbox rows, and make the counts of members cold: the next read counts anew."""
         head = member_list.head
+        if head.large_ms:  # its counts come from its tally, which is built anew without the entries that are gone
+            await self._keyspace.run(forget_tally(self._scripts.keys, head.conversation_id))
+            await self._chill_followers(head.conversation_id)
+            return
         if head.last_seq and head.last_seq <= floor_seq:
             touches = [
                 Touch(
@@ -127,6 +133,15 @@ class Retention:
             await asyncio.gather(
                 *(self._chill(user_id, head.conversation_id) for user_id in members[start : start + _TOGETHER])
             )
+
+    async def _chill_followers(self, conversation_id: str) -> None:
+        """Make the threads of their followers cold. The members are too many to ask each of them."""
+        put, token, after = self._scripts.threads.unread_put, self._clock.random_id(8), ""
+        owner = of_conversation(conversation_id)
+        while found := await self._tables.records.page(owner, THREADS, limit=_TOGETHER, after=after):
+            after = found[-1].name
+            followers = {user_id for record in found for user_id in thread_of(record)[0].followers}
+            await self._keyspace.run([put(user_id, token, hold_ms=-1) for user_id in sorted(followers)])
 
     async def _chill(self, user_id: str, conversation_id: str) -> None:
         token = self._clock.random_id(8)

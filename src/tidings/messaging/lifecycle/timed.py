@@ -1,8 +1,9 @@
 """Timed work: records whose time has come, done by one node at a time.
 
 Each kind of timed work is a collection of records with a `due_ms`. The lease only spares double work: every kind of
-work must be harmless when two nodes do it, or when a node dies in the middle. Work that fails is tried again later,
-and the other work goes on meanwhile.
+work must be harmless when two nodes do it, or when a node dies in the middle. Work that fails is tried again a moment
+later, and the other work goes on meanwhile. The node remembers that moment by its monotonic clock: the record keeps its
+time, so a node with a wrong clock delays nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tidings.bounds import TIMED_EVERY_S, TIMED_LEASE_S
 from tidings.clock import Clock
-from tidings.errors import Conflict, Problem, StoreError, cause_of
+from tidings.errors import Problem, StoreError, cause_of
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
-from tidings.stores.tables.records import Put, Record, Records
-from tidings.tasks import Loop
+from tidings.stores.tables.records import Put, Record, RecordKey, Records
+from tidings.tasks import Loop, Recent
 
 log = logging.getLogger("tidings.lifecycle")
 _AT_ONCE = 100  # records worked on side by side; they share commits
 _AGAIN_S = 1.0  # after work that failed for now
+_PUT_OFF_MAX = 1_000  # records that are remembered as put off; forgetting one only tries it earlier
 Work = Callable[[Record], Awaitable[object]]  # it removes the record, or gives it another time
 
 
@@ -42,6 +44,7 @@ class TimedWork:
         self._clock = clock
         self._node_id = node_id
         self._works = works
+        self._again_s = Recent[RecordKey, float](_PUT_OFF_MAX)  # work that failed -> when it is tried again
         self.loop = Loop("timed work", TIMED_EVERY_S, self.step)
 
     async def step(self) -> bool:
@@ -50,10 +53,19 @@ class TimedWork:
             return False
         is_more = False
         for collection, work in self._works.items():
-            due = await self._records.due(collection, until_ms=self._clock.now_ms(), limit=_AT_ONCE)
+            due = await self._due(collection)
             done = await asyncio.gather(*(self._do(work, record) for record in due))
             is_more |= len(due) == _AT_ONCE and any(done)
         return is_more
+
+    async def _due(self, collection: str) -> list[Record]:
+        """The records whose time has come, without those that failed a moment ago."""
+        now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
+        for key in [key for key, again_s in self._again_s.items() if again_s <= now_s]:
+            del self._again_s[key]
+        limit = _AT_ONCE + len(self._again_s)
+        found = await self._records.due(collection, until_ms=now_ms, limit=limit)
+        return [record for record in found if record.key not in self._again_s][:_AT_ONCE]
 
     async def _leads(self) -> bool:
         """Take the lease, or keep it. A node that dies loses it within TIMED_LEASE_S."""
@@ -73,17 +85,8 @@ class TimedWork:
             log.info("timed work is put off", extra=cause_of(error, collection=record.collection, record=record.name))
         except Exception:
             log.exception("timed work failed", extra={"collection": record.collection, "record": record.name})
-        await self._put_off(record)
+        self._again_s.put(record.key, self._clock.monotonic_s() + _AGAIN_S)
         return False
-
-    async def _put_off(self, record: Record) -> None:
-        due_ms = self._clock.now_ms() + int(_AGAIN_S * 1000)
-        try:
-            await self._records.put([Put(*record.key, record.value, expected=record.version, due_ms=due_ms)])
-        except Conflict:
-            return  # another node has changed it, or is done with it
-        except StoreError as error:
-            log.info("timed work not put off", extra=cause_of(error, collection=record.collection))
 
 
 class Removal:

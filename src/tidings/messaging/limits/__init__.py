@@ -1,1 +1,1 @@
-"""Limits: an exact sliding window a user and class, exceptions to it, and the order of sends that were refused."""
+"""Limits: an exact sliding window for each user and class, exceptions to it, and the order of refused sends."""

@@ -15,8 +15,9 @@ from tidings.bounds import HOLD_CONVERSATIONS_MAX, HOLD_MESSAGES_MAX
 
 class Holds:
     def __init__(self) -> None:
-        # origin -> conversation -> message_id -> its place in the order of arrival, ascending
-        self._held: dict[str, dict[str, dict[str, int]]] = {}
+        # origin -> conversation -> message_id -> its place in the order of arrival, ascending. While it is empty, as a
+        # rule, a send asks nothing of this class.
+        self.held: dict[str, dict[str, dict[str, int]]] = {}
 
     def is_held(self, origin: str | None, conversation_id: str, message_id: str, place: int) -> bool:
         """Say whether this send may not pass now. Then it joins the hold."""
@@ -44,7 +45,7 @@ class Holds:
         """Hold these refused sends. A send that came twice has the place of the first time."""
         if origin is None or not places:
             return
-        conversations = self._held.setdefault(origin, {})
+        conversations = self.held.setdefault(origin, {})
         hold = conversations.setdefault(conversation_id, {})
         last = hold[next(reversed(hold))] if hold else 0
         for message_id, place in places.items():
@@ -54,7 +55,7 @@ class Holds:
 
     def is_overfull(self, origin: str) -> bool:
         """Say whether the connection has holds in too many conversations: a client may name any number of them."""
-        return bool(self._held) and len(self._held.get(origin, ())) > HOLD_CONVERSATIONS_MAX
+        return len(self.held.get(origin, ())) > HOLD_CONVERSATIONS_MAX
 
     def abandon(self, origin: str | None, conversation_id: str, message_id: str) -> None:
         hold = self._of(origin, conversation_id)
@@ -64,17 +65,17 @@ class Holds:
 
     def forget(self, origin: str) -> None:
         """The connection is gone: its holds end."""
-        self._held.pop(origin, None)
+        self.held.pop(origin, None)
 
     def _of(self, origin: str | None, conversation_id: str) -> dict[str, int] | None:
-        if not self._held or origin is None:
+        if origin is None:
             return None
-        conversations = self._held.get(origin)
+        conversations = self.held.get(origin)
         return conversations.get(conversation_id) if conversations else None
 
     def _tidy(self, origin: str | None, conversation_id: str) -> None:
-        conversations = self._held.get(origin or "")
+        conversations = self.held.get(origin or "")
         if conversations is not None and not conversations.get(conversation_id):
             conversations.pop(conversation_id, None)
             if not conversations:
-                self._held.pop(origin or "", None)
+                self.held.pop(origin or "", None)

@@ -56,6 +56,10 @@ class Limiter:
         limit = self.limits.of(class_name, user_id)
         return limit.count if limit else 0
 
+    def server_of(self, class_name: str, user_id: str) -> str:
+        """The server that has the user's budget: requests of users on others need not wait for it."""
+        return self._keyspace.server_of(self._scripts.keys.rate(user_id, class_name))
+
     def know(self, user_id: str, role: str | None) -> None:
         """Remember the role that the last verified token of the user names."""
         self.limits.know(user_id, role)
@@ -77,6 +81,30 @@ class Limiter:
         """
         check = self.prepare(class_name, [(user_id, self._payable(class_name, user_id, cost))], is_whole=True)
         return await self._admit(check, self._replies(check))
+
+    async def admit_each(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[RateLimited | None]:
+        """Admit one request of each user (user_id, cost) in one round trip. Returns the refusals; None: admitted."""
+        wanted = [(user_id, self._payable(class_name, user_id, cost)) for user_id, cost in wanted]
+        return [refusal for _, refusal in await self._granted(class_name, wanted, is_whole=True)]
+
+    async def admit_first(
+        self, class_name: str, wanted: Sequence[tuple[str, int]]
+    ) -> list[tuple[int, RateLimited | None]]:
+        """Admit the first requests of each user (user_id, count), as many as the budget has, in one round trip.
+
+        Returns how many pass, and the refusal of those behind them; None: all pass."""
+        return await self._granted(class_name, wanted, is_whole=False)
+
+    async def _granted(
+        self, class_name: str, wanted: Sequence[tuple[str, int]], *, is_whole: bool
+    ) -> list[tuple[int, RateLimited | None]]:
+        check = self.prepare(class_name, wanted, is_whole=is_whole)
+        try:
+            answers = self.decide(check, await self._replies(check))
+        except Unavailable:
+            answers = [self._admit_locally(class_name, user_id, cost, is_whole) for user_id, cost in wanted]
+        asked = zip(wanted, check.limits, answers, strict=True)
+        return [(answer.admitted, _refusal(class_name, cost, limit, answer)) for (_, cost), limit, answer in asked]
 
     @asynccontextmanager
     async def admitted(self, class_name: str, user_id: str, cost: int = 1) -> AsyncIterator[None]:
@@ -196,13 +224,12 @@ class Limiter:
             (answer,) = self.decide(check, await replies)
         except Unavailable:
             answer = self._admit_locally(class_name, user_id, cost)
-        count = limit.count if limit else 0
-        if answer.admitted < cost:
-            raise RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=count, class_name=class_name)
-        return Budget(count, answer.remaining, _ms(answer.reset_us))
+        if (refusal := _refusal(class_name, cost, limit, answer)) is not None:
+            raise refusal
+        return Budget(limit.count if limit else 0, answer.remaining, _ms(answer.reset_us))
 
     def _payable(self, class_name: str, user_id: str, cost: int) -> int:
-        """The cost, or the whole limit where that is less: a dear request must be able to pass at all."""
+        """The cost, or the whole limit where that is less: an expensive request must be able to pass."""
         limit = self.limits.of(class_name, user_id)
         return cost if limit is None else min(cost, max(1, limit.count))
 
@@ -237,7 +264,7 @@ class Limiter:
             # If this is forgotten, the keyspace is asked.
             self._refused_until_s.put(key, (asked_s + reply.retry_after_us / 1e6, cost))
 
-    def _admit_locally(self, class_name: str, user_id: str, cost: int) -> Admission:
+    def _admit_locally(self, class_name: str, user_id: str, cost: int, is_whole: bool = True) -> Admission:
         limit = self.limits.of(class_name, user_id)
         if limit is None:
             return Admission(cost, cost, 0, 0, "")
@@ -246,11 +273,14 @@ class Limiter:
         self._local.put((class_name, user_id), recent)
         while recent and recent[0] <= now_s - limit.window_s:
             recent.popleft()
-        if (over := len(recent) + cost - limit.count) > 0:
-            last_out_s = recent[min(over, len(recent)) - 1] if recent else now_s
-            return Admission(0, 0, int((last_out_s + limit.window_s - now_s) * 1e6) + 1, 0, "")
-        recent.extend([now_s] * cost)
-        return Admission(cost, limit.count - len(recent), 0, limit.window_s * 1_000_000, "")
+        free = max(0, limit.count - len(recent))
+        admitted = cost if cost <= free else 0 if is_whole else free
+        recent.extend([now_s] * admitted)
+        if admitted == cost:
+            return Admission(cost, free - cost, 0, limit.window_s * 1_000_000, "")
+        over = len(recent) + (cost if is_whole else 1) - limit.count
+        last_out_s = recent[min(over, len(recent)) - 1] if recent else now_s
+        return Admission(admitted, 0, int((last_out_s + limit.window_s - now_s) * 1e6) + 1, 0, "")
 
 
 class LimitCheck:
@@ -293,6 +323,13 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     reset_us: int
     token: str  # the slots are token:1, token:2, …, for give_back; empty: no slot was used
     is_local: bool = False  # refused from memory
+
+
+def _refusal(class_name: str, cost: int, limit: Limit | None, answer: Admission) -> RateLimited | None:
+    if answer.admitted >= cost:
+        return None
+    count = limit.count if limit else 0
+    return RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=count, class_name=class_name)
 
 
 def _ms(us: int) -> int:

@@ -69,7 +69,7 @@ class Joining:
         return found, after
 
     async def join(self, user_id: str, conversation_id: str) -> None:
-        """Join an open conversation. A member is passed over. Raises NotFound, Forbidden."""
+        """Join an open conversation. For a member nothing changes. Raises NotFound, Forbidden."""
         member_list = await self._access.fresh(conversation_id)
         if member_list is not None and user_id in member_list.members:
             return
@@ -108,7 +108,7 @@ class Joining:
         await self._records.put([Put(owner, INVITES, invite_id, None)])
 
     async def use(self, user_id: str, invite: str) -> str:
-        """Join by an invite, and return the conversation. A member uses nothing up. Raises Gone, Forbidden."""
+        """Join by an invite, and return the conversation. A member uses no place of it. Raises Gone, Forbidden."""
         secret, _, conversation_id = invite.partition(".")
         if not is_id(conversation_id):
             raise Gone("there is no such invite any more")

@@ -1,1 +1,1 @@
-"""People: what one may do to another. Blocks, and who may see, write to or add whom."""
+"""People: blocks between users, the directory, and the rules about who may see, write to or add another user."""

@@ -7,7 +7,7 @@ by a change lately; every node reads that list each BLOCKS_READ_S and forgets wh
 A change makes the blocker's index cold twice: at once, and after HOLD_MS, when every node knows of the block. So a
 message that another node counted in between is not counted for longer than that.
 
-The blocked user learns nothing: a direct message is refused as where the other takes none from strangers.
+The blocked user learns nothing: a direct message is refused in the same way as by a user who takes none from strangers.
 """
 
 from __future__ import annotations
@@ -57,10 +57,14 @@ class Blocks:
 
     def is_known(self, sender_ids: Iterable[str | None]) -> bool:
         """Whether `blockers` can answer for all of these without a read."""
-        return all(sender_id in self._blockers for sender_id in sender_ids if sender_id is not None)
+        return all(map(self._blockers.__contains__, filter(None, sender_ids)))
+
+    def has_blocker(self, sender_ids: Iterable[str | None]) -> bool:
+        """Whether anybody has blocked one of these, as far as this node knows. Loaded before."""
+        return any(map(self._blockers.get, filter(None, sender_ids)))
 
     async def load(self, sender_ids: Iterable[str | None]) -> None:
-        """Read who has blocked these users, as far as this node does not know. Raises StoreError."""
+        """Read the blockers of those users whom this node does not know yet. Raises StoreError."""
         unknown = {id_ for id_ in sender_ids if id_ is not None and id_ not in self._blockers}
         if unknown:
             for sender_id, blockers in (await self._people.blockers_of(unknown)).items():
@@ -77,10 +81,6 @@ class Blocks:
             blocked = frozenset(block.blocked_id for block in await self._people.blocks_of(user_id))
             self._blocked.put(user_id, blocked)
         return blocked
-
-    async def is_between(self, one: str, other: str) -> bool:
-        """Whether either of the two has blocked the other."""
-        return other in await self.blocked_by(one) or one in await self.blocked_by(other)
 
     def check_direct(self, member_list: MemberList, sender_id: str) -> None:
         """Raise Forbidden where the other member of a direct conversation has blocked the sender. Loaded before."""
@@ -136,7 +136,7 @@ class Blocks:
         self._blocked.clear()
 
     async def refresh(self) -> None:
-        """Forget what a change of the last BLOCKS_CHANGED_S may have made old. Raises StoreError."""
+        """Forget the users whose blocks changed within the last BLOCKS_CHANGED_S. Raises StoreError."""
         key, since_ms = self._scripts.keys.blocks_changed(), self._since_ms()
         try:
             found = await self._keyspace.one(plain(key, b"ZRANGE", key, since_ms, b"+inf", b"BYSCORE"))

@@ -1,7 +1,7 @@
 """FindPeople: the directory, in which a user finds others by name or id.
 
 `all` finds everybody who has a profile or has signed in. `shared` finds the people of the asker's own conversations, as
-far as the asker may know of them (sight.py). Nobody is online for a person with whom there is a block.
+far as the asker may know of them (sight.py). Two people with a block between them see each other as offline.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FindPeople:
         self._scope = scope
 
     def signed_in(self, user_id: str) -> None:
-        """A user whom nobody introduced is found from now on, where everybody is."""
+        """Let others find a user without a profile, where the directory shows everybody."""
         if self._scope == "all":
             self._names.signed_in(user_id)
 

@@ -1,8 +1,8 @@
 """NameIndex: finds users by the beginning of a word of their name, or of their user id.
 
-Each word of a user is a record of the deployment, collection `people`, named "word user_id". So one range of names has
-all users with a word that begins so, on every store. The records only point to users. The profile that is read after
-them decides, so an entry that is left over shows nobody.
+Each word of a user is a record of the deployment, collection `people`, named "word user_id". So one range of record
+names holds every user with such a beginning of a word, on every store. The records only point to users. The profile
+that is read after them decides, so an entry that is left over shows nobody.
 
 A profile brings its entries when it is put. A user without a profile has one entry, since the user's first sign-in.
 """
@@ -43,12 +43,12 @@ class NameIndex:
         await self._put([], [*_names(user)])
 
     def signed_in(self, user_id: str) -> None:
-        """See to the entries of a user who has signed in. Never blocks; what fails now is done at another sign-in."""
+        """Write the entries of a user who has signed in. Never blocks; after a failure the next sign-in tries again."""
         if user_id not in self._noted and self._tasks.run(self._complete(user_id), "people"):
             self._noted.put(user_id, None)
 
     async def user_ids(self, beginning: str) -> AsyncIterator[list[str]]:
-        """Users with a word that begins so, a read at a time, PEOPLE_READ_MAX entries at most."""
+        """Find users with a word of this beginning, one read at a time, PEOPLE_READ_MAX entries at most."""
         after, seen = beginning, 0
         while seen < PEOPLE_READ_MAX:
             found = await self._records.page(

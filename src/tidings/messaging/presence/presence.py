@@ -1,9 +1,9 @@
 """Presence: a user with a live lease anywhere is online. Members who watch a shared conversation get the changes.
 
-A user who is back within AWAY_S was never gone. Changes are pushed in batches, paced, and dropped when too many wait. A
-change that was lost that way, or with a dead node, is found once per WATCH_RENEW_S: the presence that watchers here
-know is compared with the leases. `last_seen` is when the last connection ended, field `*` of session:{user}. Where the
-connection ended with its node, it is when the lease was last renewed.
+A user who returns within AWAY_S counts as online all the time. Changes are pushed in batches, paced, and dropped when
+too many wait. A change that was lost that way, or with a dead node, is found once per WATCH_RENEW_S: the presence that
+watchers here know is compared with the leases. `last_seen` is when the last connection ended, field `*` of
+session:{user}. Where the connection ended with its node, it is when the lease was last renewed.
 """
 
 from __future__ import annotations
@@ -250,9 +250,9 @@ class Presences:
         replies = await self._keyspace.run([call for user_id in batch for call in self._reads(user_id, batch[user_id])])
         found = []
         for number, (user_id, change) in enumerate(batch.items()):
-            leases, seen_ms, names = replies[3 * number : 3 * number + 3]
+            is_elsewhere, seen_ms, names = replies[3 * number : 3 * number + 3]
             is_here = bool(self._hub.of_user(user_id))
-            if leases or change.is_online != is_here:
+            if is_elsewhere or change.is_online != is_here:
                 continue  # online elsewhere all the time, or the other way round by now
             if change.is_online and seen_ms is not None and change.at_ms - seen_ms < self._away_ms:
                 continue  # back from another node before the change was pushed
@@ -261,14 +261,12 @@ class Presences:
         return found
 
     def _reads(self, user_id: str, change: _Change) -> list[Call[Any]]:
-        """Return the reads that decide whether there is a change. For a user who went, any lease says no. For one who
-        came, only older leases do: two devices may come at the same moment on two nodes."""
-        ws, inbox = self._keys.ws(user_id), self._keys.inbox(user_id)
-        until: bytes | int = b"+inf"
-        if change.is_online:
-            until = change.at_ms + round(LEASE_S * 1000) - self._away_ms
+        """Return the reads that decide whether there is a change. For a user who went, a lease on any other node says
+        no. For one who came, only an older lease does: two devices may come at the same moment on two nodes."""
+        inbox = self._keys.inbox(user_id)
+        until_ms = change.at_ms + round(LEASE_S * 1000) - self._away_ms if change.is_online else None
         return [
-            plain(ws, b"ZCOUNT", ws, self._registry.now_ms(), until),
+            self._registry.elsewhere(user_id, until_ms),
             self._last_seen(user_id),
             plain(inbox, b"ZREVRANGE", inbox, 0, PRESENCE_CONVERSATIONS_MAX - 1),
         ]

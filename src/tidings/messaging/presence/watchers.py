@@ -71,9 +71,6 @@ class Watchers:
             if not watchers:
                 del self._watchers[id_]
 
-    def is_watched(self, conversation_id: str) -> bool:
-        return conversation_id in self._watchers
-
     def __iter__(self) -> Iterator[str]:
         """Iterate over the conversations watched here."""
         return iter(tuple(self._watchers))

@@ -12,9 +12,11 @@ import msgspec
 
 from tidings.bounds import NAME_CHARS_MAX
 from tidings.clock import Clock
+from tidings.errors import NotFound
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.push.job import Job
 from tidings.messaging.push.quiet import quiet_until
+from tidings.messaging.threads.records import load_followed
 from tidings.messaging.unread.ranges import effective, is_in
 from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry, Head, Row, preview_of
@@ -57,14 +59,14 @@ class Notices:
             return None
         rows = await self._tables.inboxes.rows(job.user_id, [job.conversation_id])
         row = rows.get(job.conversation_id)
-        if row is None or await self._is_read(job, row):
+        if row is None or await (self._is_read_in_thread(job) if job.thread_seq else self._is_read(job, row)):
             return None
         entry = await self._entry(member_list, job)
         if entry is None:
             return None
         badge, chosen = await self._badge(job.user_id)
         if row.is_muted(self._clock.now_ms()) or not _is_wanted(row, entry):
-            return NoticeContent(badge=badge, is_silent=True)
+            return None if job.thread_seq else NoticeContent(badge=badge, is_silent=True)  # a thread is on no badge
         is_let = chosen.quiet_lets == "mentions" and entry.mentions_user(job.user_id)
         if (until_ms := quiet_until(chosen, self._clock.now_ms())) is not None and not is_let:
             return NoticeContent(badge=badge, is_silent=True, summary_ms=until_ms)
@@ -82,7 +84,7 @@ class Notices:
         if (until_ms := quiet_until(chosen, self._clock.now_ms())) is not None:
             return NoticeContent(badge=badge, is_silent=True, summary_ms=until_ms)
         if totals.total_unread == 0:
-            return None
+            return _of_threads(badge, totals.unread_threads)
         title = "1 unread message" if totals.total_unread == 1 else f"{totals.total_unread} unread messages"
         many = f"in {totals.unread_conversations} conversations"
         return NoticeContent(badge=badge, title=title, body="in one conversation" if many.startswith("in 1 ") else many)
@@ -92,6 +94,14 @@ class Notices:
         status = effective(statuses.get(job.conversation_id), row)
         return status.cursor_seq >= job.seq_no or is_in(status.ranges, job.seq_no)
 
+    async def _is_read_in_thread(self, job: Job) -> bool:
+        """Whether the user has read the reply, or does not follow the thread any more."""
+        try:
+            status = (await load_followed(self._tables, job.user_id, job.place)).status
+        except NotFound:
+            return True
+        return status.cursor_seq >= job.seq_no or is_in(status.ranges, job.seq_no)
+
     async def _entry(self, member_list: MemberList, job: Job) -> Entry | None:
         """The message, if this user may see it and did not write it."""
         if job.seq_no <= member_list.visible_after(job.user_id):
@@ -99,9 +109,11 @@ class Notices:
         found = await self._messages.page(
             job.conversation_id, after=job.seq_no - 1, before=job.seq_no + 1, limit=1, newest_first=False
         )
-        if not found or not found[0].counts or found[0].sender_id == job.user_id:
+        if not found or found[0].sender_id == job.user_id:
             return None
-        return found[0]
+        entry = found[0]  # a reply that is in the conversation too is a message like any other
+        is_meant = entry.counts_in_thread and not entry.counts if job.thread_seq else entry.counts
+        return entry if is_meant else None
 
     async def _words(self, entry: Entry) -> tuple[str, str]:
         heads = await self._tables.conversations.heads([entry.conversation_id])
@@ -115,6 +127,13 @@ class Notices:
     async def _name(self, user_id: str) -> str:
         user = await self._tables.accounts.user(user_id)
         return ((user and user.name) or user_id)[:NAME_CHARS_MAX]
+
+
+def _of_threads(badge: int, unread_threads: int) -> NoticeContent | None:
+    if unread_threads == 0:
+        return None
+    title = "1 unread thread" if unread_threads == 1 else f"{unread_threads} unread threads"
+    return NoticeContent(badge=badge, title=title, body="New replies")
 
 
 def _is_wanted(row: Row, entry: Entry) -> bool:

@@ -59,10 +59,21 @@ class DeviceAcks:
         words: tuple[Arg, ...] = tuple(part for pair in fields.items() for part in pair)
         return [plain(key, b"HSET", key, *words), plain(key, b"EXPIRE", key, ACKS_TTL_S)]
 
-    async def seqs(self, wanted: Sequence[tuple[str, Sequence[str]]], conversation_id: str) -> list[list[int]]:
-        """For each (user, devices): the seq up to which each device has the conversation or was notified of it."""
+    async def seqs(
+        self, wanted: Sequence[tuple[str, Sequence[str]]], conversation_id: str, place: str = ""
+    ) -> list[list[int]]:
+        """For each (user, devices): the seq up to which each device has the conversation or was notified of the place.
+
+        The place is the conversation itself, or one of its threads."""
         asked = [
-            (user_id, [name(id_, conversation_id) for id_ in device_ids for name in (has, notified)])
+            (
+                user_id,
+                [
+                    field
+                    for id_ in device_ids
+                    for field in (has(id_, conversation_id), notified(id_, place or conversation_id))
+                ],
+            )
             for user_id, device_ids in wanted
         ]
         return [[max(found[i], found[i + 1]) for i in range(0, len(found), 2)] for found in await self._get(asked)]

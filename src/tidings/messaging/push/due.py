@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Problem, StoreError, cause_of
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.people.blocks import Blocks
+from tidings.messaging.push.due_threads import DueThreads
 from tidings.messaging.push.worker import PushWorker
+from tidings.messaging.threads.records import is_thread_id
+from tidings.messaging.unread.line import LOUD
 from tidings.messaging.unread.ranges import is_in
-from tidings.model import Entry, Member, Status
+from tidings.model import EVERYBODY, Entry, Member, Status
 from tidings.stores.keyspace.call import Call, Keyspace, each_alone
 from tidings.stores.keyspace.scripts.push import Claimed, PushScripts, due_shard
 from tidings.stores.tables.ports import Pending, Tables
+from tidings.stores.tables.records import of_conversation
 from tidings.stores.tables.values import Waiting
 from tidings.tasks import Loop, Recent
 
@@ -58,6 +62,7 @@ class DueConversations:
         self._births: dict[int, str] = {}  # shard -> the birth of its set that we know
         self._lost: set[str] = set()  # conversations to record again
         self._received: dict[tuple[str, str], int] = {}  # (conversation, user) -> delivered seq, not cleared yet
+        self._threads = DueThreads(access, blocks, tables, worker, self._grace_ms)
         self._expires_s = 0.0  # the next deletion of old pending rows
         self.loop = Loop("due", lambda: bounds.DUE_LOOK_S, self._step, is_eager=True, at_end=self.flush)
 
@@ -181,7 +186,13 @@ class DueConversations:
             log.exception("due conversation failed", extra={"conversation_id": conversation_id})
 
     async def _examine(self, conversation_id: str, now_ms: int) -> int:
-        """Find members without an acknowledgement. Returns the time of the next check; 0: every entry was checked."""
+        """Find members without an acknowledgement. Returns the time of the next check; 0: every entry was checked.
+
+        The id may be that of a thread: a reply that is in its thread alone is recorded under it.
+        """
+        if is_thread_id(conversation_id):
+            self._recent.put(conversation_id, now_ms)
+            return await self._threads.examine(conversation_id, now_ms)
         member_list = await self._access.fresh(conversation_id)
         if member_list is None:
             return 0
@@ -190,6 +201,10 @@ class DueConversations:
             tables.log.top(conversation_id), tables.log.seq_at(conversation_id, now_ms - self._grace_ms)
         )
         floor = self._examined.get(conversation_id, old_seq - bounds.DUE_ENTRIES_MAX)
+        if member_list.head.large_ms:
+            await self._find_called(member_list, max(floor, 0), old_seq, now_ms)
+            self._examined.put(conversation_id, old_seq)
+            return 0 if top.seq_no <= old_seq else top.sent_ms + self._grace_ms
         messages = await self._newest_messages(conversation_id, floor, old_seq)
         if messages:
             self._recent.put(conversation_id, now_ms)
@@ -213,9 +228,42 @@ class DueConversations:
             before = entries[-1].seq_no if entries else 0
         return found
 
+    async def _find_called(self, member_list: MemberList, floor: int, up_to_seq: int, now_ms: int) -> None:
+        """In a large conversation: members whom a message mentions, and those who want to hear of every message."""
+        conversation_id, newest = member_list.head.conversation_id, dict[str, int]()
+        loud = await self._loud(conversation_id)
+        while entries := await self._tables.log.page(
+            conversation_id, after=floor, before=up_to_seq + 1, limit=bounds.PAGE_MAX, newest_first=False
+        ):
+            floor = entries[-1].seq_no
+            await self._blocks.load(entry.sender_id for entry in entries)
+            for entry in [entry for entry in entries if entry.counts]:
+                called = member_list.members.keys() & {*entry.mentions, *loud}
+                for user_id in member_list.members if entry.mentions == (EVERYBODY,) else called:
+                    begin = max(member_list.members[user_id].joined_seq, member_list.visible_after(user_id))
+                    if self._is_for(entry, user_id) and entry.seq_no > begin:
+                        newest[user_id] = entry.seq_no
+        if newest:
+            self._recent.put(conversation_id, now_ms)
+            await self._queue_late(member_list, newest, now_ms)
+
+    async def _loud(self, conversation_id: str) -> set[str]:
+        """The members of a large conversation who asked for every message (reading/flags.py)."""
+        owner, after, loud = of_conversation(conversation_id), "", set[str]()
+        while found := await self._tables.records.page(owner, LOUD, limit=bounds.PAGE_MAX, after=after):
+            loud |= {record.name for record in found}
+            after = found[-1].name
+        return loud
+
+    async def _statuses(self, conversation_id: str, user_ids: Collection[str]) -> dict[str, Status]:
+        """The statuses of these members. Of a few they are read one by one: a conversation may have very many."""
+        if len(user_ids) > bounds.PAGE_MAX:
+            return {one.user_id: one for one in await self._tables.statuses.of_conversation(conversation_id)}
+        get = self._tables.statuses.get
+        found = await asyncio.gather(*(get(user_id, [conversation_id]) for user_id in user_ids))
+        return {one[conversation_id].user_id: one[conversation_id] for one in found if one}
+
     async def _find_late(self, member_list: MemberList, messages: Sequence[Entry], now_ms: int) -> None:
-        conversation_id = member_list.head.conversation_id
-        statuses = {one.user_id: one for one in await self._tables.statuses.of_conversation(conversation_id)}
         newest: dict[str, int] = {}
         for user_id, member in member_list.members.items():
             entry = next((one for one in messages if self._is_for(one, user_id)), None)
@@ -223,6 +271,12 @@ class DueConversations:
                 continue  # a stranger does not ring a phone
             if entry is not None and entry.seq_no > max(member.joined_seq, member_list.visible_after(user_id)):
                 newest[user_id] = entry.seq_no
+        await self._queue_late(member_list, newest, now_ms)
+
+    async def _queue_late(self, member_list: MemberList, newest: Mapping[str, int], now_ms: int) -> None:
+        """Queue a push for each member who has not read their newest message, and note those who do not have it."""
+        conversation_id = member_list.head.conversation_id
+        statuses = await self._statuses(conversation_id, newest)
         delivered = {user_id: _delivered(member_list.members[user_id], statuses.get(user_id)) for user_id in newest}
         late = {user_id: seq_no for user_id, seq_no in newest.items() if seq_no > delivered[user_id]}
         unread = {
@@ -261,10 +315,10 @@ class DueConversations:
 
     async def _clear_delivered(self, conversation_id: str, user_ids: set[str]) -> None:
         """A receipt that came between the read and the rows found nothing to clear, so clear its row here."""
-        statuses = await self._tables.statuses.of_conversation(conversation_id)
+        statuses = await self._statuses(conversation_id, user_ids)
         received = [
             (conversation_id, one.user_id, max(one.delivered_seq, one.read_seq))
-            for one in statuses
+            for one in statuses.values()
             if one.user_id in user_ids
         ]
         await self._pending.clear(received)

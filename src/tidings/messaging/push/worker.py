@@ -3,7 +3,7 @@
 A job enters the stream before its reason can be forgotten, and leaves it only when every device was notified or needs
 no notification. The workers of all nodes are one consumer group. Other workers take over the jobs of a dead one after
 PUSH_IDLE_S; a job that was handed out five times without an end is a dead letter. So a device may be notified twice,
-under the same collapse id, but never not at all. A provider that says "not now" later gets only the rest.
+under the same collapse id, and no notification is lost. When a provider says "not now", it gets the rest later.
 """
 
 from __future__ import annotations
@@ -75,21 +75,33 @@ class PushWorker:
 
     # --- queueing and recording -------------------------------------------------------------------
 
-    async def queue(self, conversation_id: str, newest: Mapping[str, int]) -> None:
-        """Queue a job for each user (-> seq of the entry) with a device that lacks it and was not notified of it."""
+    @property
+    def has_providers(self) -> bool:
+        return bool(self._providers)
+
+    async def queue(self, conversation_id: str, newest: Mapping[str, int], thread_seq: int = 0) -> None:
+        """Queue a job for each user (-> seq of the entry) with a device that lacks it and was not notified of it.
+
+        `thread_seq`: the entries are replies of this thread."""
         if not self._providers or not newest:
             return
         owned = await self._devices.of_users(newest)
         wanted = [(user_id, [device.device_id for device in mine]) for user_id, mine in owned.items()]
-        seqs = await self._acks.seqs(wanted, conversation_id)
-        behind = [user_id for (user_id, _), found in zip(wanted, seqs, strict=True) if min(found) < newest[user_id]]
         now_ms = self._clock.now_ms()
-        await self._put(
-            [
-                Job(user_id=user_id, made_ms=now_ms, conversation_id=conversation_id, seq_no=newest[user_id])
-                for user_id in behind
-            ]
-        )
+        jobs = {
+            user_id: Job(
+                user_id=user_id,
+                made_ms=now_ms,
+                conversation_id=conversation_id,
+                seq_no=newest[user_id],
+                thread_seq=thread_seq,
+            )
+            for user_id in owned
+        }
+        place = next((job.place for job in jobs.values()), "")
+        seqs = await self._acks.seqs(wanted, conversation_id, place)
+        behind = [user_id for (user_id, _), found in zip(wanted, seqs, strict=True) if min(found) < newest[user_id]]
+        await self._put([jobs[user_id] for user_id in behind])
 
     def acknowledged(self, user_id: str, device: str | None, acks: Mapping[str, int]) -> None:
         """Record that a device has everything up to these. Never blocks. A connection without a device is no phone."""
@@ -263,7 +275,7 @@ class PushWorker:
         if not job.conversation_id:
             shown = await self._acks.badges(job.user_id, ids)
             return [device for device, badge in zip(owned, shown, strict=True) if badge not in (-1, content.badge)]
-        [seqs] = await self._acks.seqs([(job.user_id, ids)], job.conversation_id)
+        [seqs] = await self._acks.seqs([(job.user_id, ids)], job.conversation_id, job.place)
         return [device for device, seq_no in zip(owned, seqs, strict=True) if seq_no < job.seq_no]
 
     async def _send(self, notice: Notice) -> Outcome:
@@ -306,7 +318,7 @@ class PushWorker:
             if outcome.verdict is Verdict.LATER:
                 later.append((device, outcome))
             elif outcome.verdict is not Verdict.GONE and job.conversation_id:
-                fields[notified(device.device_id, job.conversation_id)] = job.seq_no
+                fields[notified(device.device_id, job.place)] = job.seq_no
             if outcome.verdict is Verdict.SENT:
                 fields[device.device_id] = content.badge
         calls = self._acks.set_calls(job.user_id, fields)
@@ -334,11 +346,12 @@ def _asked_s(outcome: Outcome) -> float:
 def _notice(job: Job, content: NoticeContent, device: Device) -> Notice:
     return Notice(
         device=device,
-        collapse_id=job.conversation_id or (SUMMARY_COLLAPSE_ID if job.is_summary else BADGE_COLLAPSE_ID),
+        collapse_id=job.place or (SUMMARY_COLLAPSE_ID if job.is_summary else BADGE_COLLAPSE_ID),
         badge=content.badge,
         title=content.title,
         body=content.body,
         is_silent=content.is_silent,
         conversation_id=job.conversation_id or None,
         seq_no=job.seq_no or None,
+        thread_seq=job.thread_seq or None,
     )

@@ -75,6 +75,24 @@ class ReactionEntry:
             if not self.changes:
                 raise _NothingChanges()
 
+    def begin(self, message_id: str, *, is_paid: bool = False, is_of_server: bool = False) -> Draft:
+        """Make the draft, in the name of those whose reactions change. Read before."""
+        (conversation_id, seq_no), (sender_id, *others) = self._place, self.users
+        self.draft = Draft(
+            sender_id=sender_id,
+            authors=tuple(others),
+            conversation_id=conversation_id,
+            message_id=message_id,
+            kind="reaction",
+            content=Content(reactions=self.changes),
+            target_seq=seq_no,
+            companion=self,
+            plain_digest=digest_of(None, f"reaction {seq_no}\0"),
+            is_paid=is_paid,
+            is_of_server=is_of_server,
+        )
+        return self.draft
+
     def puts(self, entry: Entry) -> Sequence[Put]:
         return [put_of(self._key, self.after(entry.seq_no), self._version)]
 
@@ -202,7 +220,7 @@ class ReactionSends:
             if not made.changes:
                 return made.after(), gone | made.refused
             try:
-                entry = await self._complete(place, made)
+                entry = await self._complete(made)
             except _NothingChanges:
                 return made.after(), gone | made.refused
             except NotFound:  # one of them left in this moment
@@ -221,19 +239,5 @@ class ReactionSends:
         gone.update({want: NotFound("no such conversation") for want in wants if want[0] not in members})
         return {want: is_on for want, is_on in wants.items() if want[0] in members}
 
-    async def _complete(self, place: Place, made: ReactionEntry) -> Entry:
-        conversation_id, seq_no = place
-        sender_id, *others = made.users
-        made.draft = Draft(
-            sender_id=sender_id,
-            authors=tuple(others),
-            conversation_id=conversation_id,
-            message_id=self._clock.random_id(),
-            kind="reaction",
-            content=Content(reactions=made.changes),
-            target_seq=seq_no,
-            companion=made,
-            is_paid=True,
-            plain_digest=digest_of(None, f"reaction {seq_no}\0"),
-        )
-        return (await self._sends.complete(made.draft)).entry
+    async def _complete(self, made: ReactionEntry) -> Entry:
+        return (await self._sends.complete(made.begin(self._clock.random_id(), is_paid=True))).entry

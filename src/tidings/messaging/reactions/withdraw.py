@@ -8,10 +8,8 @@ from __future__ import annotations
 from tidings.clock import Clock
 from tidings.errors import NotFound
 from tidings.messaging.reactions.reactions import ReactionEntry
-from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.summaries import COLLECTION, Summaries, summary_of
-from tidings.model import Content, digest_of
 from tidings.stores.tables.records import Records, of_conversation
 
 _PAGE = 100  # summaries read at a time
@@ -40,19 +38,8 @@ class Withdraw:
         await made.read()
         if not made.changes:
             return False
-        made.draft = Draft(
-            sender_id=user_id,
-            conversation_id=conversation_id,
-            message_id=self._clock.random_id(),
-            kind="reaction",
-            content=Content(reactions=made.changes),
-            target_seq=seq_no,
-            companion=made,
-            is_of_server=True,
-            plain_digest=digest_of(None, f"reaction {seq_no}\0"),
-        )
         try:
-            await self._sends.complete(made.draft)
+            await self._sends.complete(made.begin(self._clock.random_id(), is_of_server=True))
         except NotFound:  # the conversation is gone
             return False
         await self._summaries.committed(conversation_id)

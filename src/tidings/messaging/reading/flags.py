@@ -2,21 +2,25 @@
 
 The row in the tables decides, and the index follows by a rebuild of this one conversation. A flag that ends by itself
 needs no write: an archived conversation is back once it has a later message, and a mute is over at its time. Every
-change reaches all devices of the user.
+change reaches all devices of the user, also the end of a mute: a record (MUTES) brings timed work to it.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from tidings.clock import Clock
-from tidings.errors import BadRequest, Missing, NotFound
+from tidings.errors import BadRequest, Conflict, Missing, NotFound
 from tidings.messaging.access import Access
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.unread.count import load_member
+from tidings.messaging.unread.line import LOUD
 from tidings.messaging.unread.rebuild import ANY_VERSION, HOLD_MS, Rebuilds
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.model import InboxItem, Notify, Row
@@ -25,7 +29,11 @@ from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.records import Put, Record, of_conversation, of_user
 from tidings.tasks import Listeners
+
+log = logging.getLogger("tidings.flags")
+MUTES = "mutes"  # of a user: the conversations whose mute ends by itself, with the time
 
 
 class FlagChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,16 +82,39 @@ class Flags:
             self._unread_changed(user_id)
         return item
 
+    async def end_mute(self, record: Record) -> None:
+        """The time of a mute is over: count the conversation again, and show the user its row. Raises StoreError."""
+        user_id, conversation_id = msgspec.json.decode(record.value, type=str), record.name
+        try:
+            await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+            self._router.push(user_id, ConversationUpdated(await self._inbox.item(user_id, conversation_id)))
+            self._unread_changed(user_id)
+        except NotFound:
+            log.debug("the user left before the mute was over", extra={"conversation_id": conversation_id})
+        with suppress(Conflict):  # the user muted it again meanwhile
+            await self._tables.records.put([Put(*record.key, None, expected=record.version)])
+
+    async def _time(self, user_id: str, conversation_id: str, changes: Mapping[str, Any]) -> None:
+        """Record when the mute ends: timed work counts the conversation again then."""
+        if "muted_until" in changes:
+            until_ms, value = changes["muted_until"], msgspec.json.encode(user_id)
+            put = Put(of_user(user_id), MUTES, conversation_id, value if until_ms else None, due_ms=until_ms)
+            await self._tables.records.put([put])
+
     async def _set(self, user_id: str, conversation_id: str, change: FlagChange) -> None:
         """The marker makes the conversation cold, should this node die between the tables and the keyspace."""
         put, token = self._scripts.unread_put, self._rebuilds.token()
         await self._keyspace.one(put(user_id, token, hold_ms=HOLD_MS, conversation_id=conversation_id))
         row, head, _ = await load_member(self._tables, user_id, conversation_id)
         row = msgspec.structs.replace(row, last_seq=max(row.last_seq, head.last_seq))
+        changes = columns_of(row, change, self._clock.now_ms())
+        await self._time(user_id, conversation_id, changes)
         try:
             with self._unknown_outcomes.of([(user_id, conversation_id)]):
-                changes = columns_of(row, change, self._clock.now_ms())
                 await self._tables.inboxes.flag(user_id, conversation_id, changes)
+                if row.kind != "direct" and change.notify is not None:
+                    value = b"true" if change.notify == "all" else None
+                    await self._tables.records.put([Put(of_conversation(conversation_id), LOUD, user_id, value)])
         except Missing:
             raise NotFound("no such conversation") from None
         with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):

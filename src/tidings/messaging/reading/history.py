@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.bounds import PAGE_BYTES_MAX, PAGE_MAX
+from tidings.bounds import CONVERSATIONS_CACHED_MAX, PAGE_BYTES_MAX, PAGE_MAX
 from tidings.errors import BadCursor, BadRequest, NotFound
 from tidings.messaging.access import Access, Admitted
 from tidings.messaging.log import Log
@@ -25,6 +25,7 @@ from tidings.messaging.unread.unread import Unread
 from tidings.model import Entry, HistoryPage
 from tidings.stores.keyspace.call import Call
 from tidings.stores.tables.ports import Conversations
+from tidings.tasks import Recent
 
 _SEQ_MAX = 1 << 53  # the largest number that every client holds exactly
 
@@ -63,6 +64,8 @@ class History:
         self._receipts = receipts
         self._summaries = summaries
         self._shelves: dict[Place, _Shelf] = {}
+        # (conversation, when it was made) -> its head, as the tables had it last. A head never falls.
+        self._heads = Recent[tuple[str, int], int](CONVERSATIONS_CACHED_MAX)
 
     async def page(
         self,
@@ -161,12 +164,18 @@ class History:
     async def _head(self, admitted: Admitted, entries: list[Entry]) -> int:
         """Return the highest known number. Where there may be a higher one, the head row decides."""
         row, newest = admitted.member_list.head, entries[0].seq_no if entries else 0
-        if admitted.top > 0 and max(row.head, newest) >= admitted.top:
-            return max(row.head, newest)
+        name = row.conversation_id, row.created_ms
+        known = max(row.head, newest, self._heads.get(name, 0))
+        if admitted.top > 0 and known >= admitted.top:
+            return known
         if admitted.top == 0 and row.head >= newest:
             return row.head
         heads = await self._conversations.heads([row.conversation_id])
-        return heads[row.conversation_id].head if row.conversation_id in heads else 0
+        if row.conversation_id not in heads:
+            return 0
+        head = heads[row.conversation_id]
+        self._heads.put((head.conversation_id, head.created_ms), head.head)
+        return head.head
 
     # --- reads --------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Callable
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
 
 import msgspec
 
@@ -20,18 +20,19 @@ from tidings.errors import BadCursor, NotFound, Unavailable
 from tidings.ids import is_id
 from tidings.messaging.access import Access
 from tidings.messaging.reading.inbox_rows import write_rows
+from tidings.messaging.reading.large_pages import LargePages
 from tidings.messaging.reading.row_records import RowRecords, read_row_records, read_rules
+from tidings.messaging.reading.table_filters import Filter, TableFilters, place_of
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
 from tidings.model import NO_RULES, ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals
 from tidings.stores.keyspace.call import Call, Keyspace, plain
-from tidings.stores.keyspace.scripts.answers import Page, Place
+from tidings.stores.keyspace.scripts.answers import Listed, Page, Place
 from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Touch
 from tidings.tasks import SingleFlight
 
-Filter = Literal["unread", "mentions", "pinned", "archived", "muted"]
 FILTERS = get_args(Filter)
 PARTS = ("first", "inbox", *FILTERS)  # what a cursor can stand in: `first` are the pinned ones of the whole inbox
 _TRIES_MAX = 20  # a page that meets something cold is read again after the rebuild
@@ -74,6 +75,7 @@ class Inbox:
         scripts: Scripts,
         rebuilds: Rebuilds,
         unread: Unread,
+        large_pages: LargePages,
         count_repair: Callable[[str, int], None],
         clock: Clock,
     ) -> None:
@@ -83,10 +85,13 @@ class Inbox:
         self._scripts = scripts
         self._rebuilds = rebuilds
         self._unread = unread
+        self._large_pages = large_pages
         self._count_repair = count_repair
         self._clock = clock
         # Every client reads its inbox again when the keyspace goes, and each such page costs many reads.
         self._page_from_tables = SingleFlight(self._read_tables)
+        self._filter_from_tables = SingleFlight(self._filter_tables)
+        self._filters = TableFilters(tables.inboxes, self._items_from_tables)
 
     async def page(
         self,
@@ -96,18 +101,19 @@ class Inbox:
         cursor: str | None,
         filter_name: Filter | None = None,
         kind: ConversationKind | None = None,
+        has_records: bool = True,
     ) -> InboxPage:
-        """Return a page of the inbox, or of one of its filters. Without the keyspace there are no filters."""
+        """Return a page of the inbox, or of one of its filters. `has_records`: with drafts and rules."""
         limit = min(max(limit, 1), PAGE_MAX)
         top = filter_top(filter_name) if filter_name else TOP
         after = decode_cursor(user_id, cursor) if cursor else top
         if after.part != top.part and (filter_name or after.part not in (TOP.part, "inbox")):
             raise BadCursor()  # of another filter
         try:
-            return await self._page(user_id, limit, after, kind)
+            return await self._page(user_id, limit, after, kind, has_records)
         except Unavailable:
             if filter_name or kind:
-                raise
+                return await self._filter_from_tables(user_id, limit, after, filter_name, kind)
             return await self._page_from_tables(user_id, limit, after)
 
     async def item(self, user_id: str, conversation_id: str) -> InboxItem:
@@ -136,10 +142,13 @@ class Inbox:
         since = (b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit, b"WITHSCORES")
         calls = [plain(key, b"ZRANGE", key, *since) for key in (keys.inbox(user_id), keys.filter(user_id, "archived"))]
         flat = [part for found in await self._keyspace.run(calls) for part in found]
-        placed = sorted(zip(map(float, flat[1::2]), flat[::2], strict=True), reverse=True)
-        return [id_.decode() for _, id_ in placed[: limit if limit >= 0 else None]]
+        placed = [(float(score), id_.decode()) for score, id_ in zip(flat[1::2], flat[::2], strict=True)]
+        placed += await self._large_pages.changed(user_id, since_ms)
+        return [id_ for _, id_ in sorted(placed, reverse=True)[: limit if limit >= 0 else None]]
 
-    async def _page(self, user_id: str, limit: int, after: Place, kind: ConversationKind | None) -> InboxPage:
+    async def _page(
+        self, user_id: str, limit: int, after: Place, kind: ConversationKind | None, has_records: bool
+    ) -> InboxPage:
         for _ in range(_TRIES_MAX):
             call = self._scripts.inbox_page(user_id, limit=limit, after=after, kind=kind)
             calls: tuple[Call[Any], ...] = (call, self._scripts.threads.unread_state(user_id))
@@ -150,22 +159,36 @@ class Inbox:
             if page.cold > 0:
                 await self._rebuilds.cold_conversations(user_id)
                 continue
-            ids = [one.conversation_id for one in page.listed]
-            rows, beside = await asyncio.gather(
-                self._tables.inboxes.rows(user_id, ids), read_row_records(self._tables.records, user_id, ids)
-            )
+            if page.large:
+                merged = await self._large_pages.merge(user_id, page, limit=limit, after=after, kind=kind)
+                if merged is None:
+                    continue
+                page = merged
+            rows, heads, beside = await self._rows(user_id, page.listed, has_records)
             if len(rows) == len(page.listed):
                 is_known = threads is not None and threads.total_unread is not None
                 totals = None if is_known else await self._unread.totals(user_id)
                 unread_threads = threads.unread_conversations if totals is None else totals.unread_threads
-                return await self._complete(user_id, page, rows, beside, unread_threads)
+                return await self._complete(user_id, page, _with_heads(rows, heads), beside, unread_threads)
             await self._drop_left(user_id, page, rows)
         raise Unavailable("the inbox is being rebuilt")
+
+    async def _rows(
+        self, user_id: str, listed: Sequence[Listed], has_records: bool
+    ) -> tuple[dict[str, Row], dict[str, Head], RowRecords]:
+        """Read at once: rows, the heads of large conversations, whose rows nobody writes, and the records beside."""
+        ids = [one.conversation_id for one in listed]
+        large = [one.conversation_id for one in listed if one.mark is not None and one.mark.is_large]
+        return await asyncio.gather(
+            self._tables.inboxes.rows(user_id, ids),
+            self._tables.conversations.heads(large) if large else _nothing(),
+            read_row_records(self._tables.records, user_id, ids) if has_records else _no_records(),
+        )
 
     async def _complete(
         self, user_id: str, page: Page, rows: dict[str, Row], beside: RowRecords, unread_threads: int
     ) -> InboxPage:
-        behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one.score_ms)]
+        behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one)]
         if behind:
             rows = await self._repair(rows, behind)
         describe, totals = self._unread.describe, (page.total_unread, page.total_mentions)
@@ -183,6 +206,7 @@ class Inbox:
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
         """Bring rows up to their conversation's head, for this answer and in the table."""
         heads = await self._tables.conversations.heads(ids)
+        rows = _with_heads(rows, {id_: heads.pop(id_) for id_ in list(heads) if heads[id_].large_ms})
         repaired: dict[str, Row] = {}
         while behind := {id_: head for id_, head in heads.items() if _is_older(rows[id_], head)}:
             repaired |= {id_: _up_to_date(rows[id_], head) for id_, head in behind.items()}
@@ -207,10 +231,17 @@ class Inbox:
         items = await self._items_from_tables(user_id, rows[:limit])
         return InboxPage(
             items,
-            encode_cursor(user_id, _place(last)) if last else None,
+            encode_cursor(user_id, place_of(last)) if last else None,
             await self._totals_from_tables(user_id, rows[:limit], items),
             is_stale=True,
         )
+
+    async def _filter_tables(
+        self, user_id: str, limit: int, after: Place, name: Filter | None, kind: ConversationKind | None
+    ) -> InboxPage:
+        items, place = await self._filters.page(user_id, limit, after, name, kind)
+        totals = await self._totals_from_tables(user_id, [one.row for one in items], items)
+        return InboxPage(items, encode_cursor(user_id, place) if place else None, totals, is_stale=True)
 
     async def _totals_from_tables(self, user_id: str, rows: list[Row], items: list[InboxItem]) -> Totals:
         """The counts that the rows know are all there is; what is on the page is counted."""
@@ -236,12 +267,27 @@ class Inbox:
         return items
 
 
+def _with_heads(rows: dict[str, Row], large: Mapping[str, Head]) -> dict[str, Row]:
+    """Nobody writes the rows of a large conversation, so they show what its head says."""
+    return rows | {id_: _up_to_date(rows[id_], head) for id_, head in large.items() if _is_seen(rows[id_], head)}
+
+
+async def _nothing() -> dict[str, Head]:
+    return {}
+
+
+async def _no_records() -> RowRecords:
+    return RowRecords()
+
+
 def _is_older(row: Row, head: Head) -> bool:
     """Whether the row shows an older message than the head, and the member may see the newer one."""
-    if row.is_invited:
-        return False  # the user is no member, and sees no message
-    is_seen = head.history != "joined" or head.last_seq > row.joined_seq
-    return head.last_seq > row.last_seq and is_seen
+    return head.last_seq > row.last_seq and _is_seen(row, head)
+
+
+def _is_seen(row: Row, head: Head) -> bool:
+    """Whether the user sees the last message: a user who is invited is no member, and sees none."""
+    return not row.is_invited and (head.history != "joined" or head.last_seq > row.joined_seq)
 
 
 def _up_to_date(row: Row, head: Head) -> Row:
@@ -265,9 +311,8 @@ def _touch(row: Row) -> Touch:
     )
 
 
-def _is_behind(row: Row, score_ms: int) -> bool:
+def _is_behind(row: Row, one: Listed) -> bool:
+    if one.mark is not None and one.mark.is_large:
+        return False  # it shows what the head says
+    score_ms = one.score_ms
     return score_ms > row.last_message_ts and score_ms > row.joined_ms and score_ms > 1
-
-
-def _place(row: Row) -> Place:
-    return Place("inbox", max(row.last_message_ts, row.joined_ms, 1), row.conversation_id)

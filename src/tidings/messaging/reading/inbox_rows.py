@@ -20,6 +20,7 @@ from tidings.model import Head, Member
 from tidings.stores.keyspace.scripts.answers import Indexed
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Touch
+from tidings.tasks import cancel
 
 log = logging.getLogger("tidings.rows")
 
@@ -71,6 +72,10 @@ class InboxRows:
         """Write everything that waits, now: on drain."""
         late, self._late = self._late, {}
         await self._write(late)
+
+    async def close(self) -> None:
+        """End the task that writes. A row that stays behind is brought up by the next message."""
+        await cancel(self._writing)
 
     def _start(self) -> None:
         if self._writing is None or self._writing.done():

@@ -6,16 +6,18 @@ a build never falls behind a receipt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidings.bounds import INDEX_TTL_S
 from tidings.errors import Unavailable
 from tidings.messaging.access import MemberList
+from tidings.model import Member, Status
 from tidings.pushes import ReceiptSummary
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.receipts import ReceiptScripts
 from tidings.stores.tables.ports import Statuses
+from tidings.stores.tables.values import with_marks_of
 
 Raise = tuple[str, str, int, int]  # conversation_id, user_id, delivered_seq, read_seq
 Marks = dict[str, tuple[int, int]]  # user_id -> delivered, read
@@ -51,14 +53,19 @@ class ReceiptMarks:
         except Unavailable:
             return _lowest(await self.marks(member_list), but)
 
+    async def statuses(self, member_list: MemberList) -> dict[str, Status]:
+        """Read the marks of every member from the tables."""
+        found = await self._statuses.of_conversation(member_list.head.conversation_id)
+        return _since_joining(member_list.members.values(), found)
+
+    async def statuses_of(self, conversation_id: str, members: Sequence[Member]) -> dict[str, Status]:
+        """Read the marks of these members alone."""
+        found = await self._statuses.of_members(conversation_id, [member.user_id for member in members])
+        return _since_joining(members, found)
+
     async def marks(self, member_list: MemberList) -> Marks:
-        """Read the marks from the tables. A member begins at joined_seq."""
-        marks = {member.user_id: (member.joined_seq, member.joined_seq) for member in member_list.members.values()}
-        for status in await self._statuses.of_conversation(member_list.head.conversation_id):
-            if status.user_id in marks:
-                delivered, read = marks[status.user_id]
-                marks[status.user_id] = (max(delivered, status.delivered_seq), max(read, status.read_seq))
-        return marks
+        found = await self.statuses(member_list)
+        return {user_id: (status.delivered_seq, status.read_seq) for user_id, status in found.items()}
 
     async def raise_all(self, raises: Sequence[Raise], member_lists: Mapping[str, MemberList]) -> list[Moved]:
         """Raise marks that the tables hold already. Each member is in the member list of the conversation."""
@@ -106,6 +113,22 @@ class ReceiptMarks:
         id_, members_seq = member_list.head.conversation_id, member_list.members_seq
         await self._keyspace.one(self._scripts.receipts_build(id_, members_seq=members_seq, marks=rows))
         return marks
+
+
+def _since_joining(members: Iterable[Member], found: Iterable[Status]) -> dict[str, Status]:
+    """The status of each member. A member begins at joined_seq, at no known time."""
+    known = {status.user_id: status for status in found}
+    statuses: dict[str, Status] = {}
+    for member in members:
+        joined = Status(
+            conversation_id=member.conversation_id,
+            user_id=member.user_id,
+            delivered_seq=member.joined_seq,
+            read_seq=member.joined_seq,
+        )
+        status = known.get(member.user_id)
+        statuses[member.user_id] = joined if status is None else with_marks_of(status, joined)
+    return statuses
 
 
 def _moved(one: Raise, built: Marks | None, before: tuple[int, int] | None) -> Moved:

@@ -3,15 +3,17 @@
 A receipt is the word of a client; that an entry was routed is none. message_status holds the marks. Reading moves both
 marks (unread.py stores them with the cursor and calls `read`); `message.delivered` moves the delivered mark alone. Both
 are coalesced: the last value per member and conversation is written, then pushed as `receipt` to the senders that it
-concerns. A receipt that a store refuses for the moment waits.
+concerns. A receipt that a store refuses for the moment waits. A client is answered when its receipts are written: one
+without an answer sends them again, so the death of a node loses none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
 from tidings.bounds import (
     PAGE_MAX,
@@ -19,21 +21,37 @@ from tidings.bounds import (
     RECEIPT_WRITE_S,
     RESUME_ENTRIES_MAX,
 )
-from tidings.errors import NotFound, StoreError
+from tidings.clock import Clock
+from tidings.errors import NotFound, StoreError, Throttled
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.reading.receipt_marks import Moved, Raise, ReceiptMarks
 from tidings.messaging.reading.receipt_summaries import ReceiptSummaries, is_large
-from tidings.messaging.reading.waiting_receipts import Waiting, WaitingReceipts
+from tidings.messaging.reading.waiting_receipts import Answer, Taken, Waiting, WaitingReceipts
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Entry
+from tidings.model import Entry, Status
 from tidings.pushes import Receipt
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Call
 from tidings.stores.tables.ports import Conversations, Messages, Statuses
-from tidings.tasks import Listeners
+from tidings.tasks import Listeners, attempt, cancel
 
 log = logging.getLogger("tidings.receipts")
 _TOGETHER = 500  # receipts written in one go
+
+
+class Times(NamedTuple):
+    """When a member's marks came to the message or beyond it, at the latest. None: not yet, or not known."""
+
+    delivered_ms: int | None
+    read_ms: int | None
+
+
+class MessageReceipts(NamedTuple):
+    read: list[str]
+    delivered: list[str]
+    pending: list[str]
+    times: dict[str, Times]
+    next_cursor: str | None = None  # the last user_id of the page, where more members follow
 
 
 class Receipts:
@@ -48,6 +66,7 @@ class Receipts:
         receipt_marks: ReceiptMarks,
         router: Router,
         receipts_stored: Listeners[[Sequence[Raise]]],
+        clock: Clock,
     ) -> None:
         self._access = access
         self._messages = messages
@@ -57,17 +76,25 @@ class Receipts:
         self._receipt_marks = receipt_marks
         self._router = router
         self._receipts_stored = receipts_stored
+        self._clock = clock
         self._summaries = ReceiptSummaries(messages, receipt_marks, router)
         self._waiting = WaitingReceipts()
         self._untold: set[tuple[str, str]] = set()  # of these: perhaps raised, and no receipt was pushed
         self._writing: asyncio.Task[None] | None = None
+        self._is_closed = False
         self._turn = asyncio.Lock()
 
-    def delivered(self, user_id: str, acks: dict[str, int], origin: str) -> None:
-        """Record that a device has everything up to these numbers. Never blocks; a foreign conversation is ignored."""
+    def delivered(self, user_id: str, acks: dict[str, int], tell: Callable[[bool], None] | None = None) -> None:
+        """Record that a device has everything up to these numbers. Never blocks; a foreign conversation is ignored.
+
+        `tell` is called once: with True when all are written and pushed, with False when a store refused or too many
+        wait."""
+        answer = Answer(len(acks), tell) if tell is not None and acks else None
         for conversation_id, seq_no in acks.items():
-            self._record(conversation_id, user_id, seq_no, 0)
+            self._record(conversation_id, user_id, seq_no, 0, answer)
         self._start()
+        if tell is not None and not acks:
+            tell(True)
 
     def read(self, user_id: str, conversation_id: str, seq_no: int) -> None:
         """Record that the member has read up to here. The table holds it already. Reading implies delivery."""
@@ -77,15 +104,36 @@ class Receipts:
     async def flush(self, *, is_all: bool = True) -> None:
         """Write and push the receipts that wait, now. On a StoreError they wait on."""
         async with self._turn:  # a flush that is under way is finished first: when this one returns, all is written
-            while some := self._waiting.take(_TOGETHER, is_all=is_all):
-                try:
-                    await self._write(some)
-                except StoreError:
-                    for key, marks in some.items():
-                        self._waiting.put(key, *marks)
-                    self._untold |= {key for key in some if key in self._waiting}
-                    raise
-                self._untold -= some.keys()
+            while (taken := self._waiting.take(_TOGETHER, is_all=is_all)).marks:
+                await self._write_taken(taken)
+
+    async def close(self) -> None:
+        """End the task that writes. A client whose receipts were not written sends them again, to another node."""
+        self._is_closed = True
+        await cancel(self._writing)
+
+    async def _write_taken(self, taken: Taken) -> None:
+        """Write receipts that were taken, or put them back. A conversation that is throttled holds up no other."""
+        try:
+            await self._write(taken.marks)
+        except StoreError as error:
+            self._untold |= taken.marks.keys()
+            if isinstance(error, Throttled) and len(parts := taken.apart()) > 1:
+                await self._write_apart(parts)
+                return
+            for key, marks in taken.marks.items():
+                self._waiting.put(key, *marks)
+            self._untold -= {key for key in taken.marks if key not in self._waiting}
+            taken.settle(False)
+            raise
+        self._untold -= taken.marks.keys()
+        taken.settle(True)
+
+    async def _write_apart(self, parts: Sequence[Taken]) -> None:
+        outcomes = await asyncio.gather(*(attempt(self._write_taken(part)) for part in parts))
+        for error in outcomes:
+            if error is not None:
+                raise error
 
     def look(self, member_list: MemberList, *, but: str) -> Call[tuple[int, int] | None]:
         """`lowest` as a call to be run beside others. None: COLD, ask `lowest`."""
@@ -93,7 +141,9 @@ class Receipts:
 
     async def lowest(self, member_list: MemberList, *, but: str) -> tuple[int, int]:
         """(delivered, read): what all members other than `but` have."""
-        return (0, 0) if member_list.is_unanswered(but) else await self._receipt_marks.lowest(member_list, but=but)
+        if member_list.head.large_ms or member_list.is_unanswered(but):
+            return 0, 0  # nobody waits until all of a large conversation have read
+        return await self._receipt_marks.lowest(member_list, but=but)
 
     async def standing(self, member_list: MemberList, user_id: str, read_seq: int) -> tuple[int, int]:
         """Return `lowest` for a member who comes back, having read up to here.
@@ -101,7 +151,7 @@ class Receipts:
         A read mark is in the table before it becomes a receipt, and the node may have died between the two. So the
         marks are raised again when the member comes back.
         """
-        if read_seq > 0:
+        if read_seq > 0 and not member_list.head.large_ms:
             conversation_id = member_list.head.conversation_id
             raises = [(conversation_id, user_id, read_seq, read_seq)]
             if is_large(member_list):
@@ -113,39 +163,43 @@ class Receipts:
         return await self.lowest(member_list, but=user_id)
 
     async def of_message(
-        self, user_id: str, conversation_id: str, seq_no: int
-    ) -> tuple[list[str], list[str], list[str]]:
-        """Return (read, delivered, pending): each member but the sender once, at the furthest state."""
+        self, user_id: str, conversation_id: str, seq_no: int, *, after_id: str = "", limit: int | None = None
+    ) -> MessageReceipts:
+        """Return each member but the sender once, at the furthest state.
+
+        Of a large conversation, or with a place or a limit, it is a page of the members by user_id."""
         member_list = await self._access.authorize(user_id, conversation_id, "read")
         if seq_no <= member_list.visible_after(user_id):
             raise NotFound("no such message")
         sender_id = await self._sender(conversation_id, seq_no)
-        marks = await self._receipt_marks.marks(member_list)
         if member_list.is_unanswered(user_id):
-            marks = dict.fromkeys(marks, (0, 0))
-        states: tuple[list[str], list[str], list[str]] = ([], [], [])
-        for member_id in sorted(member_list.members):
-            if member_id != sender_id:
-                delivered, read = marks[member_id]
-                states[0 if read >= seq_no else 1 if delivered >= seq_no else 2].append(member_id)
-        return states
+            return MessageReceipts([], [], sorted(member_list.members.keys() - {sender_id}), {})
+        next_cursor: str | None = None
+        if member_list.head.large_ms or after_id or limit is not None:
+            count = min(limit or PAGE_MAX, PAGE_MAX)
+            found = await self._conversations.members_after(conversation_id, after_id=after_id, limit=count + 1)
+            statuses = await self._receipt_marks.statuses_of(conversation_id, found[:count])
+            next_cursor = found[count - 1].user_id if len(found) > count else None
+        else:
+            statuses = await self._receipt_marks.statuses(member_list)
+        return _receipts(statuses, sender_id, seq_no)._replace(next_cursor=next_cursor)
 
     # --- writing ------------------------------------------------------------------------------------
 
-    def _record(self, conversation_id: str, user_id: str, delivered: int, read: int) -> None:
-        """Queue a receipt. The list in memory decides the queue, and drops the receipts of strangers."""
+    def _record(
+        self, conversation_id: str, user_id: str, delivered: int, read: int, answer: Answer | None = None
+    ) -> None:
+        """Queue a receipt. The list in memory decides the queue; it may be too old to know the member."""
         key, member_list = (conversation_id, user_id), self._access.cached(conversation_id)
-        if member_list is None:
-            self._waiting.put_unknown(key, delivered, read)
-        elif user_id not in member_list.members:
-            return
+        if member_list is None or user_id not in member_list.members:
+            self._waiting.put_unknown(key, delivered, read, answer)
         elif is_large(member_list):
-            self._waiting.put_large(key, delivered, read)
+            self._waiting.put_large(key, delivered, read, answer)
         else:
-            self._waiting.put(key, delivered, read)
+            self._waiting.put(key, delivered, read, answer)
 
     def _start(self) -> None:
-        if self._waiting and (self._writing is None or self._writing.done()):
+        if (self._writing is None or self._writing.done()) and self._waiting and not self._is_closed:
             self._writing = asyncio.get_running_loop().create_task(self._write_later(), name="receipts")
 
     async def _write_later(self) -> None:
@@ -175,21 +229,27 @@ class Receipts:
         if not raises:
             return
         unstored = [(id_, user_id, delivered) for id_, user_id, delivered, read in raises if delivered > read]
-        await self._statuses.deliver(unstored)
+        await self._statuses.deliver(unstored, self._clock.now_ms())
         self._receipts_stored(raises)
         await self._uncount(raises)
-        await self._summaries.push(member_list, raises)
+        if not member_list.head.large_ms:
+            await self._summaries.push(member_list, raises)
 
     async def _uncount(self, raises: Sequence[Raise]) -> None:
-        await self._unread.delivered([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
+        """Make the counts follow. Those of a read mark have followed it already."""
+        acks = [(id_, user_id, delivered) for id_, user_id, delivered, read in raises if delivered > read]
+        if acks:
+            await self._unread.delivered(acks)
 
     async def _write_small(self, raises: list[Raise], member_lists: Mapping[str, MemberList]) -> None:
         if not raises:
             return
-        fresh = await self._statuses.deliver([(id_, user_id, delivered) for id_, user_id, delivered, _ in raises])
+        marks = [(id_, user_id, delivered) for id_, user_id, delivered, _ in raises]
+        fresh = await self._statuses.deliver(marks, self._clock.now_ms())
         self._receipts_stored(raises)
-        await self._uncount(raises)
-        moved = zip(raises, await self._receipt_marks.raise_all(raises, member_lists), strict=True)
+        # Both ask the keyspace, and share its round trip.
+        raised, _ = await asyncio.gather(self._receipt_marks.raise_all(raises, member_lists), self._uncount(raises))
+        moved = zip(raises, raised, strict=True)
         await self._push(raises, [self._news(one, now, one[:2] in fresh) for one, now in moved], member_lists)
 
     def _news(self, one: Raise, now: Moved, is_fresh: bool) -> Moved:
@@ -235,14 +295,7 @@ class Receipts:
             for user_id, now in members.items():
                 if present[user_id].is_requested:
                     continue  # a stranger learns nothing
-                senders = {
-                    entry.sender_id
-                    for after, up_to in _stretches(now)
-                    for entry in entries
-                    if after < entry.seq_no <= up_to and entry.sender_id in present
-                }
-                for sender_id in senders - {user_id, None}:
-                    assert sender_id is not None
+                for sender_id in _senders(now, entries, present) - {user_id}:
                     self._router.push(sender_id, Receipt(conversation_id, user_id, now.delivered, now.read))
 
     async def _concerned(self, conversation_id: str, members: Mapping[str, Moved]) -> list[Entry]:
@@ -267,10 +320,42 @@ class Receipts:
         return entries[0].sender_id
 
 
+def _receipts(statuses: Mapping[str, Status], sender_id: str | None, seq_no: int) -> MessageReceipts:
+    found = MessageReceipts([], [], [], {})
+    for member_id, status in sorted(statuses.items()):
+        if member_id != sender_id:
+            is_read, is_delivered = status.read_seq >= seq_no, status.delivered_seq >= seq_no
+            (found.read if is_read else found.delivered if is_delivered else found.pending).append(member_id)
+            if (known := _times(status, seq_no)) != (None, None):
+                found.times[member_id] = known
+    return found
+
+
+def _times(status: Status, seq_no: int) -> Times:
+    """Return the times of a message: the earliest known of each mark. A message is delivered before it is read."""
+    places = (*status.read_before, (status.read_seq, status.read_ms))
+    read_ms = next((at_ms for mark, at_ms in places if mark >= seq_no and at_ms), None)
+    delivered_ms = (status.delivered_ms or None) if status.delivered_seq >= seq_no else None
+    return Times(min(delivered_ms, read_ms) if delivered_ms and read_ms else delivered_ms, read_ms)
+
+
 def _stretches(now: Moved) -> list[tuple[int, int]]:
     """Return (after, up to) of each mark that moved. Where the earlier marks are not known, all is pushed again."""
     before = now.before or (0, 0)
     return [(old, new) for old, new in zip(before, (now.delivered, now.read), strict=True) if new > old]
+
+
+def _senders(now: Moved, entries: Sequence[Entry], present: Collection[str]) -> set[str]:
+    """Return the members whom a move concerns. Of a long stretch not all entries are known: then it is everybody."""
+    stretches = _stretches(now)
+    if any(up_to - after > RESUME_ENTRIES_MAX for after, up_to in stretches):
+        return set(present)
+    return {
+        entry.sender_id
+        for after, up_to in stretches
+        for entry in entries
+        if after < entry.seq_no <= up_to and entry.sender_id is not None and entry.sender_id in present
+    }
 
 
 def _merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,17 +1,20 @@
 """Indexer: keeps the search index up to the log, in the background.
 
-The index of a conversation has a cursor: everything up to it is indexed. The node that stores entries notes their
-conversation, and a loop follows the log from the cursor on. A note that is lost does no harm: a search notices that a
-conversation is behind and notes it again. Nodes that index the same conversation do not disturb each other, because
-only one of them moves the cursor.
+The index of a conversation has a cursor: everything up to it is indexed. The node that stores entries holds them for a
+moment, and a loop follows. Where they begin right above the cursor, they are indexed from memory, those of many
+conversations in one commit. Otherwise the loop reads the log from the cursor on. A note that is lost does no harm: a
+search notices that a conversation is behind and notes it again. Nodes that index the same conversation do not disturb
+each other, because only one of them moves the cursor.
 
 The log shows each message as it is now. So an edit is indexed by reading its target, and a delete removes it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from tidings.bounds import PAGE_MAX
 from tidings.errors import StoreError, cause_of
@@ -19,33 +22,35 @@ from tidings.messaging.log import Log
 from tidings.messaging.search.words import has_link, words_of
 from tidings.model import KINDS, Entry
 from tidings.stores.tables.ports import Conversations
-from tidings.stores.tables.search import Document, SearchIndex
+from tidings.stores.tables.search import Document, Part, SearchIndex
 from tidings.tasks import Loop
 
-EVERY_S = 0.5  # pause of the indexer: what is acknowledged is found a second later
+EVERY_S = 2.0  # pause of the indexer: what is acknowledged is found two seconds later, and shares a commit until then
+TOGETHER = 256  # conversations that are indexed at the same time
+HELD_CHARS_MAX = 4_000_000  # of entries that are held: 16 MB at most. From half of it on the indexer begins at once
 NOTED_MAX = 100_000  # conversations that wait for the indexer: 10 MB; a search notes what was dropped
+_ENTRY_CHARS = 256  # of an entry that is held, beside its text
 log = logging.getLogger("tidings.search")
 
 
-def document_of(entry: Entry) -> Document | None:
-    """The words of a message; None where there is nothing to find."""
-    content = entry.content
-    if not KINDS[entry.kind].is_target or entry.is_deleted or content is None or not content.text:
-        return None
-    if content.only_sender:
-        return None
-    return Document(
-        entry.seq_no,
-        entry.sent_ms,
-        entry.sender_id or "",
-        words_of(content.text),
-        has_file=has_file(entry),
-        has_link=has_link(content.text),
-    )
+def document_of(entry: Entry) -> Document:
+    """The words of a message; none where there is nothing to find."""
+    content, sender_id = entry.content, entry.sender_id or ""
+    if content is None or entry.is_deleted or not content.text or content.only_sender:
+        return Document(entry.seq_no, entry.sent_ms, sender_id, ())
+    words = words_of(content.text)
+    return Document(entry.seq_no, entry.sent_ms, sender_id, words, bool(content.files), has_link(content.text))
 
 
-def has_file(entry: Entry) -> bool:
-    return bool(getattr(entry.content, "files", None))
+def _documents(entries: Iterable[Entry]) -> list[Document]:
+    return [document_of(entry) for entry in entries if KINDS[entry.kind].is_target]
+
+
+def _is_run(held: Sequence[Entry]) -> bool:
+    """Whether the entries follow each other and are as the log has them: none of them rewrites another."""
+    at = held[0].seq_no
+    is_next = [entry.seq_no for entry in held] == list(range(at, at + len(held)))
+    return is_next and not any(KINDS[entry.kind].rewrites for entry in held)
 
 
 class Indexer:
@@ -55,50 +60,125 @@ class Indexer:
         self._index = index
         self._entries = entries
         self._conversations = conversations
-        self._noted: dict[str, None] = {}
+        self._noted: dict[str, list[Entry] | None] = {}  # None: the entries are read from the log
+        self._held_chars = 0
         self.loop = Loop("search", lambda: EVERY_S, self.follow)
 
     def note(self, conversation_id: str) -> None:
         """There are new entries. Never blocks; a note too many is dropped, and a search makes it again."""
-        if self._index is not None and len(self._noted) < NOTED_MAX:
+        if self._index is not None and (conversation_id in self._noted or len(self._noted) < NOTED_MAX):
             self._noted[conversation_id] = None
 
+    def stored(self, conversation_id: str, entries: Sequence[Entry]) -> None:
+        """These entries are in the log now, and need not be read from there. Never blocks."""
+        if self._index is None:
+            return
+        held = self._noted.get(conversation_id)
+        if held is None and conversation_id not in self._noted and len(self._noted) < NOTED_MAX:
+            held = self._noted[conversation_id] = []
+        if held is None:
+            return  # the log is read
+        held += entries
+        self._held_chars += sum([_ENTRY_CHARS + len(entry.text or "") for entry in entries])
+        if self._held_chars > HELD_CHARS_MAX:
+            self._drop_held()
+        elif self._held_chars > HELD_CHARS_MAX // 2:
+            self.loop.nudge()
+
+    def _drop_held(self) -> None:
+        """Read everything that is noted from the log."""
+        self._noted = dict.fromkeys(self._noted)
+        self._held_chars = 0
+
     async def follow(self) -> None:
-        """Index the conversations that were noted. Raises StoreError: they stay noted."""
-        while self._noted:
-            conversation_id = next(iter(self._noted))
-            del self._noted[conversation_id]
+        """Index the conversations that were noted, many at a time: they share round trips and commits."""
+        while self._noted and self._index is not None:
+            noted = {id_: self._noted.pop(id_) for id_ in list(islice(self._noted, TOGETHER))}
+            if not self._noted:
+                self._held_chars = 0
             try:
-                await self.catch_up(conversation_id)
-            except StoreError as error:
-                self.note(conversation_id)
-                log.info("search index waits", extra=cause_of(error, conversation_id=conversation_id))
+                behind = await self._put_held(noted)
+            except StoreError:
+                behind = list(noted)  # each by itself: one that fails holds up no other
+            if behind and not await self._read_on(behind):
                 return
+
+    async def _put_held(self, noted: Mapping[str, Sequence[Entry] | None]) -> list[str]:
+        """Index entries from memory, all in one commit. Answers the conversations whose log must be read."""
+        assert self._index is not None
+        runs = {id_: held for id_, held in noted.items() if held and _is_run(held)}
+        # The cursor of a conversation that was deleted is gone. Only one that has none yet must be asked for.
+        if new := [id_ for id_, held in runs.items() if held[0].seq_no == 1]:
+            heads = await self._conversations.heads(new)
+            runs = {id_: held for id_, held in runs.items() if held[0].seq_no > 1 or id_ in heads}
+        parts = [
+            Part(id_, _documents(held), after=held[0].seq_no - 1, up_to=held[-1].seq_no) for id_, held in runs.items()
+        ]
+        refused = await self._index.put(parts) if parts else set()
+        return [id_ for id_ in noted if id_ not in runs or id_ in refused]
+
+    async def _read_on(self, conversation_ids: Sequence[str]) -> bool:
+        """Index conversations from their logs. False: a store was away."""
+        assert self._index is not None
+        try:
+            cursors = await self._index.cursors(conversation_ids)
+        except StoreError as error:
+            self._wait_for(error, *conversation_ids)
+            return False
+        return all(await asyncio.gather(*(self._try(id_, cursors.get(id_, 0)) for id_ in conversation_ids)))
+
+    async def _try(self, conversation_id: str, at: int) -> bool:
+        try:
+            await self._index_from(conversation_id, at)
+        except StoreError as error:
+            self._wait_for(error, conversation_id)
+            return False
+        return True
+
+    def _wait_for(self, error: StoreError, *conversation_ids: str) -> None:
+        """Note the conversations again: a store was away."""
+        for conversation_id in conversation_ids:
+            self.note(conversation_id)
+        self._drop_held()
+        log.info("search index waits", extra=cause_of(error, conversation_id=conversation_ids[0]))
 
     async def catch_up(self, conversation_id: str) -> int:
         """Index a conversation up to the end of its log, and answer how many entries that were. Raises StoreError."""
         if self._index is None:
             return 0
-        at = (await self._index.cursors([conversation_id])).get(conversation_id, 0)
-        done = 0
-        while entries := await self._entries.after(conversation_id, at, PAGE_MAX):
-            documents, removed = await self._changes(conversation_id, entries)
-            up_to = entries[-1].seq_no
-            if not await self._index.put(conversation_id, documents, removed, after=at, up_to=up_to):
-                return done  # another node is at it
-            done, at = done + len(entries), up_to
+        done = None
+        while done is None:
+            cursors = await self._index.cursors([conversation_id])
+            done = await self._index_from(conversation_id, cursors.get(conversation_id, 0))
+        return done
+
+    async def _index_from(self, conversation_id: str, at: int) -> int | None:
+        """How many entries that were. None: another node is at it."""
+        assert self._index is not None
+        done, is_more = 0, True
+        while is_more and (entries := await self._entries.after(conversation_id, at, PAGE_MAX)):
+            if not await self._put(conversation_id, entries, at):
+                return None
+            done, at = done + len(entries), entries[-1].seq_no
+            is_more = len(entries) == PAGE_MAX  # an entry that came meanwhile is noted again
         if not done and not await self._conversations.heads([conversation_id]):
             await self._index.forget(conversation_id)  # it was deleted
         return done
 
-    async def _changes(self, conversation_id: str, entries: Sequence[Entry]) -> tuple[list[Document], list[int]]:
-        """The documents of these entries and of the messages that they rewrite, and the messages that have none."""
-        now = {entry.seq_no: entry for entry in entries if KINDS[entry.kind].is_target}
+    async def _put(self, conversation_id: str, entries: Sequence[Entry], at: int) -> bool:
+        assert self._index is not None
+        documents = await self._changes(conversation_id, entries)
+        is_put = not await self._index.put([Part(conversation_id, documents, after=at, up_to=entries[-1].seq_no)])
+        if not is_put:
+            self.note(conversation_id)  # another node is at it, and may not have seen the last entries
+        return is_put
+
+    async def _changes(self, conversation_id: str, entries: Sequence[Entry]) -> list[Document]:
+        """The documents of these entries, and of the messages that they rewrite."""
+        now = {entry.seq_no: entry for entry in entries}
         for entry in entries:
             if KINDS[entry.kind].rewrites and entry.target_seq is not None and entry.target_seq not in now:
                 target = await self._entries.entry(conversation_id, entry.target_seq)
                 if target is not None:
                     now[target.seq_no] = target
-        documents = [document for entry in now.values() if (document := document_of(entry)) is not None]
-        there = {document.seq_no for document in documents}
-        return documents, [seq_no for seq_no in now if seq_no not in there]
+        return _documents(now.values())

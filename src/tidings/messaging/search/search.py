@@ -4,7 +4,8 @@ An index names messages that may fit. Each of them is read from the log as it is
 decides: what is deleted, expired, edited, before one's own beginning or of somebody blocked is no hit. Where the store
 has no index, the newest messages are read. `is_complete` says whether everything was looked at.
 
-A stranger learns nothing: only conversations of the asker are asked about, and another one does not exist.
+A stranger learns nothing: only conversations of the asker are asked about, and another one does not exist. An answer
+takes LEAST_S at least. So its time does not tell how many words of others begin like the one that was asked for.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ import msgspec
 from tidings.bounds import SEARCH_READ_MAX
 from tidings.clock import Clock
 from tidings.errors import BadCursor, BadRequest, NotFound
+from tidings.ids import is_id
 from tidings.messaging.access import Access, seen_by
 from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
-from tidings.messaging.search.indexer import Indexer, has_file
+from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.search.words import Piece, has_link, hits_in, snippet_of, terms_of
 from tidings.model import KINDS, Entry
 from tidings.stores.tables.ports import Inboxes
-from tidings.stores.tables.search import Asked, Document, Place, SearchIndex, Term, mark_at, mark_of
+from tidings.stores.tables.search import END, Asked, Place, SearchIndex, Term
 from tidings.tasks import Recent
 
 KNOWN_S = 5.0  # how long a node knows the conversations of a user who searches; each hit is checked anyway
 KNOWN_MAX = 200  # users whose conversations are known so: 20 MB where each has 1,000
+LEAST_S = 0.02  # twice what nearly every search over a million messages takes (`tidings bench search`)
 ROUNDS_MAX = 5  # reads of the index for one page: only messages that are gone make a second one necessary
 READ_CONVERSATIONS = 10  # conversations that share these reads, if none is named
 CONVERSATIONS_MAX = 20_000  # of one user that a search looks at: 200 reads, kept for a few seconds
-_MS_MAX = 1 << 42  # a time after all others
 _TOGETHER = 100  # rows, or messages, in one read
 
 
@@ -96,13 +98,15 @@ class Search:
         terms = terms_of(question.q)
         if not terms:
             raise BadRequest("`q` has no word to look for")
-        below = (
-            _mark_of_cursor(question.cursor) if question.cursor else mark_at(min(question.before or _MS_MAX, _MS_MAX))
-        )
+        below = _place_of(question.cursor) if question.cursor else END
+        if question.before is not None:
+            below = min(below, Place(question.before, "", 0))
         blocked = await self._blocks.blocked_by(user_id)
         find = self._by_reading if self._index is None else self._by_index
         found = await find(user_id, question, terms, below, blocked)
-        self._observe(self._clock.monotonic_s() - began_s)
+        took_s = self._clock.monotonic_s() - began_s
+        self._observe(took_s)
+        await asyncio.sleep(max(0.0, LEAST_S - took_s))
         return found
 
     def deleted(self, conversation_id: str) -> None:
@@ -112,31 +116,32 @@ class Search:
     # --- with an index ------------------------------------------------------------------------------
 
     async def _by_index(
-        self, user_id: str, question: Question, terms: tuple[Term, ...], below: int, blocked: frozenset[str]
+        self, user_id: str, question: Question, terms: tuple[Term, ...], below: Place, blocked: frozenset[str]
     ) -> Found:
         assert self._index is not None
         scope = await self._scope(user_id, question.conversation_id)
         hits: list[Hit] = []
-        for _ in range(ROUNDS_MAX):
+        for number in range(ROUNDS_MAX):
+            most = _TOGETHER if number else question.limit + 1  # one more tells whether there is a next page
             asked = Asked(
                 terms=terms,
                 conversation_ids=scope.conversation_ids,
                 sender_id=question.sender_id,
-                above=mark_at(min(question.after or 0, _MS_MAX)),
+                after_ms=min(question.after or 0, END.sent_ms),
                 below=below,
                 has_file=question.has == "file",
                 has_link=question.has == "link",
-                limit=_TOGETHER,
+                limit=most,
             )
             places = await self._index.find(asked) if scope.conversation_ids else []
             read = await asyncio.gather(*(self._hit(user_id, place, question, terms, blocked) for place in places))
             for place, hit in zip(places, read, strict=True):
-                below = place.mark
+                if hit is not None and len(hits) == question.limit:
+                    return Found(hits, _cursor_of(below), scope.is_complete)
+                below = place
                 if hit is not None:
                     hits.append(hit)
-                if len(hits) == question.limit:
-                    return Found(hits, _cursor_of(below), scope.is_complete)
-            if len(places) < _TOGETHER:
+            if len(places) < most:
                 return Found(hits, None, scope.is_complete)
         return Found(hits, _cursor_of(below), False)
 
@@ -192,19 +197,19 @@ class Search:
     # --- without an index ---------------------------------------------------------------------------
 
     async def _by_reading(
-        self, user_id: str, question: Question, terms: tuple[Term, ...], below: int, blocked: frozenset[str]
+        self, user_id: str, question: Question, terms: tuple[Term, ...], below: Place, blocked: frozenset[str]
     ) -> Found:
         """The newest SEARCH_READ_MAX messages of one conversation, or of the latest conversations together."""
         ids, is_complete = await self._to_read(user_id, question.conversation_id)
-        found: list[tuple[int, Hit]] = []
+        found: list[Hit] = []
         for conversation_id in ids:
             hits, is_whole = await self._read(user_id, conversation_id, SEARCH_READ_MAX // len(ids), question, terms)
-            found += [(mark, hit) for mark, hit in hits if mark < below and hit.entry.sender_id not in blocked]
+            found += [hit for hit in hits if _place(hit) < below and hit.entry.sender_id not in blocked]
             is_complete = is_complete and is_whole
-        found.sort(key=lambda one: -one[0])
+        found.sort(key=_place, reverse=True)
         page = found[: question.limit]
-        cursor = _cursor_of(page[-1][0]) if len(found) > len(page) else None
-        return Found([hit for _, hit in page], cursor, is_complete)
+        cursor = _cursor_of(_place(page[-1])) if len(found) > len(page) else None
+        return Found(page, cursor, is_complete)
 
     async def _to_read(self, user_id: str, conversation_id: str | None) -> tuple[list[str], bool]:
         if conversation_id is not None:
@@ -216,8 +221,8 @@ class Search:
 
     async def _read(
         self, user_id: str, conversation_id: str, most: int, question: Question, terms: tuple[Term, ...]
-    ) -> tuple[list[tuple[int, Hit]], bool]:
-        """Hits with their marks, and whether the log was read down to where it ends for the asker."""
+    ) -> tuple[list[Hit], bool]:
+        """Hits, and whether the log was read down to where it ends for the asker."""
         try:
             start = (await self._access.authorize(user_id, conversation_id, "read")).visible_after(user_id)
         except NotFound:
@@ -227,7 +232,7 @@ class Search:
         seen = [seen_by(user_id, entry, now_ms) for entry in entries]
         hits = [hit for entry in seen if (hit := _hit_of(entry, question, terms, frozenset())) is not None]
         is_whole = is_end or bool(entries and entries[-1].seq_no == start + 1) or len(entries) < most
-        return [(_mark(hit.entry), hit) for hit in hits], is_whole
+        return hits, is_whole
 
 
 def _hit_of(entry: Entry, question: Question, terms: Sequence[Term], blocked: frozenset[str]) -> Hit | None:
@@ -241,26 +246,27 @@ def _hit_of(entry: Entry, question: Question, terms: Sequence[Term], blocked: fr
         and question.sender_id in (None, entry.sender_id)
         and (question.after is None or entry.sent_ms >= question.after)
         and (question.before is None or entry.sent_ms < question.before)
-        and (question.has != "file" or has_file(entry))
+        and (question.has != "file" or content.files)
         and (question.has != "link" or has_link(content.text))
     )
     places = hits_in(terms, content.text) if is_wanted else []
     return Hit(entry, snippet_of(content.text, places)) if places else None
 
 
-def _mark(entry: Entry) -> int:
-    return mark_of(entry.conversation_id, Document(entry.seq_no, entry.sent_ms, "", ()))
+def _place(hit: Hit) -> Place:
+    return Place(hit.entry.sent_ms, hit.entry.conversation_id, hit.entry.seq_no)
 
 
-def _cursor_of(mark: int) -> str:
-    return base64.urlsafe_b64encode(mark.to_bytes(8, "big")).decode().rstrip("=")
+def _cursor_of(place: Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def _mark_of_cursor(cursor: str) -> int:
+def _place_of(cursor: str) -> Place:
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != 8 or raw[0] > 127:
+        place = msgspec.json.decode(raw, type=Place)
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        raise BadCursor() from None
+    if not (0 <= place.sent_ms < END.sent_ms and is_id(place.conversation_id) and 0 <= place.seq_no <= NEWEST):
         raise BadCursor()
-    return int.from_bytes(raw, "big")
+    return place

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from tidings.messaging.people.names import CJK, fold
@@ -19,6 +21,7 @@ TERMS_MAX = 16  # words of a query that count
 WORDS_MAX = 4_000  # words of one message that can be found: a text of 16 KiB has about 3,000
 WORD_CHARS_MAX = 64  # a longer word is cut, in the index as in a query
 SNIPPET_CHARS = 160  # of a text in a hit
+_ASCII_WORD = re.compile("[0-9A-Za-z]+")
 _LINK = re.compile(r"\bhttps?://[^\s<>\"']+", re.IGNORECASE)
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # inside an emoji
 _BEFORE = SNIPPET_CHARS // 3  # characters of a snippet before its first hit
@@ -35,6 +38,10 @@ class Span(NamedTuple):
 
 def spans(text: str) -> Iterator[Span]:
     """The words of a text with their places, WORDS_MAX at most."""
+    if text.isascii():
+        for found in islice(_ASCII_WORD.finditer(text), WORDS_MAX):
+            yield Span(_word(found[0]), *found.span(), False)
+        return
     count, begin = 0, None
     for at, char in enumerate(text + " "):
         kind = _kind(char)
@@ -52,6 +59,7 @@ def spans(text: str) -> Iterator[Span]:
             return
 
 
+@lru_cache(4096)
 def _kind(char: str) -> str:
     if char.isascii():
         return "word" if char.isalnum() else ""
@@ -63,15 +71,22 @@ def _kind(char: str) -> str:
 
 def _word(text: str) -> str:
     """The word as it is compared: only letters, digits and signs outside ASCII."""
+    if text.isascii():
+        return text.lower()[:WORD_CHARS_MAX]
     return "".join(char for char in fold(text) if char.isalnum() or not char.isascii())[:WORD_CHARS_MAX]
 
 
 def words_of(text: str) -> tuple[str, ...]:
+    if text.isascii():  # as `spans` does it, without the places
+        words = _ASCII_WORD.findall(text.lower())
+        if len(text) <= WORD_CHARS_MAX:  # nothing is cut
+            return tuple(words)
+        return tuple([word[:WORD_CHARS_MAX] for word in words[:WORDS_MAX]])
     return tuple(span.word for span in spans(text))
 
 
 def has_link(text: str) -> bool:
-    return _LINK.search(text) is not None
+    return "://" in text and _LINK.search(text) is not None
 
 
 def terms_of(query: str) -> tuple[Term, ...]:

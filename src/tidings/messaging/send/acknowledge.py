@@ -54,9 +54,12 @@ class Acknowledge:
         again: list[Draft] = []
         stored = 0
         for draft in group.done:
-            for one in draft.followers or ():  # their id is stored, so no hold of their own connections waits for it
-                self._holds.abandon(one.origin, group.conversation_id, one.message_id)
-            again += _answer_all(draft)
+            if draft.followers is None:
+                _answer(draft, draft.answer())
+            else:
+                for one in draft.followers:  # their id is stored, so no hold of their own connections waits for it
+                    self._holds.abandon(one.origin, group.conversation_id, one.message_id)
+                again += _answer_all(draft)
             if not draft.is_duplicate and KINDS[draft.kind].counts:
                 stored += 1
                 self._measures.send_seconds.observe(now_s - draft.arrived_s)

@@ -151,6 +151,8 @@ class Admit:
         if draft.is_abandoned:  # the sends that were refused before it are forgotten, and it must not overtake them
             group.refuse(draft, StoreUnavailable("given up, or its connection is gone"))
             return False
+        if not self._holds.held:
+            return True
         if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):
             group.refuse(draft, Held())
             return False

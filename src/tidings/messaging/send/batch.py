@@ -7,7 +7,9 @@ again, to another node or to a draft of this very group, so the group keeps no v
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from tidings.errors import IdConflict, Problem
@@ -16,6 +18,8 @@ from tidings.messaging.limits.limiter import LimitCheck
 from tidings.messaging.send.draft import Draft
 from tidings.model import Entry
 from tidings.stores.keyspace.scripts.answers import Indexed, Numbered
+
+_SEQ_NO = attrgetter("seq_no")
 
 
 class Observed(Protocol):
@@ -50,8 +54,10 @@ class BatchGroup:
         "counts",
         "done",
         "drafts",
+        "has_known",
         "is_answered",
         "is_gone",
+        "is_plain",
         "is_retried",
         "member_list",
         "refused",
@@ -66,6 +72,8 @@ class BatchGroup:
         self.drafts: list[Draft] = []  # still on their way, in the order of arrival
         self.done: list[Draft] = []  # stored or duplicate
         self.refused: list[Draft] = []
+        self.is_plain = False  # every draft is a text and nothing else: stages leave out what concerns other drafts
+        self.has_known = False  # an id in it had a number before
         self.counts: Mapping[str, Indexed] = {}  # of each member, once the entries are indexed
         self.counter_id = b""  # of the counter that gave the numbers
         self.voids: list[tuple[int, int]] = []  # (seq_no, sent_ms) given up: that counter gave them to nobody else
@@ -80,6 +88,10 @@ class BatchGroup:
     @property
     def is_member_change(self) -> bool:
         return bool(self.drafts) and self.drafts[0].change is not None
+
+    @property
+    def senders(self) -> set[str]:
+        return {draft.sender_id for draft in self.drafts}
 
     def refuse(self, draft: Draft, problem: Problem) -> None:
         self._leave(draft)
@@ -142,7 +154,7 @@ class BatchGroup:
         """The entries that this batch put into the log, or found there, in order. Asked for after the commit."""
         if self._entries is None:
             entries = [draft.entry for draft in self.done if draft.entry is not None]
-            self._entries = sorted(entries, key=lambda entry: entry.seq_no)
+            self._entries = sorted(entries, key=_SEQ_NO) if len(entries) > 1 else entries
         return self._entries
 
     def origins(self) -> dict[int, str | None]:
@@ -157,6 +169,8 @@ class BatchGroup:
         """
         entries = self.entries()
         again = [draft.entry for draft in self.done if draft.is_duplicate and draft.entry is not None]
+        if not again:
+            return entries
         old = {entry.seq_no for entry in again if entry.sent_ms < since_ms or entry.s3_ref is not None}
         return [entry for entry in entries if entry.seq_no not in old] if old else entries
 
@@ -229,7 +243,10 @@ class Batch:
             (group, draft)
             for group in self.live
             for draft in group.drafts
-            if draft.here is None and draft.content is not None and draft.content.mention == "here"
+            if not draft.is_plain
+            and draft.here is None
+            and draft.content is not None
+            and draft.content.mention == "here"
         ]
 
     @property
@@ -244,14 +261,15 @@ class Batch:
         self._lap_s = now_s
 
 
-async def read_companions(group: BatchGroup) -> None:
-    """Read the records anew that are committed with the entries. A draft that may not be stored is refused."""
-    for draft in [draft for draft in group.drafts if draft.companion is not None]:
-        assert draft.companion is not None
-        try:
-            await draft.companion.read()
-        except Problem as problem:
-            group.refuse(draft, problem)
+async def read_companions(*groups: BatchGroup) -> None:
+    """Read the records anew that are committed with the entries, all at once. Refuses what may not be stored."""
+    read = [(group, draft, draft.companion) for group in groups for draft in group.drafts if draft.companion]
+    answers = await asyncio.gather(*(companion.read() for _, _, companion in read), return_exceptions=True)
+    for (group, draft, _), answer in zip(read, answers, strict=True):
+        if isinstance(answer, Problem):
+            group.refuse(draft, answer)
+        elif answer is not None:
+            raise answer
 
 
 def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
@@ -267,5 +285,7 @@ def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
         group = groups.get(draft.conversation_id)
         if group is None:
             group = groups[draft.conversation_id] = BatchGroup(draft.conversation_id)
+            group.is_plain = True
         group.drafts.append(draft)
+        group.is_plain = group.is_plain and draft.is_plain
     return list(groups.values())

@@ -91,6 +91,8 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     here: tuple[str, ...] | None = None  # of `mention: here`: those who were online
     is_invited: bool = False  # of a member change: its sender joins by an invitation
     is_of_server: bool = False  # the server wants it: it needs no right and no budget of its sender
+    is_plain: bool = False  # a text and nothing else, as most are: no part that knows more than texts is asked
+    size_bytes: int = 0  # the memory that it takes while it waits
     # The stages fill in the rest.
     has_accepted: bool = False  # it waited until its sender had accepted the request that it answers
     arrived_s: float = 0.0
@@ -104,11 +106,21 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     problem: Problem | None = None
     slot: tuple[str, int] | None = None  # the limiter's slot that it used: token, position
     is_rewritten: bool = False  # the before-send hook changed its content
+    refusal: Problem | None = None  # the hook refused its words: it is stored without them, and its author is told
     followers: list[Draft] | None = None  # drafts with the same id in the same batch: they get the same answer
+
+    @property
+    def says_a_text(self) -> bool:
+        """It is a new message that is a text and nothing else."""
+        is_alone = self.companion is None and self.target is None and self.change is None
+        content = self.content
+        return is_alone and content is not None and KINDS[self.kind].is_target and is_plain(content)
 
     @property
     def is_overtaken(self) -> bool:
         """An entry with a higher number has changed the same message, or the same records, already."""
+        if self.is_plain:
+            return False
         if self.companion is not None and self.companion.last_seq > self.seq_no:
             return True
         return self.target is not None and (self.target.edit_seq or 0) > self.seq_no
@@ -116,6 +128,8 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
     @property
     def is_summarized(self) -> bool:
         """It changes what is shown beside another message: its reactions, its pin or its thread."""
+        if self.is_plain:
+            return False
         is_reply = self.content is not None and self.content.thread_seq is not None
         return KINDS[self.kind].summarizes or is_reply
 
@@ -147,11 +161,12 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
         if self.problem is not None:
             return self.problem
         assert self.entry is not None
-        return Sent(self.entry, self.is_duplicate, self._is_other(self.entry))
+        is_other = self._is_other(self.entry) if self.is_duplicate else self.is_rewritten
+        return Sent(self.entry, self.is_duplicate, is_other)
 
     def _is_other(self, entry: Entry) -> bool:
-        """Whether the author must be told what is stored: the before-send hook changed it, now or at the first try."""
-        if not self.is_duplicate or self.content is None or entry.content is None:
+        """Whether the author of a resend must be told what is stored: the before-send hook changed it at a try."""
+        if self.content is None or entry.content is None:
             return self.is_rewritten
         return (self.content.text, self.content.data) != (entry.content.text, entry.content.data)
 
@@ -160,6 +175,11 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
             return IdConflict()
         answer = self.answer()
         return Sent(answer.entry, True, answer.is_other) if isinstance(answer, Sent) else answer
+
+
+def is_plain(content: Content) -> bool:
+    """Whether the content is a text and nothing else, as most are."""
+    return content == Content(content.text)
 
 
 def keyed_digest(secret: bytes, id_: tuple[str, str, str], plain: bytes) -> bytes:

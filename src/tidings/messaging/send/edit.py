@@ -32,10 +32,10 @@ class Rewrites:
         target = await self._target(user_id, conversation_id, seq_no, "write")
         if target.sender_id != user_id:
             raise Forbidden("only its sender may edit a message")
-        if target.content is not None and target.content.state == "streaming":
-            raise BadRequest("the message is still being written; send `message.end` first")
         if target.s3_ref is not None:  # the edit keeps a part of the content, so it is needed here
             target = await self._log.entry(conversation_id, seq_no) or target
+        if target.content is not None and target.content.state == "streaming":
+            raise BadRequest("the message is still being written; send `message.end` first")
         return await self._rewrite("edit", user_id, target, patch, message_id)
 
     async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent:

@@ -4,13 +4,14 @@ One call serves one member, conversation and batch. It is idempotent, so a dupli
 dead node is simply indexed again. A call that meets a cold index counts nothing and raises `:gen`: the next reader
 rebuilds the index from tables that already hold the entries (unread/rebuild.py). The index of a member who left while
 the batch was on its way is made cold, so that it shows them nothing of it. A message that was deleted meanwhile is
-taken out again.
+taken out again. A large conversation has one index for all its members (unread/line.py), and costs one call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,11 +23,14 @@ from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.batch import Batch
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.open_work import OpenWork
-from tidings.messaging.unread.count import flags_of
-from tidings.model import EVERYBODY, KINDS, Entry, MemberChange
-from tidings.stores.keyspace.call import Arg, Call, Keyspace, plain
+from tidings.messaging.unread.count import flags_of, taken_out
+from tidings.messaging.unread.line import Line
+from tidings.model import EVERYBODY, KINDS, Entry, Head, MemberChange
+from tidings.stores.keyspace.call import Arg, Call, Keyspace, Slices, plain
 from tidings.stores.keyspace.scripts.answers import Indexed
-from tidings.stores.keyspace.scripts.messaging import NO_FLAGS, Scripts
+from tidings.stores.keyspace.scripts.marks import Flags
+from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.tally import Added
 from tidings.stores.tables.ports import Tables
 
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
@@ -42,6 +46,7 @@ class ThreadCall(NamedTuple):
     user_id: str
     thread_seq: int
     call: Call[Indexed]
+    due: tuple[str, int]  # the id of the thread, and sent_ms of its last reply that is in the thread alone; 0: none
 
 
 ThreadCalls = Callable[[MemberList, Sequence[Entry], LeftOut], Awaitable[list[ThreadCall]]]
@@ -58,6 +63,7 @@ class Index:
         open_work: OpenWork,
         counters: Counters,
         blocks: Blocks,
+        line: Line,
         lease_time_ms: Callable[[], int],
         due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
         is_ordered: bool = True,
@@ -65,13 +71,14 @@ class Index:
         thread_calls: ThreadCalls,
         present: Callable[[Mapping[str, object]], Iterable[str]],
     ) -> None:
-        self._keyspace = keyspace
+        self._keyspace, self._slices = keyspace, Slices(keyspace)
         self._scripts = scripts
         self._tables = tables
         self._rows = rows
         self._open_work = open_work
         self._counters = counters
         self._blocks = blocks
+        self._line = line
         self._lease_time_ms = lease_time_ms  # 0: no leases are wanted
         self._due_calls = due_calls  # they record that a notification may become due (push/due.py)
         self._count_mentions = count_mentions
@@ -106,12 +113,12 @@ class Index:
     async def _show_rewritten(self, works: Sequence[Work]) -> None:
         """Write the inbox rows whose last message was rewritten: they must not keep the old content."""
         for member_list, entries in works:
-            rewritten = {entry.target_seq for entry in entries if KINDS[entry.kind].rewrites}
+            rewritten = {entry.target_seq for entry in entries if entry.target_seq and KINDS[entry.kind].rewrites}
             if not rewritten:
                 continue
             heads = await self._tables.conversations.heads([member_list.head.conversation_id])
             head = heads.get(member_list.head.conversation_id)
-            if head is not None and head.last_seq in rewritten:
+            if head is not None and head.last_seq in rewritten and not head.large_ms:
                 await self._rows.write_now(member_list, head)
 
     async def _index_once(self, works: Sequence[Work]) -> list[dict[str, Indexed]]:
@@ -119,15 +126,19 @@ class Index:
         if not self._blocks.is_known(senders):
             await self._blocks.load(senders)
         calls: list[Call[Any]] = []
+        messages: list[tuple[str, int]] = []  # (conversation_id, sent_ms) of the last message of each work with one
         users: list[list[str]] = []
         in_threads: list[tuple[int, ThreadCall]] = []  # the position of the work, and one of its calls
         for member_list, entries in works:
-            for entry in entries:
-                if entry.member is not None:
-                    await self._apply_members(member_list, entry.member, entry)
+            for entry in [entry for entry in entries if entry.member is not None]:
+                assert entry.member is not None
+                await self._apply_members(member_list, entry.member, entry)
             replies = [entry for entry in entries if entry.thread_seq is not None]
             concerned = await self._concerned(member_list, entries) if replies else None
-            mine = self._calls(member_list, entries, concerned)
+            last_ms = max([entry.sent_ms for entry in entries if entry.bumps], default=0)
+            if last_ms:
+                messages.append((member_list.head.conversation_id, last_ms))
+            mine = self._calls(member_list, entries, last_ms, concerned)
             users.append([user_id for user_id, _ in mine])
             calls += [call for _, call in mine]
             if replies:
@@ -140,19 +151,22 @@ class Index:
         changing = [work for work in works if work[0].head.kind != "direct" or self._lease_time_ms()]
         keys = [self._scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
         asked = [plain(key, b"HMGET", key, b"members_seq", b"deleted_seq", b"seq") for key in keys]
-        due = self._due_calls(_last_messages(works))
+        due = self._due_calls(chain(messages, {one.due for _, one in in_threads if one.due[1]}))
+        large = [work for work in works if work[0].head.large_ms]
         of_threads = [one.call for _, one in in_threads]
-        answered = await self._run_in_order([*due, *calls, *of_threads], asked)
+        answered = await self._run_in_order([*due, *calls, *of_threads, *map(self._tally, large)], asked)
         indexed = iter(answered[len(due) :])
         answers: list[dict[str, Indexed]] = [{user_id: next(indexed) for user_id in group} for group in users]
         for at, one in in_threads:
-            _add_thread(answers[at], one, next(indexed))
+            _add_thread(answers[at], one, next(indexed), is_large=works[at][0].head.large_ms > 0)
+        for (member_list, entries), added in zip(large, indexed, strict=False):
+            await self._line.settle(member_list.head, entries, is_settled=added.is_settled)
         for (member_list, entries), (members_seq, deleted_seq, seq) in zip(changing, indexed, strict=True):
             is_lost = members_seq is None or seq is None  # the counter, with all that it said of members and deletes
             if not is_lost and _is_behind(int(seq), int(members_seq), member_list, entries):
                 await self._counters.seed(member_list.head.conversation_id)
             if is_lost or int(members_seq) > member_list.members_seq:
-                await self._hide_from_left(member_list)
+                await self._follow_members(member_list, entries)
             if entries and (is_lost or int(deleted_seq or 0) > entries[0].seq_no):
                 await self._take_out_deleted(member_list, entries)
         return answers
@@ -160,6 +174,8 @@ class Index:
     async def _concerned(self, member_list: MemberList, entries: Sequence[Entry]) -> Iterable[str]:
         """The members whose counts are wanted. Where nothing counts in the conversation, they are those who are
         connected: a reply that stays in its thread costs nothing for all others."""
+        if member_list.head.large_ms:
+            return ()
         if any(entry.bumps or KINDS[entry.kind].uncounts or entry.is_deleted for entry in entries):
             return member_list.members
         connected = set(self._present(member_list.members))
@@ -173,11 +189,25 @@ class Index:
     async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
         """One server runs calls in their order; the shards of a cluster do not wait for each other."""
         if self._is_ordered or not then:
-            return await self._keyspace.run([*first, *then])
-        return [*await self._keyspace.run(first), *await self._keyspace.run(then)]
+            return await self._slices.run([*first, *then])
+        return [*await self._slices.run(first), *await self._keyspace.run(then)]
+
+    async def _follow_members(self, member_list: MemberList, entries: Sequence[Entry]) -> None:
+        """The member list changed while the batch was on its way. Where the conversation crossed the line, the entries
+        are indexed in its other form too."""
+        id_ = member_list.head.conversation_id
+        head = (await self._tables.conversations.heads([id_])).get(id_)
+        if head is None:
+            return
+        if not member_list.head.large_ms:
+            await self._hide_from_left(member_list)
+        if head.large_ms != member_list.head.large_ms:
+            members = [] if head.large_ms else await self._tables.conversations.members(id_)
+            newer = MemberList(head, {member.user_id: member for member in members}, head.members_seq)
+            await self._index_once([(newer, [entry for entry in entries if entry.member is None])])
 
     async def _hide_from_left(self, member_list: MemberList) -> None:
-        """The member list changed while the batch was on its way: the inboxes of those who left may show it again."""
+        """The inboxes of those who left may show the conversation again."""
         members = await self._tables.conversations.members(member_list.head.conversation_id)
         present = {member.user_id for member in members}
         calls: list[Call[Any]] = []
@@ -206,28 +236,37 @@ class Index:
         indexed = {entry.seq_no for entry in entries if not entry.is_deleted}
         gone = [row.seq_no for row in rows if row.is_deleted and row.seq_no in indexed]
         if gone:
-            shared = self._scripts.inbox_index_args(
-                member_list.head.conversation_id, score_ms=0, added=(), removed=gone, now_ms=0
-            )
-            index = self._scripts.inbox_index_with
-            calls = [index(id_, member_list.head.conversation_id, shared) for id_ in member_list.members]
             replies = [row for row in rows if row.seq_no in gone and row.thread_seq is not None]
             followed = await self._thread_calls(member_list, replies, {}) if replies else []
+            calls = self._removals(member_list, gone)
             await self._keyspace.run([*calls, *(one.call for one in followed)])
+
+    def _removals(self, member_list: MemberList, gone: Sequence[int]) -> list[Call[Any]]:
+        if member_list.head.large_ms:
+            return [self._line.tally(member_list.head, (), gone)]
+        id_, index = member_list.head.conversation_id, self._scripts.inbox_index_with
+        shared = self._scripts.inbox_index_args(id_, score_ms=0, added=(), removed=gone, now_ms=0)
+        return [index(user_id, id_, shared) for user_id in member_list.members]
 
     def _chill_threads(self, user_id: str) -> Call[int]:
         """All threads of a user are counted anew: the user follows none of a conversation any more."""
         return self._scripts.threads.unread_put(user_id, "left", hold_ms=-1)
 
+    def _tally(self, work: Work) -> Call[Added]:
+        member_list, entries = work
+        if any(entry.mentions for entry in entries):
+            self._count_mentions(sum(_reach(entry, member_list) for entry in entries if entry.counts))
+        return self._line.tally(member_list.head, entries)
+
     def _calls(
-        self, member_list: MemberList, entries: Sequence[Entry], concerned: Iterable[str] | None = None
+        self, member_list: MemberList, entries: Sequence[Entry], score_ms: int, concerned: Iterable[str] | None
     ) -> list[tuple[str, Call[Indexed]]]:
+        """One call for each member, or for those who are concerned. A large conversation has none."""
+        if member_list.head.large_ms:
+            return []
         conversation_id = member_list.head.conversation_id
         counted = [entry for entry in entries if entry.counts]
-        score_ms = max((entry.sent_ms for entry in entries if entry.bumps), default=0)
-        removed = [entry.target_seq or 0 for entry in entries if KINDS[entry.kind].uncounts]
-        # The node that counted a message before it was deleted may have died before it took that back.
-        removed += [entry.seq_no for entry in entries if entry.is_deleted]
+        removed = taken_out(entries) if len(counted) < len(entries) else ()
         apart = self._left_out(member_list, {entry.sender_id for entry in counted})
         now_ms = self._lease_time_ms()
 
@@ -237,8 +276,9 @@ class Index:
                 conversation_id, score_ms=score_ms, added=numbers, removed=removed, now_ms=now_ms
             )
 
-        for user_id in self._mentioned(member_list, counted):
-            apart.setdefault(user_id, ())
+        if any(entry.mentions for entry in counted):
+            for user_id in self._mentioned(member_list, counted):
+                apart.setdefault(user_id, ())
         shared, index = args("", ()), self._scripts.inbox_index_with
         return [
             (
@@ -257,13 +297,13 @@ class Index:
 
     def _left_out(self, member_list: MemberList, senders: Set[str | None]) -> dict[str | None, Collection[str | None]]:
         """Member -> the senders that do not count for them: themselves, those they blocked, and in a request all."""
-        apart: dict[str | None, Set[str | None]] = {sender_id: {sender_id} for sender_id in senders}
-        for sender_id in senders:
+        apart: dict[str | None, Collection[str | None]] = {sender_id: {sender_id} for sender_id in senders}
+        for sender_id in senders if self._blocks.has_blocker(senders) else ():
             for user_id in self._blocks.blockers(sender_id) & member_list.members.keys():
-                apart[user_id] = apart.get(user_id, set()) | {sender_id}
+                apart[user_id] = {*apart.get(user_id, ()), sender_id}
         if member_list.head.kind == "direct":
             apart |= {user_id: senders for user_id, member in member_list.members.items() if member.is_requested}
-        return dict(apart)
+        return apart
 
     async def _apply_members(self, member_list: MemberList, change: MemberChange, entry: Entry) -> None:
         """A conversation enters or leaves inboxes, as the member list says now."""
@@ -274,7 +314,7 @@ class Index:
         if change.action == "added":
             present = [user_id for user_id in change.user_ids if user_id in members]
             joined = [user_id for user_id in present if members[user_id].joined_seq == entry.seq_no]
-            calls += await asyncio.gather(*(self._join(conversation_id, user_id, entry) for user_id in joined))
+            calls += await asyncio.gather(*(self._join(member_list.head, user_id, entry) for user_id in joined))
         if change.action == "accepted":  # what was written before counts from now on
             put, token = self._scripts.unread_put, f"accepted-{entry.seq_no}"
             cold = [put(id_, token, hold_ms=-1, conversation_id=conversation_id) for id_ in change.user_ids]
@@ -282,7 +322,8 @@ class Index:
         if calls:
             await self._keyspace.run(calls)
 
-    async def _join(self, conversation_id: str, user_id: str, entry: Entry) -> Call[bool]:
+    async def _join(self, head: Head, user_id: str, entry: Entry) -> Call[bool]:
+        conversation_id, line_ms = head.conversation_id, head.large_ms
         status = (await self._tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
         row = (await self._tables.inboxes.rows(user_id, [conversation_id])).get(conversation_id)
         return self._scripts.inbox_join(
@@ -291,16 +332,8 @@ class Index:
             score_ms=entry.sent_ms,
             version=status.version if status else 0,
             cursor=entry.seq_no,
-            flags=flags_of(row, entry.sent_ms) if row is not None else NO_FLAGS,
+            flags=flags_of(row, entry.sent_ms, line_ms=line_ms) if row is not None else Flags(line_ms=line_ms),
         )
-
-
-def _last_messages(works: Sequence[Work]) -> Iterator[tuple[str, int]]:
-    """(conversation_id, sent_ms) of the last message of each group that has one."""
-    for member_list, entries in works:
-        last_ms = max((entry.sent_ms for entry in entries if entry.bumps), default=0)
-        if last_ms:
-            yield member_list.head.conversation_id, last_ms
 
 
 def _is_behind(seq: int, members_seq: int, member_list: MemberList, entries: Sequence[Entry]) -> bool:
@@ -323,9 +356,17 @@ def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _add_thread(answers: dict[str, Indexed], one: ThreadCall, found: Indexed) -> None:
-    """Put the counts of a thread beside those of the conversation, for a member who is connected."""
+def _add_thread(answers: dict[str, Indexed], one: ThreadCall, found: Indexed, *, is_large: bool) -> None:
+    """Put the counts of a thread beside those of the conversation, for a member who is connected.
+
+    In a large conversation no counts go with an entry, so those of the thread are pushed a moment later."""
     mine = answers.get(one.user_id)
+    if is_large:
+        late = (mine.threads if mine is not None else None) or {}
+        answers[one.user_id] = Indexed(
+            False, False, 0, False, 0, found.leases, threads=late | {one.thread_seq: (None, None)}
+        )
+        return
     if mine is not None:
         is_known = found.total_unread is not None
         counts = found.unread_count, found.unread_conversations if is_known else None
@@ -335,9 +376,11 @@ def _add_thread(answers: dict[str, Indexed], one: ThreadCall, found: Indexed) ->
 def numbers_of(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
     """Return the numbers that count for a member: those of the senders named do not. A mention has an @ behind it."""
     return tuple(
-        f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no
-        for entry in entries
-        if entry.sender_id not in but
+        [
+            f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no
+            for entry in entries
+            if entry.sender_id not in but
+        ]
     )
 
 

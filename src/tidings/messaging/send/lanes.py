@@ -5,6 +5,7 @@ queue of its own there, so the messages of a device keep their order. The conver
 delays another by one batch at most. bounds.py says how many bytes may wait, in a conversation and in a lane.
 
 A group that must wait for a change of its members is put aside: the lane goes on, and that conversation alone waits.
+So is a group with many members or entries, because all of a batch wait for the longest part of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Awaitable, Callable, Iterator, Set
 from itertools import count
 from sys import getsizeof
 
@@ -21,6 +22,7 @@ from tidings.bounds import (
     BATCH_FANOUT_MAX,
     CONVERSATION_QUEUE_BYTES_MAX,
     GROUP_ENTRIES_MAX,
+    GROUP_FANOUT_MAX,
     HOLD_MESSAGES_MAX,
     LANE_QUEUE_BYTES_MAX,
     LANES,
@@ -38,6 +40,7 @@ from tidings.messaging.send.pipeline import Pipeline
 from tidings.model import Content, MemberChange, Sent
 from tidings.tasks import Recent
 
+_HEAVY_MAX = 8  # batches of one large group under way in a lane
 _DRAFT_BYTES = 1024  # of a draft beside its content: the struct, its ids and the closure of its reply
 _DATA_BYTES = 32 * 1024  # of the application's data in a content: 8 KiB of JSON take several times that as objects
 
@@ -91,13 +94,14 @@ def _changed_by(draft: Draft) -> set[object]:
 class Lane:
     """The drafts that wait, and those that are under way."""
 
-    __slots__ = ("aside", "queues", "size_bytes", "task", "under_way")
+    __slots__ = ("aside", "heavy", "queues", "size_bytes", "task", "under_way")
 
     def __init__(self) -> None:
         self.queues: OrderedDict[str, Queue] = OrderedDict()  # by conversation; the first has its turn
         self.size_bytes = 0
         self.under_way: list[Draft] = []
         self.aside: dict[str, list[Draft]] = {}  # conversations with a group that waits by itself, and its drafts
+        self.heavy: set[str] = set()  # those of them whose group is only large
         self.task: asyncio.Task[None] | None = None
 
     def put(self, draft: Draft) -> bool:
@@ -109,32 +113,36 @@ class Lane:
             queue = self.queues[draft.conversation_id] = Queue()
         elif queue.size_bytes >= CONVERSATION_QUEUE_BYTES_MAX:
             return False
-        size = size_of(draft)
+        size = draft.size_bytes = size_of(draft)
         queue.append(draft)
         queue.size_bytes += size
         self.size_bytes += size
         return True
 
-    def gather(self, access: Access) -> list[Draft]:
-        """Take the next batch, bounded in entries, in entries of one conversation, and in fan-out.
+    def gather(self, access: Access) -> tuple[list[Draft], list[list[Draft]]]:
+        """Take the next batch, bounded in entries and in fan-out, and the large groups that take a batch each.
 
         A conversation with more to send comes after the others. One with a group aside keeps its drafts.
         """
-        batch: list[Draft] = []
-        fan_out = 0
+        batch, heavy, fan_out = list[Draft](), list[list[Draft]](), 0
         for _ in range(len(self.queues)):
             if len(batch) >= BATCH_ENTRIES_MAX or fan_out >= BATCH_FANOUT_MAX:
                 break
             id_, queue = self.queues.popitem(last=False)
-            if id_ not in self.aside:
+            member_list = access.cached(id_)
+            members = len(member_list.members) if member_list is not None and not member_list.head.large_ms else 1
+            is_heavy = members * min(len(queue), GROUP_ENTRIES_MAX) > GROUP_FANOUT_MAX
+            if id_ not in self.aside and not (is_heavy and len(self.heavy) + len(heavy) >= _HEAVY_MAX):
                 taken = queue.group(BATCH_ENTRIES_MAX - len(batch))
                 self._took(queue, taken)
-                member_list = access.cached(id_)
-                fan_out += len(member_list.members) if member_list is not None else 1
-                batch += taken
+                if is_heavy:
+                    heavy.append(taken)
+                else:
+                    fan_out += members
+                    batch += taken
             if queue:
                 self.queues[id_] = queue
-        return batch
+        return batch, heavy
 
     def abandon(self, origin: str, conversation_id: str, message_id: str, place: int) -> None:
         """The sender gave the draft up: if it is refused, no later send waits behind it. The queue is not walked."""
@@ -172,7 +180,7 @@ class Lane:
         return dropped
 
     def _took(self, queue: Queue, drafts: list[Draft]) -> None:
-        size = sum([size_of(draft) for draft in drafts])
+        size = sum([draft.size_bytes for draft in drafts])
         queue.size_bytes -= size
         self.size_bytes -= size
 
@@ -209,7 +217,7 @@ class Sends:
         accompany_reply: Callable[[Draft], None],
     ) -> None:
         self._accompany = accompany  # gives a draft that concerns files the records of the files as its companion
-        self._accompany_reply = accompany_reply  # the same for a draft that concerns a reply in a thread
+        self._accompany_reply = accompany_reply  # the same for a quote, and for a reply in a thread
         self._secret = secret.encode()  # of the store, for the digests of contents
         self._pipeline = pipeline
         self._access = access
@@ -233,20 +241,21 @@ class Sends:
             why = "the node is draining" if self._is_draining else "too much is waiting"
             self._acknowledge.refuse([draft], StoreUnavailable(why))
             return
-        draft.arrived_s = self._clock.monotonic_s()
-        if not draft.is_unread:
+        draft.arrived_s, draft.is_plain = self._clock.monotonic_s(), draft.says_a_text
+        if not draft.is_plain and not draft.is_unread:
             self._find_companions(draft)
         if not draft.digest:
             draft.digest = keyed_digest(self._secret, draft.id_, draft.whole_digest())
-        self._wake(lane)
+        if lane.task is None:
+            self._wake(lane)
 
     def _find_companions(self, draft: Draft) -> None:
-        content, reply = (
-            (draft.content, draft.content) if draft.target is None else (draft.target.content, draft.target)
-        )
+        content = draft.content if draft.target is None else draft.target.content
+        reply = draft.content if draft.target is None else draft.target
         if content is not None and content.files:
             self._accompany(draft)
-        if reply is not None and reply.thread_seq is not None:
+        is_quote = draft.target is None and content is not None and content.reply_to is not None
+        if is_quote or (reply is not None and reply.thread_seq is not None):
             self._accompany_reply(draft)
 
     def new_id(self) -> str:
@@ -306,7 +315,7 @@ class Sends:
 
     def is_overfull(self, origin: str) -> bool:
         """Too many sends of this connection were refused to keep any more of them in order."""
-        return self._holds.is_overfull(origin)
+        return bool(self._holds.held) and self._holds.is_overfull(origin)
 
     def forget(self, origin: str) -> None:
         """The connection is gone, and its queued drafts are not sent.
@@ -348,14 +357,28 @@ class Sends:
 
     async def _run(self, lane: Lane) -> None:
         try:
-            while drafts := lane.gather(self._access):
-                lane.under_way = drafts
-                self._measures.batch_size.observe(len(drafts))
-                batch = Batch(grouped(drafts), self._measures, self._clock.monotonic_s)
-                await self._pipeline.run(batch)
-                self._follow_up(lane, batch)
+            while any(taken := lane.gather(self._access)):
+                lane.under_way, heavy = taken
+                for drafts in heavy:
+                    lane.heavy.add(drafts[0].conversation_id)
+                    self._put_aside(lane, drafts, self._pipeline.run, self._batch_of(drafts))
+                if lane.under_way:
+                    batch = self._batch_of(lane.under_way)
+                    await self._pipeline.run(batch)
+                    self._follow_up(lane, batch)
         finally:
             lane.task, lane.under_way = None, []
+
+    def _batch_of(self, drafts: list[Draft]) -> Batch:
+        self._measures.batch_size.observe(len(drafts))
+        return Batch(grouped(drafts), self._measures, self._clock.monotonic_s)
+
+    def _put_aside(self, lane: Lane, drafts: list[Draft], run: Callable[[Batch], Awaitable[None]], part: Batch) -> None:
+        """Take one group through the pipeline by itself, beside the lane."""
+        lane.aside[drafts[0].conversation_id] = drafts
+        task = asyncio.get_running_loop().create_task(self._finish(lane, run, part), name="lane, aside")
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
 
     def _follow_up(self, lane: Lane, batch: Batch) -> None:
         """Queue the drafts that must be tried again, and go on with the groups that were put aside."""
@@ -364,16 +387,14 @@ class Sends:
                 self._acknowledge.refuse([draft], StoreUnavailable("too much is waiting"))
         for part in batch.aside:
             (group,) = part.groups
-            lane.aside[group.conversation_id] = list(group.drafts)
-            task = asyncio.get_running_loop().create_task(self._finish(lane, part), name="lane, aside")
-            self._finishing.add(task)
-            task.add_done_callback(self._finishing.discard)
+            self._put_aside(lane, list(group.drafts), self._pipeline.finish, part)
 
-    async def _finish(self, lane: Lane, part: Batch) -> None:
+    async def _finish(self, lane: Lane, run: Callable[[Batch], Awaitable[None]], part: Batch) -> None:
         (group,) = part.groups
         try:
-            await self._pipeline.finish(part)
+            await run(part)
         finally:
             del lane.aside[group.conversation_id]
+            lane.heavy.discard(group.conversation_id)
         self._follow_up(lane, part)
         self._wake(lane)

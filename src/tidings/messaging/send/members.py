@@ -57,10 +57,11 @@ class Members:
         for group in batch.groups:
             group.member_list = self._access.cached(group.conversation_id)
             members = group.member_list.members if group.member_list is not None else {}
-            if any(draft.sender_id not in members for draft in group.drafts):
+            if not group.senders <= members.keys():
                 unsure.append(group)
         if unsure:
             await self._look_up(unsure)
+        unread: list[BatchGroup] = []
         for group in batch.groups:
             if group.is_member_change:
                 check_change(group, self._members_max)
@@ -72,15 +73,19 @@ class Members:
             if group.member_list is not None and group.member_list.head.kind == "direct":
                 await self._check_direct(group, group.member_list)
                 batch.again += self._accept_first(group, group.member_list)
-            if any(draft.is_unread for draft in group.drafts):
-                await read_companions(group)
+            if not group.is_plain and any(draft.is_unread for draft in group.drafts):
+                unread.append(group)
+        if unread:
+            await read_companions(*unread)
         batch.live = [group for group in batch.groups if group.drafts]
 
     async def _check_direct(self, group: BatchGroup, member_list: MemberList) -> None:
         """Refuse what a blocked person writes to the blocker. Deleting is allowed: it takes something away."""
-        senders = {draft.sender_id for draft in group.drafts}
+        senders = group.senders
         if not self._blocks.is_known(senders):
             await self._blocks.load(senders)
+        if not self._blocks.has_blocker(senders):
+            return
         for draft in [draft for draft in group.drafts if not KINDS[draft.kind].uncounts]:
             try:
                 self._blocks.check_direct(member_list, draft.sender_id)
@@ -105,6 +110,8 @@ class Members:
     def _accept_first(self, group: BatchGroup, member_list: MemberList) -> list[Draft]:
         """Take out the drafts of a member who answers a request. Returns them behind a change that accepts it."""
         members = member_list.members
+        if not any(member.is_requested for member in members.values()):
+            return []
         answers = [one for one in group.drafts if one.sender_id in members and members[one.sender_id].is_requested]
         for draft in answers:
             if draft.has_accepted:
@@ -130,7 +137,7 @@ class Members:
         for group in batch.live:
             if group.is_gone:
                 self._access.forget([group.conversation_id])
-            elif any(draft.change is not None for draft in group.done):
+            elif not group.is_plain and any(draft.change is not None for draft in group.done):
                 group.member_list = await self._access.load(group.conversation_id) or group.member_list
 
     def is_older(self, group: BatchGroup, members_seq: int) -> bool:

@@ -110,20 +110,22 @@ class Number:
         return await self._keyspace.one(call)
 
     def _call(self, group: BatchGroup) -> Call[Numbered | None]:
+        others = () if group.is_plain else group.drafts
         return self._scripts.conversation_number(
             group.conversation_id,
             [draft.dedupe_field for draft in group.drafts if not draft.seq_no],
             node_id=self._node_id,
             open_from=self._open_work.open_from(group.conversation_id),
             is_member_change=group.is_member_change,
-            has_delete=any(KINDS[draft.kind].uncounts for draft in group.drafts),
-            has_summary=any(draft.is_summarized for draft in group.drafts),
+            has_delete=any(KINDS[draft.kind].uncounts for draft in others),
+            has_summary=any(draft.is_summarized for draft in others),
             now_ms=self._clock.now_ms(),
         )
 
 
 def _assign(group: BatchGroup, numbered: Numbered) -> None:
     seq_no, known = numbered.first_seq, numbered.known
+    group.has_known = group.has_known or bool(known)
     position = 0
     for draft in group.drafts:
         if draft.seq_no:

@@ -32,7 +32,8 @@ from tidings.messaging.send.number import Number
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.review import Review
 from tidings.messaging.send.store import Store
-from tidings.model import KINDS
+from tidings.model import KINDS, Entry
+from tidings.tasks import Listeners
 
 log = logging.getLogger("tidings.send")
 
@@ -52,11 +53,11 @@ class Pipeline:
         open_work: OpenWork,
         clock: Clock,
         online: Online,
-        stored: Callable[[str], object],
+        entries_stored: Listeners[[str, Sequence[Entry]]],
         review: Review | None = None,
     ) -> None:
         self._review = review
-        self._stored = stored
+        self._entries_stored = entries_stored
         self._members = members
         self._admit = admit
         self._number = number
@@ -134,12 +135,13 @@ class Pipeline:
         since_ms = self._clock.now_ms() - int((STREAM_IDLE_S + SEAM_S) * 1000)
         done = batch.done
         for group in done:
-            self._stored(group.conversation_id)
+            self._entries_stored(group.conversation_id, group.entries())
             news = group.news(since_ms)
             if not news or group.member_list is None:
                 continue
-            if any(entry.counts or KINDS[entry.kind].uncounts for entry in news):
-                self._rows.record(group.member_list, max(entry.seq_no for entry in news), group.counts)
+            is_counted = any(entry.counts or KINDS[entry.kind].uncounts for entry in news)
+            if is_counted and not group.member_list.head.large_ms:
+                self._rows.record(group.member_list, news[-1].seq_no, group.counts)
             await self._deliver.route(group.member_list, news, group.counts, group.origins())
         if done:
             batch.lap("route")

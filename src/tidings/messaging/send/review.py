@@ -75,6 +75,7 @@ class Review:
             draft.content = msgspec.structs.replace(draft.content, only_sender=True)
         elif verdict.verdict != "allow":
             _refuse(group, draft, verdict)
+        draft.is_plain = group.is_plain = False  # the verdict may have changed what it says
 
     async def _unknown(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts that are not in the log, as far as the keyspace knows."""
@@ -119,7 +120,7 @@ def _refuse(group: BatchGroup, draft: Draft, verdict: Verdict) -> None:
     """Refuse the draft. The end of a streamed message is stored without the text that came after its begin."""
     target = draft.target.content if draft.target is not None else None
     if target is not None and target.state == "streaming":
-        draft.content = _cut_short(target)
+        draft.content, draft.refusal = _cut_short(target), Forbidden(reason_in(verdict))
         return
     group.refuse(draft, Forbidden(reason_in(verdict)))
 

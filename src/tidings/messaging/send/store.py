@@ -18,7 +18,7 @@ from itertools import chain
 
 import msgspec
 
-from tidings.bounds import GAP_CLOSE_S, RENUMBER_MAX, STORE_DEADLINE_S, STORE_SHARED_S
+from tidings.bounds import GAP_CLOSE_S, MEMBERS_LARGE, RENUMBER_MAX, STORE_DEADLINE_S, STORE_SHARED_S
 from tidings.clock import Clock
 from tidings.errors import IdConflict, NotFound, StoreError, StoreUnavailable, Throttled, Unavailable
 from tidings.messaging.access import MemberList
@@ -29,6 +29,7 @@ from tidings.messaging.send.batch import Batch, BatchGroup, read_companions
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.number import Number
+from tidings.messaging.unread.line import crossed
 from tidings.model import KINDS, Entry, Member, Row, void_at
 from tidings.stores.tables.ports import Messages
 from tidings.stores.tables.records import Put
@@ -41,9 +42,17 @@ Positions = Sequence[Draft | None]  # the draft of each entry in a commit; None:
 
 class Store:
     def __init__(
-        self, messages: Messages, log: Log, counters: Counters, number: Number, hooks: Hooks, clock: Clock
+        self,
+        messages: Messages,
+        log: Log,
+        counters: Counters,
+        number: Number,
+        hooks: Hooks,
+        clock: Clock,
+        members_large: int,
     ) -> None:
         self._messages = messages
+        self._members_large = members_large
         self._hooks = hooks
         self._log = log
         self._counters = counters
@@ -55,7 +64,7 @@ class Store:
         if not batch.live:
             return
         for group in batch.live:
-            if any(draft.is_known for draft in group.drafts):
+            if group.has_known and any(draft.is_known for draft in group.drafts):
                 await self._settle_known(group)
                 await self._renumber_overtaken(group)
         began_s = self._clock.monotonic_s()
@@ -71,7 +80,8 @@ class Store:
 
     async def _append(self, groups: Sequence[BatchGroup]) -> list[tuple[BatchGroup, StoreError]]:
         """Try to store the groups, take the verdicts, and answer the groups that have none, each with its error."""
-        commits = [to_group(group, self._hooks.news(group.conversation_id)) for group in groups]
+        news, large = self._hooks.news, self._members_large
+        commits = [to_group(group, news(group.conversation_id), members_large=large) for group in groups]
         try:
             answers = await self._messages.append([sent for sent, _ in commits])
         except (Unavailable, Throttled) as error:
@@ -232,9 +242,14 @@ def _give_up(groups: Sequence[BatchGroup]) -> None:
 # --- the commit of a group: entries, rewrites of older ones, members and their inbox rows ---
 
 
-def to_group(group: BatchGroup, beside: tuple[Put, ...] = ()) -> tuple[Group, Positions]:
+def to_group(
+    group: BatchGroup, beside: tuple[Put, ...] = (), *, members_large: int = MEMBERS_LARGE
+) -> tuple[Group, Positions]:
     """The commit of a group, with records beside its own, and the draft of each of its entries."""
     assert group.member_list is not None
+    if group.is_plain and not group.voids and not group.has_known:
+        entries = tuple([to_plain_entry(draft, group.member_list) for draft in group.drafts])
+        return Group(conversation_id=group.conversation_id, entries=entries, puts=beside), list(group.drafts)
     pairs: list[tuple[Entry, Draft | None]] = [(to_entry(draft, group.member_list), draft) for draft in group.drafts]
     if group.voids:
         pairs += [(void_at(group.conversation_id, *void), None) for void in group.voids]
@@ -245,15 +260,39 @@ def to_group(group: BatchGroup, beside: tuple[Put, ...] = ()) -> tuple[Group, Po
     own = [draft.companion.puts(entry) for entry, draft in pairs if draft is not None and draft.companion is not None]
     puts = (*chain.from_iterable(own), *beside)
     if group.is_member_change:
-        return msgspec.structs.replace(_member_group(group, entries), puts=puts), positions
+        changed = msgspec.structs.replace(_member_group(group, entries), puts=puts)
+        return _across(changed, group.member_list, members_large), positions
     rewrites = tuple(_rewrite(draft) for draft in group.drafts if draft.target is not None)
     return Group(conversation_id=group.conversation_id, entries=entries, rewrites=rewrites, puts=puts), positions
 
 
+def to_plain_entry(draft: Draft, member_list: MemberList) -> Entry:
+    """The entry of a text and nothing else."""
+    return Entry(
+        draft.conversation_id,
+        draft.seq_no,
+        draft.kind,
+        draft.sent_ms,
+        draft.message_id,
+        draft.sender_id,
+        _receiver_of(draft, member_list) if member_list.head.kind == "direct" else None,
+        draft.content,
+        draft.sent_ms if draft.timestamp is None else draft.timestamp,
+        draft.digest,
+    )
+
+
+def _receiver_of(draft: Draft, member_list: MemberList) -> str | None:
+    """The other member of a direct conversation."""
+    for user_id in member_list.members:
+        if user_id != draft.sender_id:
+            return user_id
+    return None
+
+
 def to_entry(draft: Draft, member_list: MemberList) -> Entry:
-    receiver_id = None
-    if member_list.head.kind == "direct" and KINDS[draft.kind].counts:
-        receiver_id = next((user_id for user_id in member_list.members if user_id != draft.sender_id), None)
+    is_direct = member_list.head.kind == "direct" and KINDS[draft.kind].counts
+    receiver_id = _receiver_of(draft, member_list) if is_direct else None
     timestamp = draft.timestamp
     return Entry(
         conversation_id=draft.conversation_id,
@@ -321,6 +360,15 @@ def _member_group(group: BatchGroup, entries: tuple[Entry, ...]) -> Group:
     return Group(conversation_id=group.conversation_id, entries=entries, members=gone, rows_removed=change.user_ids)
 
 
+def _across(group: Group, member_list: MemberList, members_large: int) -> Group:
+    """The commit of a member change, with the line where it crosses it."""
+    present = {member.user_id for member in group.members if member.left_seq is None}
+    gone = {member.user_id for member in group.members} - present
+    count = len(member_list.members.keys() | present) - len(gone)
+    large_ms = crossed(member_list.head, count, members_large, group.entries[-1].sent_ms)
+    return group if large_ms is None else msgspec.structs.replace(group, large_ms=large_ms)
+
+
 def _joined(draft: Draft, user_id: str) -> Member:
     role = draft.change.role if draft.change is not None and draft.change.role is not None else "member"
     return Member(
@@ -334,7 +382,7 @@ def _joined(draft: Draft, user_id: str) -> Member:
 
 def _row(member_list: MemberList, member: Member) -> Row:
     head = member_list.head
-    is_visible = head.history == "all"
+    is_visible = head.history == "all" and not head.large_ms  # the row of a large one has no message of its own
     return Row(
         user_id=member.user_id,
         conversation_id=member.conversation_id,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
-from tidings.bounds import GAP_CLOSE_S, PAGE_MAX
+from tidings.bounds import GAP_CLOSE_S, NODE_LEASE_S, PAGE_MAX
 from tidings.clock import Clock
 from tidings.messaging.access import Access
 from tidings.messaging.deliver.route import Deliver
@@ -24,6 +24,7 @@ from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Messages
 
 logger = logging.getLogger("tidings.takeover")
+_LEASE_MS = int(NODE_LEASE_S * 1000)
 _TOGETHER = 8  # conversations that are indexed again at the same time
 
 
@@ -61,8 +62,13 @@ class Takeover:
 
     async def finish_dead(self) -> int:
         """Finish the work of every node whose lease ran out. Returns how many conversations there were."""
-        key = self._keys.nodes
-        dead = await self._keyspace.one(plain(key, b"ZRANGEBYSCORE", key, b"-inf", self._lease_now_ms()))
+        key, now_ms = self._keys.nodes, self._lease_now_ms()
+        calls = [
+            plain(key, b"ZRANGEBYSCORE", key, b"-inf", now_ms),
+            plain(key, b"ZRANGEBYSCORE", key, now_ms + 2 * _LEASE_MS, b"+inf"),
+        ]
+        dead, too_long = await self._keyspace.run(calls)
+        await self._shorten(too_long, now_ms + _LEASE_MS)
         done = 0
         for node_id in (name.decode() for name in dead):
             if node_id == self._node_id:
@@ -75,6 +81,15 @@ class Takeover:
             done += len(ids)
             await self._keyspace.run([plain(opened, b"DEL", opened), plain(key, b"ZREM", key, node_id)])
         return done
+
+    async def _shorten(self, nodes: Sequence[bytes], until_ms: int) -> None:
+        """Shorten leases that end later than any lease can: the keyspace's clock was ahead when they were written.
+
+        A node that lives renews its lease in time. The work of one that died would wait as long as the clock was ahead.
+        """
+        if nodes:
+            ends = [part for name in nodes for part in (until_ms, name)]
+            await self._keyspace.one(plain(self._keys.nodes, b"ZADD", self._keys.nodes, b"XX", *ends))
 
     def _place(self, conversation_id: str) -> int:
         """An order of our own: each of the nodes that are left begins with other conversations."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 
 from tidings.clock import Clock
-from tidings.errors import BadRequest, Conflict, IdConflict, NotFound, Problem, TooLarge, cause_of
+from tidings.errors import BadRequest, Conflict, IdConflict, NotFound, Problem, StoreUnavailable, TooLarge, cause_of
 from tidings.messaging.access import Access
 from tidings.messaging.log import entry_at
 from tidings.messaging.people.blocks import Blocks
@@ -34,6 +35,7 @@ from tidings.tasks import Loop, Recent
 
 log = logging.getLogger("tidings.streams")
 Key = tuple[str, str, str]  # conversation, sender, message_id
+_BEGIN_AGAIN = "no such message is being written here; send `message.begin` again"
 
 
 class Began(NamedTuple):
@@ -48,10 +50,10 @@ class _Begin:
 
     last_seq = 0  # any order of the entries will do
 
-    def __init__(self, records: Records, key: RecordKey, clock: Clock) -> None:
+    def __init__(self, records: Records, key: RecordKey, now_ms: Callable[[], int]) -> None:
         self._records = records
         self._key = key
-        self._clock = clock
+        self._now_ms = now_ms
         self._version = 0
 
     @property
@@ -65,7 +67,7 @@ class _Begin:
     def puts(self, entry: Entry) -> Sequence[Put]:
         assert entry.content is not None
         written = Written(entry.sender_id or "", entry.message_id or "", entry.seq_no, entry.content.text or "")
-        return (_put(self._key, written, self._version, _idle_until_ms(self._clock)),)
+        return (_put(self._key, written, self._version, _idle_until(self._now_ms())),)
 
 
 class _End:
@@ -122,8 +124,12 @@ class Stream:
         self.at = now_s  # when something was saved last, or began to wait
 
     def is_due(self, now_s: float) -> bool:
-        waiting = len(self.text) - self.saved
-        return waiting >= bounds.STREAM_SAVE_BYTES or (waiting > 0 and now_s - self.at >= bounds.STREAM_SAVE_S)
+        return len(self.text) - self.saved >= bounds.STREAM_SAVE_BYTES or self.due_s() <= now_s
+
+    def due_s(self) -> float:
+        """When the text must be saved, so that the commit is over after STREAM_SAVE_S."""
+        is_waiting = len(self.text) > self.saved
+        return self.at + bounds.STREAM_SAVE_S - bounds.STREAM_COMMIT_S if is_waiting else inf
 
 
 class Streams:
@@ -134,23 +140,28 @@ class Streams:
         access: Access,
         blocks: Blocks,
         router: Router,
-        messages: Messages,
+        rows: Messages,
         records: Records,
         live: LiveTexts,
         clock: Clock,
+        now_ms: Callable[[], int],
     ) -> None:
+        """`rows`: the log as it is stored: a message that is written has the text of its begin there.
+
+        `now_ms`: a time that all nodes share. A node with a wrong clock would interrupt messages of others."""
         self._sends = sends
         self._access = access
         self._blocks = blocks
         self._router = router
-        self._messages = messages
+        self._rows = rows
         self._records = records
         self._live = live
         self._clock = clock
+        self._now_ms = now_ms
         self._streams: dict[Key, Stream] = {}
         self._ended = Recent[Key, Sent](bounds.STREAMS_MAX)  # so that a repeated end is answered as the first one
         self._look_s = 0.0
-        self.loop = Loop("streams", bounds.STREAM_LOOK_S, self._step, at_end=self._save_all)
+        self.loop = Loop("streams", self._pause_s, self._step, at_end=self._save_all)
 
     # --- the author -------------------------------------------------------------------------------
 
@@ -159,7 +170,7 @@ class Streams:
         assert draft.content is not None
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         draft.content = msgspec.structs.replace(draft.content, state="streaming")
-        mine = _Begin(self._records, key_of(*draft.id_), self._clock)
+        mine = _Begin(self._records, key_of(*draft.id_), self._now_ms)
         draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
         draft.reply = lambda result: None if answer.done() else answer.set_result(result)
         if len(self._streams) < bounds.STREAMS_MAX:
@@ -173,13 +184,17 @@ class Streams:
         if isinstance(sent, Problem):
             raise sent
         key, now_s = draft.id_, self._clock.monotonic_s()
-        if sent.is_duplicate and key not in self._streams:
-            record = await self._record(key)  # another node had it, or an earlier connection
+        if sent.is_duplicate:
+            record = await self._record(key)
             if record is None:
+                await self._stored_end(key, sent.entry.seq_no)
                 return Began(sent, 0)
-            written = from_value(record.value)
-            self._keep(Stream(key, written.seq_no, written.text, record.version, draft.origin, now_s))
-        elif not sent.is_duplicate:
+            here, written = self._streams.get(key), from_value(record.value)
+            if here is not None and here.text.startswith(written.text):
+                here.version = record.version
+            else:  # another node had it, or an earlier connection
+                self._keep(Stream(key, written.seq_no, written.text, record.version, draft.origin, now_s))
+        else:
             text = draft.content.text if draft.content is not None else None
             self._keep(Stream(key, sent.entry.seq_no, text or "", 1, draft.origin, now_s))
         self._streams[key].origin = draft.origin
@@ -191,7 +206,7 @@ class Streams:
         """Add a piece. Never blocks. Returns the characters so far. Raises Problem."""
         stream = self._streams.get(key)
         if stream is None:
-            raise NotFound("no such message is being written here; send `message.begin` again")
+            raise NotFound(_BEGIN_AGAIN)
         there = len(stream.text)
         if offset > there:
             raise BadRequest(f"`offset` is {offset}, and {there} characters are there")
@@ -209,11 +224,33 @@ class Streams:
         """Store the whole text, as a numbered entry. Raises Problem."""
         if key in self._ended:
             return Sent(self._ended[key].entry, True)
-        stream, record = self._streams.get(key), await self._record(key)
+        record, stream = await self._record(key), self._streams.get(key)
         if record is None:
-            raise NotFound("no such message is being written")
-        written = stream.text if stream is not None else from_value(record.value).text
-        sent = await self._finish(key, record, written if text is None else text, "done")
+            stored = await self._stored_end(key, stream.seq_no) if stream is not None else None
+            if stored is None:
+                raise NotFound("no such message is being written")
+            self._drop(key)
+            return stored
+        if text is None and stream is None:  # the record may be behind the pieces that its author sent
+            raise NotFound(_BEGIN_AGAIN)
+        written = stream.text if stream is not None else ""
+        try:
+            sent = await self._finish(key, record, written if text is None else text, "done")
+        except IdConflict:
+            self._drop(key)
+            raise NotFound("the message was interrupted") from None
+        self._ended.put(key, sent)
+        return sent
+
+    async def _stored_end(self, key: Key, seq_no: int) -> Sent | None:
+        """Find the end that was stored already, by any node. None: the message was interrupted, or is gone."""
+        target = await entry_at(self._rows, key[0], seq_no)
+        if target is None or target.content is None or target.content.state != "done" or target.edit_seq is None:
+            return None
+        end = await entry_at(self._rows, key[0], target.edit_seq)
+        if end is None:
+            return None
+        sent = Sent(end, True)
         self._ended.put(key, sent)
         return sent
 
@@ -251,25 +288,28 @@ class Streams:
 
     # --- the record -------------------------------------------------------------------------------
 
+    def _pause_s(self) -> float:
+        first_s = min((stream.due_s() for stream in self._streams.values()), default=inf)
+        return min(bounds.STREAM_LOOK_S, max(bounds.STREAM_REST_S, first_s - self._clock.monotonic_s()))
+
     async def _step(self) -> None:
         now_s = self._clock.monotonic_s()
-        for stream in [one for one in self._streams.values() if one.is_due(now_s)]:
-            await self._save(stream)
+        await asyncio.gather(*(self._save(one) for one in list(self._streams.values()) if one.is_due(now_s)))
         if now_s >= self._look_s:
             self._look_s = now_s + bounds.STREAM_DUE_S * (0.5 + self._clock.random_fraction())
             await self.interrupt_idle()
 
     async def _save(self, stream: Stream) -> None:
         """Write the text so far. A stream that another node has taken up is no longer ours."""
-        text, key = stream.text, key_of(*stream.key)
+        text, key, version, now_s = stream.text, key_of(*stream.key), stream.version, self._clock.monotonic_s()
         written = Written(stream.key[1], stream.key[2], stream.seq_no, text)
         try:
-            await self._records.put([_put(key, written, stream.version, _idle_until_ms(self._clock))])
+            await self._records.put([_put(key, written, version, _idle_until(self._now_ms()))])
         except Conflict:
             self._drop(stream.key)
             return
-        stream.version += 1
-        stream.saved, stream.at = len(text), self._clock.monotonic_s()
+        stream.version = version + 1
+        stream.saved, stream.at = len(text), now_s
 
     async def _save_all(self) -> None:
         for stream in [one for one in self._streams.values() if one.saved < len(one.text)]:
@@ -278,7 +318,7 @@ class Streams:
     async def interrupt_idle(self) -> int:
         """End the streams to which nobody has added for a while. Returns how many."""
         ended = 0
-        for record in await self._records.due(STREAMS, until_ms=self._clock.now_ms(), limit=bounds.STREAMS_DUE_MAX):
+        for record in await self._records.due(STREAMS, until_ms=self._now_ms(), limit=bounds.STREAMS_DUE_MAX):
             written = from_value(record.value)
             key = (record.owner.partition(":")[2], written.sender_id, written.message_id)
             stream = self._streams.get(key)
@@ -305,11 +345,13 @@ class Streams:
     async def _finish(self, key: Key, record: Record, text: str, state: StreamState) -> Sent:
         conversation_id, sender_id, message_id = key
         seq_no = from_value(record.value).seq_no
-        target = await entry_at(self._messages, conversation_id, seq_no)
-        if target is None or target.is_deleted or target.content is None:
+        target = await entry_at(self._rows, conversation_id, seq_no)
+        if target is None or target.is_deleted:
             await self._records.put([Put(*record.key, None)])
             self._drop(key)
             raise NotFound("no such message")
+        if target.content is None:
+            raise StoreUnavailable("the beginning of the message is archived, and cannot be read")
         draft = Draft(
             sender_id=sender_id,
             conversation_id=conversation_id,
@@ -317,11 +359,13 @@ class Streams:
             kind="edit",
             content=msgspec.structs.replace(target.content, text=text, state=state),
             target=target,
-            plain_digest=digest_of(None, f"end {seq_no}\0"),
+            plain_digest=digest_of(None, f"{state} {seq_no}\0"),  # an interruption is not answered as an end
             companion=_End(self._records, record),
         )
         sent = await self._sends.complete(draft)
         self._drop(key)
+        if draft.refusal is not None and state == "done":
+            raise draft.refusal
         return sent
 
     async def _record(self, key: Key) -> Record | None:
@@ -346,5 +390,5 @@ def _put(key: RecordKey, written: Written, version: int, due_ms: int | None) -> 
     return Put(*key, to_value(written), expected=version, due_ms=due_ms)
 
 
-def _idle_until_ms(clock: Clock) -> int:
-    return clock.now_ms() + round(bounds.STREAM_IDLE_END_S * 1000)
+def _idle_until(now_ms: int) -> int:
+    return now_ms + round(bounds.STREAM_IDLE_END_S * 1000)

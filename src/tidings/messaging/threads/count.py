@@ -36,13 +36,17 @@ def is_listed(one: Followed) -> bool:
 class ThreadCount(Count):
     """Counts threads from the tables. An id is that of a thread."""
 
-    async def one(self, user_id: str, conversation_id: str) -> Counted:
+    async def one(self, user_id: str, conversation_id: str, *, is_for_index: bool = False) -> Counted:
         """Count one thread. Raises NotFound where the user does not follow it."""
         followed = await load_followed(self._tables, user_id, conversation_id)
         return (await self._count_followed([followed]))[0]
 
     async def all(
-        self, user_id: str, before_more: Callable[[], Awaitable[None]] | None = None
+        self,
+        user_id: str,
+        before_more: Callable[[], Awaitable[None]] | None = None,
+        *,
+        is_for_index: bool = False,
     ) -> AsyncIterator[list[Counted]]:
         """Count every thread that the user follows, in chunks. `before_more` runs between two chunks."""
         after, limit = "", REBUILD_CHUNK
@@ -55,7 +59,7 @@ class ThreadCount(Count):
                 await before_more()
 
     async def oldest_unread(self, user_id: str, conversation_id: str, *, after: int, ranges: Ranges) -> int | None:
-        blocked = await self._blocked(user_id)
+        blocked = await self.blocked(user_id)
         while found := await read_replies(self._tables.records, conversation_id, after=after, newest_first=False):
             for seq_no, reply in found:
                 if _counts(reply, user_id, blocked) and not is_in(ranges, seq_no):
@@ -64,7 +68,7 @@ class ThreadCount(Count):
         return None
 
     async def _count_followed(self, followed: Sequence[Followed]) -> list[Counted]:
-        blocked = await self._blocked(followed[0].row.user_id) if followed else ()
+        blocked = await self.blocked(followed[0].row.user_id) if followed else ()
         return list(await asyncio.gather(*(self._one(one, blocked) for one in followed)))
 
     async def _one(self, followed: Followed, blocked: Collection[str]) -> Counted:

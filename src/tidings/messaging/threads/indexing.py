@@ -7,7 +7,7 @@ read from the tables, because a reply that was just stored may have brought new 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tidings.messaging.access import MemberList
 from tidings.messaging.send.index import LeftOut, ThreadCall, numbers_of
@@ -15,21 +15,26 @@ from tidings.messaging.threads.records import (
     Thread,
     follow_key,
     follow_of,
+    parts_of,
     read_one,
     read_threads,
     thread_id,
 )
-from tidings.model import KINDS, Entry
+from tidings.messaging.unread.count import taken_out
+from tidings.model import Entry
 from tidings.stores.keyspace.call import Call, Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.records import Records
 
 
 class ThreadIndex:
-    def __init__(self, keyspace: Keyspace, scripts: Scripts, records: Records) -> None:
+    def __init__(
+        self, keyspace: Keyspace, scripts: Scripts, records: Records, lease_time_ms: Callable[[], int]
+    ) -> None:
         self._keyspace = keyspace
         self._scripts = scripts.threads
         self._records = records
+        self._lease_time_ms = lease_time_ms  # 0: no leases are wanted
 
     async def calls(self, member_list: MemberList, entries: Sequence[Entry], left_out: LeftOut) -> list[ThreadCall]:
         """The calls that show these entries to the followers of their threads. New followers join first."""
@@ -45,30 +50,41 @@ class ThreadIndex:
             thread = threads.get(thread_id(conversation_id, thread_seq), Thread())
             followers = _followers(thread, member_list)
             joins += await self._joins(conversation_id, thread_seq, thread, followers, replies)
-            calls += self._indexed(thread_id(conversation_id, thread_seq), thread_seq, followers, replies, left_out)
+            # In a large conversation nobody else finds out where the followers are connected.
+            now_ms = self._lease_time_ms() if member_list.head.large_ms else 0
+            id_ = thread_id(conversation_id, thread_seq)
+            calls += self._indexed(id_, thread, followers, replies, left_out, now_ms)
         if joins:
             await self._keyspace.run(joins)
         return calls
 
     def _indexed(
-        self, id_: str, thread_seq: int, followers: Mapping[str, int], replies: Sequence[Entry], left_out: LeftOut
+        self,
+        id_: str,
+        thread: Thread,
+        followers: Mapping[str, int],
+        replies: Sequence[Entry],
+        left_out: LeftOut,
+        now_ms: int,
     ) -> list[ThreadCall]:
         counted = [entry for entry in replies if entry.counts_in_thread]
-        removed = [entry.target_seq or 0 for entry in replies if KINDS[entry.kind].uncounts]
-        removed += [entry.seq_no for entry in replies if entry.is_deleted]
-        score_ms = max((entry.sent_ms for entry in counted), default=0)
+        # A first reply that is silent counts for nobody, and all the same the thread is in the lists from now on.
+        moving = [entry for entry in replies if entry.counts_in_thread or entry.seq_no == thread.last_seq]
+        score_ms = max((entry.sent_ms for entry in moving), default=0)
+        due_ms = max((entry.sent_ms for entry in counted if not entry.counts), default=0)
         return [
             ThreadCall(
                 user_id,
-                thread_seq,
+                parts_of(id_)[1],
                 self._scripts.inbox_index(
                     user_id,
                     id_,
                     score_ms=score_ms,
                     added=numbers_of(counted, user_id, left_out.get(user_id, ())),
-                    removed=removed,
-                    now_ms=0,
+                    removed=taken_out(replies),
+                    now_ms=now_ms,
                 ),
+                (id_, due_ms),
             )
             for user_id in followers
         ]

@@ -15,6 +15,7 @@ from tidings.errors import BadRequest, NotFound
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.log import entry_at
 from tidings.messaging.send.draft import Companion, Companions, Draft
+from tidings.messaging.threads.quotes import Quoting
 from tidings.messaging.threads.records import (
     FOLLOWERS_MAX,
     REPLIES,
@@ -37,7 +38,7 @@ from tidings.stores.tables.records import Put, RecordKey, Records, of_conversati
 
 
 class Replies:
-    """Finds the companion of a draft that is a reply, or that deletes one."""
+    """Finds the companion of a draft that is a reply or quotes a message, or that deletes a reply."""
 
     def __init__(self, access: Access, messages: Messages, records: Records) -> None:
         self._access = access
@@ -45,15 +46,20 @@ class Replies:
         self._records = records
 
     def accompany(self, draft: Draft) -> None:
-        mine: Companion
-        if draft.target is None:
-            mine = Replying(draft, self._access, self._messages, self._records)
-        elif KINDS[draft.kind].uncounts:
-            mine = Unreplying(draft.target, self._records)
-        else:
+        content = draft.content
+        if draft.target is not None:
+            if KINDS[draft.kind].uncounts:
+                _add(draft, Unreplying(draft.target, self._records))
             return
-        draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
-        draft.is_unread = True
+        if content is not None and content.reply_to is not None:
+            _add(draft, Quoting(draft, self._access, self._messages))
+        if content is not None and content.thread_seq is not None:
+            _add(draft, Replying(draft, self._access, self._messages, self._records))
+
+
+def _add(draft: Draft, mine: Companion) -> None:
+    draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
+    draft.is_unread = True
 
 
 class Replying:

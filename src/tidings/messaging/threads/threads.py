@@ -11,11 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from tidings.bounds import PAGE_MAX
+from tidings.bounds import PAGE_DEFAULT, PAGE_MAX
 from tidings.clock import Clock
 from tidings.errors import BadCursor, NotFound, Unavailable
 from tidings.messaging.access import Access, MemberList, check, seen_by
-from tidings.messaging.log import Log
+from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
 from tidings.messaging.reading.receipts import Receipts
@@ -30,7 +30,6 @@ from tidings.messaging.threads.records import (
 )
 from tidings.messaging.threads.unread import ThreadUnread
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
-from tidings.messaging.unread.unread import Pay
 from tidings.model import Entry, HistoryPage, ReadState
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.answers import Page, Place
@@ -88,6 +87,7 @@ class Threads:
         self._follows = follows
         self._receipts = receipts
         self._clock = clock
+        self.mark_read, self.mark_unread = unread.read, unread.unread
 
     # --- the list -----------------------------------------------------------------------------------
 
@@ -174,7 +174,10 @@ class Threads:
         after_seq: int | None = None,
         limit: int = 20,
     ) -> HistoryPage:
-        """A page of the replies of one thread, newest first. Raises NotFound where there is no such message."""
+        """A page of the replies of one thread, newest first. Raises NotFound where there is no such message.
+
+        Nothing above an open gap is shown: the gap may become a reply, and a reader who pages on would miss it.
+        """
         await self._access.authorize(user_id, conversation_id, "read")
         member_list = check_read((await self._access.read([conversation_id])).get(conversation_id), user_id)
         start, id_ = member_list.visible_after(user_id), thread_id(conversation_id, thread_seq)
@@ -182,8 +185,9 @@ class Threads:
         known = (await read_threads(self._records, [id_])).get(id_)
         if root is None and known is None:
             raise NotFound("no such message")
-        limit = min(max(limit, 1), PAGE_MAX)
-        low, high = max(after_seq or 0, start), _SEQ_MAX if before_seq is None else before_seq
+        limit, newest = min(max(limit, 1), PAGE_MAX), await self._log.before(conversation_id, NEWEST, PAGE_DEFAULT)
+        low, high = max(after_seq or 0, start), newest[0].seq_no + 1 if newest else 0
+        high = high if before_seq is None else min(before_seq, high)
         is_forward = after_seq is not None
         found = await read_replies(
             self._records, id_, after=low, before=high, newest_first=not is_forward, limit=limit + 1
@@ -206,35 +210,6 @@ class Threads:
 
     async def follow(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
         return await self._follows.set(user_id, conversation_id, thread_seq, is_on=is_on)
-
-    async def mark_read(
-        self,
-        user_id: str,
-        conversation_id: str,
-        thread_seq: int,
-        *,
-        up_to_seq: int | None = None,
-        up_to_ts: int | None = None,
-        seqs: Sequence[int] | None = None,
-        origin: str | None = None,
-    ) -> ReadState:
-        return await self._unread.read(
-            user_id, conversation_id, thread_seq, up_to_seq=up_to_seq, up_to_ts=up_to_ts, seqs=seqs, origin=origin
-        )
-
-    async def mark_unread(
-        self,
-        user_id: str,
-        conversation_id: str,
-        thread_seq: int,
-        *,
-        from_seq: int,
-        origin: str | None = None,
-        pay: Pay | None = None,
-    ) -> ReadState:
-        return await self._unread.unread(
-            user_id, conversation_id, thread_seq, from_seq=from_seq, origin=origin, pay=pay
-        )
 
     async def _first_unread(self, user_id: str, id_: str) -> int | None:
         mark = (await self._unread.marks(user_id, [id_])).get(id_)

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import msgspec
 
+from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.threads.count import ThreadCount
@@ -24,13 +25,15 @@ from tidings.messaging.threads.records import (
     put_follow,
     thread_id,
 )
+from tidings.messaging.unread.large_counts import LargeCounts
 from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.states import States
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
 from tidings.messaging.unread.unread import Pay, Unread
 from tidings.model import Head, ReadState, Status
 from tidings.routing.router import Router
 from tidings.stores.keyspace.call import Keyspace, plain
-from tidings.stores.keyspace.scripts.answers import UnreadState
+from tidings.stores.keyspace.scripts.answers import ReadAnswer, UnreadState
 from tidings.stores.keyspace.scripts.marks import Mark, unpack_mark
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
@@ -51,13 +54,15 @@ class ThreadUnread(Unread):
         scripts: Scripts,
         count: ThreadCount,
         rebuilds: Rebuilds,
+        large: LargeCounts,
         router: Router,
         unknown_outcomes: UnknownOutcomes,
+        clock: Clock,
     ) -> None:
         # A thread has no receipts, and its counts are not on the badge.
         silent = Listeners[[str, str, int]](), Listeners[[str]]()
         stores = access, tables, keyspace, scripts.threads
-        super().__init__(*stores, count, rebuilds, rebuilds, router, unknown_outcomes, *silent)
+        super().__init__(*stores, count, rebuilds, rebuilds, large, router, unknown_outcomes, clock, *silent)
         self._conversations = conversations
 
     async def read(
@@ -151,6 +156,9 @@ class ThreadUnread(Unread):
         mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
         return await self.describe(user_id, conversation_id, mark, None)
 
+    def state_after(self, conversation_id: str, answer: ReadAnswer) -> ReadState | None:
+        return None  # the totals of a thread are those of the conversations
+
     def _log_of(self, conversation_id: str) -> str:
         return parts_of(conversation_id)[0]
 
@@ -168,10 +176,15 @@ class ThreadUnread(Unread):
 class Standing:
     """The counts of a conversation or of a thread, by its id: for counts that are pushed late."""
 
-    def __init__(self, conversations: Unread, threads: ThreadUnread) -> None:
+    def __init__(self, conversations: Unread, threads: ThreadUnread, states: States) -> None:
         self._conversations = conversations
         self._threads = threads
+        self._states = states
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         counts = self._threads if "/" in conversation_id else self._conversations
         return await counts.state(user_id, conversation_id)
+
+    async def states(self, user_ids: Sequence[str], conversation_id: str) -> dict[str, ReadState]:
+        """The counts of many members of a conversation, without those for whom it takes more."""
+        return await self._states.read(user_ids, conversation_id)

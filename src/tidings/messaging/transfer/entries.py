@@ -1,15 +1,16 @@
 """Entries of an import: messages of a source as entries of the log, with the records that are committed with them.
 
 A message with reactions is followed by one entry of kind reaction, as if all had reacted at once. So whoever applies
-the log ends with the summary that stands beside the message. A reply is counted in the record of its thread, and nobody
-follows the thread before they write in it here.
+the log ends with the summary that stands beside the message. A reply is counted in the record of its thread. The
+members who follow it are those who would: the author of the root, the authors of replies, and everybody named in one.
 """
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Mapping
+from itertools import islice
 
-from tidings.bounds import GROUP_ENTRIES_MAX, REACTION_KEY_BYTES_MAX
+from tidings.bounds import REACTION_KEY_BYTES_MAX
 from tidings.errors import BadRequest
 from tidings.messaging.files.record import FileRecord
 from tidings.messaging.files.record import put_of as put_file
@@ -17,22 +18,24 @@ from tidings.messaging.people.mentions import mentioned
 from tidings.messaging.reactions.reactions import REACTION_KEYS_MAX
 from tidings.messaging.summaries import Summary, key_of
 from tidings.messaging.summaries import put_of as put_summary
-from tidings.messaging.threads.records import Thread, put_reply, put_thread, thread_key
+from tidings.messaging.threads.records import FOLLOWERS_MAX, Follower, Thread, put_reply, put_thread, thread_key
 from tidings.messaging.transfer.sources.source import ImportedMessage
 from tidings.model import Content, Entry
 from tidings.stores.tables.records import Put
 
-GROUP = GROUP_ENTRIES_MAX - 5  # entries and records of one commit: what every adapter takes at once
+MESSAGE_WEIGHT = 5  # entries and records that a message without files is at most: itself, its reactions, its thread
 Files = dict[str, FileRecord]  # by file_id
 
 
 class Chunk:
     """Entries that wait for their commit. It numbers them, and knows the numbers of the roots of threads."""
 
-    def __init__(self, conversation_id: str, seq_no: int, sent_ms: int) -> None:
+    def __init__(self, conversation_id: str, seq_no: int, sent_ms: int, joined: Mapping[str, int]) -> None:
         self.conversation_id = conversation_id
+        self._joined = joined  # member -> joined_seq
         self.seq_no = seq_no  # of the last entry
         self.roots: dict[str, int] = {}  # message_id -> seq_no
+        self.authors: dict[int, str | None] = {}  # root -> its sender
         self.messages = 0
         self._sent_ms = sent_ms
         self._entries: list[Entry] = []
@@ -53,7 +56,7 @@ class Chunk:
             self._number(message, files)
         seq_no = self._entries[-1].seq_no
         if message.is_root:
-            self.roots[message.message_id] = seq_no
+            self.roots[message.message_id], self.authors[seq_no] = seq_no, message.sender_id
         for file_id, value in files.items():
             attached = value.attached_to(seq_no, message.message_id)
             self._puts.append(put_file(self.conversation_id, file_id, attached, None))
@@ -109,8 +112,11 @@ class Chunk:
 
     def _reply(self, root: int, reply: Entry) -> None:
         known = self.threads.get(root, Thread())
-        self.threads[root] = msgspec.structs.replace(
-            known, replies=known.replies + 1, last_seq=reply.seq_no, last_ms=reply.sent_ms
+        named = reply.content.mentions if reply.content is not None else ()
+        new = {id_ for id_ in (self.authors.get(root), reply.sender_id, *named) if id_ and id_ in self._joined}
+        followers = known.followers | {id_: Follower(self._joined[id_]) for id_ in sorted(new - known.followers.keys())}
+        self.threads[root] = Thread(
+            known.replies + 1, reply.seq_no, reply.sent_ms, dict(islice(followers.items(), FOLLOWERS_MAX))
         )
         self._changed[root] = None
         self._puts.append(put_reply(reply))

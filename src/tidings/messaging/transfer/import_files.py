@@ -30,9 +30,7 @@ class ImportFiles:
         self._archive_id = archive_id
         self._clock = clock
 
-    async def store(
-        self, conversation_id: str, user_id: str, message_id: str, files: Sequence[ImportedFile]
-    ) -> dict[str, FileRecord]:
+    async def store(self, conversation_id: str, user_id: str, files: Sequence[ImportedFile]) -> dict[str, FileRecord]:
         """Store the bytes of these files, and return their records, which the message attaches. Raises StoreError."""
         return {file.file_id: await self._store(conversation_id, user_id, file) for file in files}
 

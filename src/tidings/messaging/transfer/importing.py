@@ -8,7 +8,7 @@ same import again writes nothing. At the end every member has read everything, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
@@ -20,15 +20,17 @@ from tidings.messaging.access import RULES
 from tidings.messaging.log import NEWEST
 from tidings.messaging.moderation.rules import LISTED
 from tidings.messaging.summaries import Summaries
-from tidings.messaging.threads.records import THREADS, thread_of
+from tidings.messaging.threads.records import THREADS, Follow, follow_key, put_follow, thread_of
 from tidings.messaging.transfer.bounds import IMPORTED_TOGETHER, IMPORTS_AT_ONCE
-from tidings.messaging.transfer.entries import GROUP, Chunk
+from tidings.messaging.transfer.entries import MESSAGE_WEIGHT, Chunk
 from tidings.messaging.transfer.import_files import ImportFiles
 from tidings.messaging.transfer.sources.source import ImportedConversation, ImportedMember, Source
 from tidings.messaging.transfer.walk import records_of
+from tidings.messaging.unread.line import crossed
 from tidings.model import Head, Member, Row, Rules, Status, User
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.records import DEPLOYMENT, Put, of_conversation
 from tidings.stores.tables.values import Group, Refused, Touch
@@ -63,7 +65,9 @@ class Importing:
         keyspace: Keyspace,
         scripts: Scripts,
         clock: Clock,
+        members_large: int,
     ) -> None:
+        self._members_large = members_large
         self._tables = tables
         self._files = files
         self._summaries = summaries
@@ -106,16 +110,17 @@ class Importing:
         progress, version = await self._progress(id_)
         done.known += sum(1 for _ in islice(messages, progress.messages))
         top = await self._tables.log.top(id_)
-        chunk = Chunk(id_, max(top.seq_no, conversation.floor_seq), top.sent_ms)
-        is_begun = progress.messages > 0
+        joined = {one.user_id: one.joined_seq for one in conversation.members}
+        chunk = Chunk(id_, max(top.seq_no, conversation.floor_seq), top.sent_ms, joined)
+        is_begun, weight_max = progress.messages > 0, self._tables.commit_max - MESSAGE_WEIGHT
         for message in messages:
             if is_begun and message.root is not None and message.root not in chunk.roots:
                 await self._find_roots(chunk)
                 is_begun = False
-            files = await self._files.store(id_, message.sender_id, message.message_id, message.files)
+            files = await self._files.store(id_, message.sender_id, message.files) if message.files else {}
             done.files += len(files)
             chunk.add(message, files)
-            if chunk.weight >= GROUP:
+            if chunk.weight >= weight_max:
                 progress, version = await self._write(chunk, progress, version, done)
         if chunk.messages:
             progress, version = await self._write(chunk, progress, version, done)
@@ -138,6 +143,7 @@ class Importing:
             for entry in page:
                 if entry.message_id is not None:
                     chunk.roots.setdefault(entry.message_id, entry.seq_no)
+                    chunk.authors.setdefault(entry.seq_no, entry.sender_id)
             after = page[-1].seq_no
 
     async def _write(self, chunk: Chunk, progress: _Progress, version: int, done: Imported) -> tuple[_Progress, int]:
@@ -166,6 +172,8 @@ class Importing:
             members_seq=conversation.members_seq,
             **facts,  # type: ignore[arg-type]  # of three types
         )
+        line_ms = crossed(head, len(conversation.members), self._members_large, self._clock.now_ms())
+        head = msgspec.structs.replace(head, large_ms=line_ms or 0)
         members = [_member(id_, one, now_ms) for one in conversation.members]
         rows = [
             Row(
@@ -186,11 +194,31 @@ class Importing:
         records = source.records(conversation)
         while puts := list(islice(records, IMPORTED_TOGETHER)):
             await self._tables.records.put([*puts, *(one for put in puts if (one := _listing(id_, put)) is not None)])
+        await self._follow_all(id_)
         await self._summaries.committed(id_)
         head = (await self._tables.conversations.heads([id_])).get(id_)
+        await self._keyspace.run(forget_tally(self._scripts.keys, id_))  # it knows nothing of these messages
         people = iter(conversation.members)
         while head is not None and (some := list(islice(people, IMPORTED_TOGETHER))):
             await asyncio.gather(*(self._read_all(one, head, seq_no) for one in some))
+
+    async def _follow_all(self, conversation_id: str) -> None:
+        """Let every follower of a thread have read all of its replies."""
+        owner = of_conversation(conversation_id)
+        puts: list[Put] = []
+        async for record in records_of(self._tables.records, owner, THREADS):
+            follow, root = Follow((thread := thread_of(record)[0]).last_seq), int(record.name)
+            puts += [put_follow(follow_key(id_, conversation_id, root), follow, None) for id_ in thread.followers]
+            if len(puts) >= IMPORTED_TOGETHER**2:
+                await self._put_all(puts)
+                puts.clear()
+        await self._put_all(puts)
+
+    async def _put_all(self, puts: Sequence[Put]) -> None:
+        """Put records side by side, so that they share commits."""
+        starts = range(0, len(puts), IMPORTED_TOGETHER)
+        put = self._tables.records.put
+        await asyncio.gather(*(put(puts[start : start + IMPORTED_TOGETHER]) for start in starts))
 
     async def _read_all(self, member: ImportedMember, head: Head, seq_no: int) -> None:
         user_id, id_ = member.user_id, head.conversation_id
@@ -211,7 +239,8 @@ class Importing:
             version=read.version,
         )
         await self._tables.inboxes.touch([touch])
-        await self._keyspace.one(self._scripts.unread_put(user_id, self._clock.random_id(8), hold_ms=-1))
+        both, token = (self._scripts, self._scripts.threads), self._clock.random_id(8)
+        await self._keyspace.run([one.unread_put(user_id, token, hold_ms=-1) for one in both])
 
 
 def _put(conversation_id: str, progress: _Progress, version: int) -> Put:

@@ -16,7 +16,7 @@ from tidings.bounds import PAGE_MAX, REBUILD_BIG_CHUNK, REBUILD_CHUNK
 from tidings.clock import Clock
 from tidings.errors import NotFound
 from tidings.messaging.unread.ranges import effective, is_in, seen_up_to
-from tidings.model import Head, Ranges, Row, Status
+from tidings.model import KINDS, Entry, Head, Ranges, Row, Status
 from tidings.stores.keyspace.scripts.marks import Flags, Mark
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
@@ -52,11 +52,27 @@ def start_of(row: Row, head: Head, status: Status, *, is_delivered_seen: bool) -
     return max(seen, head.floor_seq, row.joined_seq if head.history == "joined" else 0)
 
 
-def flags_of(row: Row, now_ms: int, *, is_all_loud: bool = False) -> Flags:
-    """Return what the index must know of a row beside its counts. `is_all_loud`: muted ones count in the badge too."""
+def flags_of(
+    row: Row, now_ms: int, *, is_all_loud: bool = False, line_ms: int = 0, is_blockless: bool = False
+) -> Flags:
+    """Return what the index must know of a row beside its counts. `is_all_loud`: muted ones count in the badge too;
+    `line_ms`: when the conversation became large; `is_blockless`: the user has blocked nobody."""
     is_muted, is_archived = row.is_muted(now_ms), row.is_archived(now_ms)
     pinned_ms = max(row.pinned_ms, 1) if row.pinned and not is_archived else 0
-    return Flags(row.kind, is_muted and not is_all_loud, is_muted, is_archived, pinned_ms)
+    is_quiet = is_muted and not is_all_loud
+    return Flags(row.kind, is_quiet, is_muted, is_archived, pinned_ms, line_ms, is_blockless)
+
+
+def taken_out(entries: Sequence[Entry]) -> list[int]:
+    """The numbers that these entries take out of the counts."""
+    removed = [entry.target_seq or 0 for entry in entries if KINDS[entry.kind].uncounts]
+    # The node that counted a message before it was deleted may have died before it took that back.
+    return removed + [entry.seq_no for entry in entries if entry.is_deleted]
+
+
+def line_of(row: Row, head: Head) -> int:
+    """When the conversation became large for this user; 0: it is not. An invited user counts nothing in it."""
+    return 0 if row.is_invited else head.large_ms
 
 
 async def load_member(tables: Tables, user_id: str, conversation_id: str) -> tuple[Row, Head, Status]:
@@ -79,16 +95,20 @@ class Count:
         self._scripts = scripts
         self._clock = clock
 
-    async def one(self, user_id: str, conversation_id: str) -> Counted:
-        """Count one conversation. Raises NotFound."""
-        return (await self._count([await load_member(self._tables, user_id, conversation_id)]))[0]
+    async def one(self, user_id: str, conversation_id: str, *, is_for_index: bool = False) -> Counted:
+        """Count one conversation. Raises NotFound. `is_for_index`: the mark of a large one counts nothing."""
+        return (await self._count([await load_member(self._tables, user_id, conversation_id)], is_for_index))[0]
 
     async def all(
-        self, user_id: str, before_more: Callable[[], Awaitable[None]] | None = None
+        self,
+        user_id: str,
+        before_more: Callable[[], Awaitable[None]] | None = None,
+        *,
+        is_for_index: bool = False,
     ) -> AsyncIterator[list[Counted]]:
         """Count every conversation that the user's inbox must show, in chunks.
 
-        `before_more` runs between two chunks of an inbox that has more than one.
+        `before_more` runs between two chunks of an inbox that has more than one. `is_for_index`: as in `one`.
         """
         after_id, limit = "", REBUILD_CHUNK
         while rows := await self._tables.inboxes.scan(user_id, after_id=after_id, limit=limit):
@@ -103,7 +123,8 @@ class Count:
                     (row, heads[id_], effective(statuses.get(id_), row))
                     for id_, row in zip(ids, rows, strict=True)
                     if id_ in heads and is_shown(heads[id_], row)
-                ]
+                ],
+                is_for_index,
             )
             if before_more is not None and is_more:
                 await before_more()
@@ -111,7 +132,7 @@ class Count:
     async def oldest_unread(self, user_id: str, conversation_id: str, *, after: int, ranges: Ranges) -> int | None:
         """Find the first unread in the log. Above the cap, the oldest numbers are not in the set."""
         limit = 4  # nearly always the next entry is it; a member who wrote many entries is read in longer steps
-        blocked = await self._blocked(user_id)
+        blocked = await self.blocked(user_id)
         while entries := await self._tables.log.page(
             conversation_id, after=after, before=1 << 62, limit=limit, newest_first=False
         ):
@@ -123,19 +144,22 @@ class Count:
             after = entries[-1].seq_no
         return None
 
-    async def _count(self, members: Sequence[tuple[Row, Head, Status]]) -> list[Counted]:
+    async def _count(self, members: Sequence[tuple[Row, Head, Status]], is_for_index: bool) -> list[Counted]:
         """Count conversations of one user. Only those with entries above the member's cursor are read in the log."""
         starts = [self._start(*member) for member in members]
-        blocked = await self._blocked(members[0][0].user_id) if members else ()
+        blocked = await self.blocked(members[0][0].user_id) if members else ()
         is_all_loud = any(row.muted for row, _, _ in members) and await self._is_all_loud(members[0][0].user_id)
         reads = {
             row.conversation_id: self._unread(row, status, after, blocked)
             for (row, head, status), after in zip(members, starts, strict=True)
             if head.last_seq > after and not row.is_requested and not row.is_invited
+            if not (is_for_index and line_of(row, head))
         }
         unread = dict(zip(reads, await asyncio.gather(*reads.values()), strict=True))
         return [
             await self._counted(row, head, status, after, unread.get(row.conversation_id, _NOTHING), is_all_loud)
+            if not (is_for_index and line_of(row, head))
+            else self._uncounted(row, head, status, after, is_all_loud, is_blockless=not blocked)
             for (row, head, status), after in zip(members, starts, strict=True)
         ]
 
@@ -162,7 +186,7 @@ class Count:
         elif kept:
             first = kept[-1]
         row = msgspec.structs.replace(row, last_seq=max(row.last_seq, head.last_seq)) if row.archived else row
-        flags = flags_of(row, now_ms, is_all_loud=is_all_loud)
+        flags = flags_of(row, now_ms, is_all_loud=is_all_loud, line_ms=line_of(row, head))
         mark = Mark(
             version=status.version,
             cursor=status.cursor_seq,
@@ -179,11 +203,35 @@ class Count:
         ends_ms = row.muted_until if flags.is_muted else None
         return Counted(row.conversation_id, score_of(head, row), flags.pinned_ms, ends_ms, mark, kept, mentions)
 
+    def _uncounted(
+        self, row: Row, head: Head, status: Status, after: int, is_all_loud: bool, *, is_blockless: bool
+    ) -> Counted:
+        """The mark of a large conversation: its counts come from its tally when somebody looks."""
+        now_ms = self._clock.now_ms()
+        row = msgspec.structs.replace(row, last_seq=max(row.last_seq, head.last_seq)) if row.archived else row
+        line_ms = line_of(row, head)
+        flags = flags_of(row, now_ms, is_all_loud=is_all_loud, line_ms=line_ms, is_blockless=is_blockless)
+        mark = Mark(
+            version=status.version,
+            cursor=status.cursor_seq,
+            seen=after,
+            count=0,
+            first=0,
+            floor=0,
+            day=now_ms // _DAY_MS,
+            first_mention=line_ms,
+            flags=flags.packed,
+            ranges=status.ranges,
+        )
+        ends_ms = row.muted_until if flags.is_muted else None
+        return Counted(row.conversation_id, score_of(head, row), flags.pinned_ms, ends_ms, mark, [], [])
+
     async def _is_all_loud(self, user_id: str) -> bool:
         chosen = (await self._tables.people.preferences([user_id])).get(user_id)
         return chosen is not None and chosen.badge == "all"
 
-    async def _blocked(self, user_id: str) -> list[str]:
+    async def blocked(self, user_id: str) -> list[str]:
+        """The people whose entries do not count for this user."""
         return [block.blocked_id for block in await self._tables.people.blocks_of(user_id)]
 
     async def _unread(self, row: Row, status: Status, after: int, but: Collection[str]) -> tuple[list[int], list[int]]:

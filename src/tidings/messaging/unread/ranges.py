@@ -8,6 +8,7 @@ of the cursor.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,13 +16,20 @@ from tidings.bounds import READ_RANGES_MAX
 from tidings.errors import TooLarge
 from tidings.model import Ranges, Row, Status
 
+READ_TIMES_MAX = 8  # earlier places of a read mark with their times: 200 bytes of a status
+
 
 def effective(status: Status | None, row: Row) -> Status:
     """Return the status that counts. A status of an earlier membership is replaced by "read up to where I joined"."""
-    if status is not None and status.since_seq >= row.joined_seq:
+    return effective_since(status, row.conversation_id, row.user_id, row.joined_seq)
+
+
+def effective_since(status: Status | None, conversation_id: str, user_id: str, joined_seq: int) -> Status:
+    """Return the same for a membership that began at this number."""
+    if status is not None and status.since_seq >= joined_seq:
         return status
-    kept = status or Status(conversation_id=row.conversation_id, user_id=row.user_id)
-    return msgspec.structs.replace(kept, cursor_seq=row.joined_seq, ranges=(), since_seq=row.joined_seq)
+    kept = status or Status(conversation_id=conversation_id, user_id=user_id)
+    return msgspec.structs.replace(kept, cursor_seq=joined_seq, ranges=(), since_seq=joined_seq)
 
 
 def read_up_to(status: Status, seq_no: int) -> Status:
@@ -42,6 +50,18 @@ def unread_from(status: Status, seq_no: int) -> Status:
     """Mark everything from seq_no on as unread again."""
     cut = tuple((low, min(high, seq_no - 1)) for low, high in status.ranges if low < seq_no)
     return _folded(status, min(status.cursor_seq, seq_no - 1), cut)
+
+
+def next_version(status: Status, *, receipt: int, now_ms: int) -> Status:
+    """Return the status as it is stored next, with the receipts raised to `receipt` and the time of those that move."""
+    marks: dict[str, Any] = {}
+    if receipt > status.delivered_seq:
+        marks |= {"delivered_seq": receipt, "delivered_ms": now_ms}
+    if receipt > status.read_seq:
+        known = ((status.read_seq, status.read_ms),) if status.read_ms else ()
+        before = (*status.read_before, *known)[-READ_TIMES_MAX:]
+        marks |= {"read_seq": receipt, "read_ms": now_ms, "read_before": before}
+    return msgspec.structs.replace(status, version=status.version + 1, **marks)
 
 
 def seen_up_to(status: Status, *, is_delivered_seen: bool) -> int:

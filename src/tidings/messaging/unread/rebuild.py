@@ -23,7 +23,7 @@ from tidings.bounds import REBUILD_CHUNK, REBUILD_TRIES_MAX, REBUILDS_BIG_MAX, R
 from tidings.clock import Clock
 from tidings.errors import NotFound, Unavailable
 from tidings.messaging.unread.count import Count, Counted
-from tidings.stores.keyspace.call import Call, Keyspace, plain
+from tidings.stores.keyspace.call import Call, Keyspace, Slices, plain
 from tidings.stores.keyspace.scripts.answers import UnreadState
 from tidings.stores.keyspace.scripts.marks import Mark, Sums
 from tidings.stores.keyspace.scripts.messaging import Scripts, mentions_of
@@ -94,6 +94,7 @@ class Rebuilds:
         count_rebuild: Callable[[str], None],
     ) -> None:
         self._keyspace = keyspace
+        self._slices = Slices(keyspace)
         self._scripts = scripts
         self._count = count
         self._clock = clock
@@ -153,7 +154,7 @@ class Rebuilds:
 
     async def _count_or_drop(self, user_id: str, conversation_id: str, gen: str | None) -> Counted:
         try:
-            return await self._count.one(user_id, conversation_id)
+            return await self._count.one(user_id, conversation_id, is_for_index=True)
         except NotFound:
             if gen is not None:  # the inbox lists it without a row: the user has left, and the keyspace missed it
                 await self._keyspace.one(self._scripts.inbox_leave(user_id, conversation_id, gen=gen))
@@ -163,7 +164,13 @@ class Rebuilds:
         """Put one conversation into place. False: it changed meanwhile."""
         token = self.token()
         install = self._scripts.unread_install(
-            user_id, conversation_id, token, gen=gen, mark=counted.mark, pinned_ms=counted.pinned_ms
+            user_id,
+            conversation_id,
+            token,
+            gen=gen,
+            mark=counted.mark,
+            score_ms=counted.score_ms,
+            pinned_ms=counted.pinned_ms,
         )
         calls = [*self._wake(user_id, counted), *self._fill_aside(user_id, token, counted), install]
         is_installed = bool((await self._keyspace.run(calls))[-1])
@@ -219,8 +226,8 @@ class Rebuilds:
         """Build a user aside and install it. False: another node took over, or the keys built aside were lost."""
         aside = _Aside(token, Sums())
         beat = self._scripts.inbox_begin(user_id, token, wait_ms=_SILENT_MS, is_begun=True)
-        async for chunk in self._count.all(user_id, lambda: self._make_room(place, beat)):
-            begun, *answers = await self._keyspace.run([beat, *self._chunk_aside(user_id, aside, chunk)])
+        async for chunk in self._count.all(user_id, lambda: self._make_room(place, beat), is_for_index=True):
+            begun, *answers = await self._slices.run([beat, *self._chunk_aside(user_id, aside, chunk)])
             if begun != 0:
                 return bool(begun == 1)
             if not all(placed for placed in answers if isinstance(placed, bool)):
@@ -274,12 +281,12 @@ def _fill(key: str, seqs: Sequence[int]) -> list[Call[Any]]:
 def _sets(one: Counted) -> Iterator[tuple[str, int]]:
     """The inbox and the filters that show a conversation, each with its score there."""
     mark, score = one.mark, one.score_ms
-    yield ":archived" if mark.is_archived else "", score
+    yield ":large" if mark.is_large else ":archived" if mark.is_archived else "", score
     if mark.count:
         yield ":unread", score
     if mark.mentions:
         yield ":mentions", score
-    if mark.is_muted:
+    if mark.is_muted and not mark.is_large:
         yield ":muted", score
     if mark.is_pinned:
         yield ":pinned", -one.pinned_ms

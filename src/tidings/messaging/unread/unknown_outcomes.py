@@ -30,6 +30,18 @@ _TOGETHER = 100  # conversations of users marked cold at the same time
 Change = tuple[str, str]  # user_id, conversation_id or thread id; an empty id stands for all of the user
 
 
+class Marker:
+    """An entry in `:put` of the user's mark hash: "a commit for this conversation of the user is under way"."""
+
+    __slots__ = ("conversation_id", "may_be_written", "token", "user_id")
+
+    def __init__(self, user_id: str, conversation_id: str, token: str) -> None:
+        self.user_id = user_id
+        self.conversation_id = conversation_id
+        self.token = token
+        self.may_be_written = False  # the tables hold the change, or a store did not answer
+
+
 class UnknownOutcomes:
     def __init__(self, keyspace: Keyspace, scripts: Scripts, clock: Clock) -> None:
         self._keyspace = keyspace
@@ -58,10 +70,14 @@ class UnknownOutcomes:
             yield
         except Unavailable as error:
             if is_committed or error.is_ambiguous:
-                due_s = self._clock.monotonic_s() + HOLD_MS / 1000
-                for change in changes:
-                    self._due_s.put(change, due_s)
+                self.remember(changes)
             raise
+
+    def remember(self, changes: Iterable[Change]) -> None:
+        """A store did not answer to these changes."""
+        due_s = self._clock.monotonic_s() + HOLD_MS / 1000
+        for change in changes:
+            self._due_s.put(change, due_s)
 
     async def settle(self) -> None:
         """Mark the changes cold whose time has come. A change stays remembered while the keyspace does not answer."""

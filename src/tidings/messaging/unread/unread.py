@@ -7,18 +7,19 @@ and two devices at the same time leave the count exact. Receipts, which only go 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeGuard
 
-import msgspec
-
+from tidings.clock import Clock
 from tidings.errors import BadRequest, Conflict, Problem, StoreError, Throttled, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.unread.count import Count, load_member
-from tidings.messaging.unread.ranges import is_same, read_these, read_up_to, seen_up_to, unread_from
+from tidings.messaging.unread.large_counts import LargeCounts
+from tidings.messaging.unread.ranges import is_same, next_version, read_these, read_up_to, seen_up_to, unread_from
 from tidings.messaging.unread.rebuild import HOLD_MS, Rebuilds
-from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
+from tidings.messaging.unread.unknown_outcomes import Marker, UnknownOutcomes
 from tidings.model import Head, ReadState, Status, Totals
 from tidings.pushes import ReadSynced, TotalsSynced
 from tidings.routing.router import Router
@@ -36,18 +37,6 @@ _TOTALS_TRIES_MAX = 20  # conversations that go cold while the totals are read
 Pay = Callable[[int], Awaitable[object]]  # charges for so many rows; raises RateLimited
 
 
-class _Marker:
-    """An entry in `:put` of the user's mark hash: "a commit for this conversation of the user is under way"."""
-
-    __slots__ = ("conversation_id", "may_be_written", "token", "user_id")
-
-    def __init__(self, user_id: str, conversation_id: str, token: str) -> None:
-        self.user_id = user_id
-        self.conversation_id = conversation_id
-        self.token = token
-        self.may_be_written = False  # the tables hold the change, or a store did not answer
-
-
 class Unread:
     """Marks messages read and unread, and shows the counts."""
 
@@ -60,8 +49,10 @@ class Unread:
         count: Count,
         rebuilds: Rebuilds,
         threads: Rebuilds,
+        large: LargeCounts,
         router: Router,
         unknown_outcomes: UnknownOutcomes,
+        clock: Clock,
         read_up_to: Listeners[[str, str, int]],
         unread_changed: Listeners[[str]],
     ) -> None:
@@ -72,8 +63,10 @@ class Unread:
         self._count = count
         self._rebuilds = rebuilds
         self._threads = threads  # of the index of threads, whose total is one of the user's totals
+        self._large = large
         self._router = router
         self._unknown_outcomes = unknown_outcomes
+        self._clock = clock
         self._read_up_to = read_up_to
         self._unread_changed = unread_changed
 
@@ -129,7 +122,7 @@ class Unread:
                     pay = None  # once, however often another device is first
                 if (stored := await self._commit(marker, after, receipt=0)) is not None:
                     with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
-                        return await self._rebuild_index(marker, stored, origin)
+                        return await self.rebuild_index(marker, stored, origin)
         raise Unavailable("the read mark changes too fast")
 
     async def delivered(self, acks: Sequence[tuple[str, str, int]]) -> None:
@@ -147,8 +140,12 @@ class Unread:
         ]
         answers = await self._keyspace.run(calls) if calls else ()
         for (conversation_id, user_id, _), answer in zip(acks, answers, strict=True):
-            if self._scripts.is_delivered_seen and not answer.is_cold:
-                self._push_state(_state_after(conversation_id, answer), user_id, None)
+            if not self._scripts.is_delivered_seen or answer.is_cold:
+                continue
+            if answer.total_unread is None:  # some are large, and are counted apart
+                self.push_state(await self.state(user_id, conversation_id), user_id, None)
+            else:
+                self.push_state(_state_after(conversation_id, answer), user_id, None)
 
     async def _of_others(self, acks: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
         """Return the receipts of users whose index a node with other settings has built, or builds now. One plain read
@@ -179,36 +176,38 @@ class Unread:
         epoch_now = self._keyspace.epoch(self._scripts.keys.mark(user_id)) + self._scripts.epoch_tag
         is_warm = size is not None and epoch == epoch_now.encode()
         if packed is not None and is_warm and markers is None:
-            mark = unpack_mark(packed)
+            mark = await self._large.one(user_id, conversation_id, unpack_mark(packed))
         else:
-            found = await self._keyspace.one(self._read_state(user_id, conversation_id))
-            mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
+            found = await self._large.read(user_id, conversation_id)
+            mark = await self._warm_mark(user_id, conversation_id, found)
         return await self._first(user_id, conversation_id, mark), mark.first_mention or None
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         """Return the member's counts. A cold index is rebuilt first. The caller has authorized."""
-        found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+        found = await self._large.read(user_id, conversation_id)
         return await self._state_of(user_id, conversation_id, found)
 
     async def state_soon(self, user_id: str, conversation_id: str) -> ReadState:
         """Return `state` without a rebuild: cold counts come from the tables, without the totals."""
-        found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+        found = await self._large.read(user_id, conversation_id)
         if found is None or found.mark is None:
             return await self.from_tables(user_id, conversation_id)
         return await self.describe(user_id, conversation_id, found.mark, found.total_unread, found.total_mentions)
 
-    async def totals(self, user_id: str) -> Totals:
-        """Return the user's totals: the badge. A cold index is rebuilt first."""
-        calls = self._scripts.unread_state(user_id), self._scripts.threads.unread_state(user_id)
+    def totals_calls(self, user_id: str) -> Sequence[Call[UnreadState | None]]:
+        """Return the calls whose answers `totals` takes, for a caller with more to ask in the same round trip."""
+        return self._scripts.unread_state(user_id), self._scripts.threads.unread_state(user_id)
+
+    async def totals(self, user_id: str, found: Sequence[UnreadState | None] = ()) -> Totals:
+        """Return the user's totals: the badge. A cold index is rebuilt first. `found` answers `totals_calls`."""
         for _ in range(_TOTALS_TRIES_MAX):
-            found, threads = await self._keyspace.run(calls)
-            if found is None or found.total_unread is None:
-                await _warm(self._rebuilds, user_id, found)
-            elif threads is None or threads.total_unread is None:
-                await _warm(self._threads, user_id, threads)
-            else:
-                mine, in_threads = (found.total_unread, found.unread_conversations), threads.unread_conversations
-                return Totals(*mine, found.total_mentions, in_threads)
+            mine, threads = found or await self._keyspace.run(self.totals_calls(user_id))
+            mine = await self._large.complete(user_id, "", mine)
+            if mine is not None and mine.total_unread is not None and _is_warm(threads):
+                totals = mine.total_unread, mine.unread_conversations, mine.total_mentions
+                return Totals(*totals, threads.unread_conversations)
+            await asyncio.gather(_warm(self._rebuilds, user_id, mine), _warm(self._threads, user_id, threads))
+            found = ()
         raise Unavailable("the totals are being rebuilt")
 
     async def recount(self, user_id: str) -> None:
@@ -239,6 +238,10 @@ class Unread:
             total_mentions=total_mentions,
         )
 
+    def state_after(self, conversation_id: str, answer: ReadAnswer) -> ReadState | None:
+        """Return what a read leaves unread. None: the keyspace alone cannot say it all."""
+        return _state_after(conversation_id, answer) if answer.is_enough else None
+
     def _read_state(self, user_id: str, conversation_id: str) -> Call[UnreadState | None]:
         return self._scripts.unread_state(user_id, conversation_id)
 
@@ -248,11 +251,19 @@ class Unread:
         return await self._count.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
 
     async def _state_of(self, user_id: str, conversation_id: str, found: UnreadState | None) -> ReadState:
-        mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
+        mark = await self._warm_mark(user_id, conversation_id, found)
         if found is not None and found.mark is not None and found.total_unread is not None:
             return await self.describe(user_id, conversation_id, mark, found.total_unread, found.total_mentions)
         totals = await self.totals(user_id)
         return await self.describe(user_id, conversation_id, mark, totals.total_unread, totals.total_mentions)
+
+    async def _warm_mark(self, user_id: str, conversation_id: str, found: UnreadState | None) -> Mark:
+        """Return the mark that was found, or one that is made now, with its counts."""
+        if found is not None and found.mark is not None:
+            return found.mark
+        return await self._large.one(
+            user_id, conversation_id, await self._rebuilds.conversation(user_id, conversation_id)
+        )
 
     # --- changes ------------------------------------------------------------------------------------
 
@@ -269,14 +280,13 @@ class Unread:
         return await self._tables.statuses.put(status)
 
     @asynccontextmanager
-    async def _marker(self, user_id: str, conversation_id: str) -> AsyncIterator[_Marker]:
+    async def _marker(self, user_id: str, conversation_id: str) -> AsyncIterator[Marker]:
         """Authorize, and leave a marker in the keyspace in the same round trip.
 
         If this node dies between the commit and the update of the keyspace, the marker stays and makes the
         conversation cold. A change that was refused, or throttled, has committed nothing: its marker is removed.
         """
-        marker = _Marker(user_id, conversation_id, self._rebuilds.token())
-        call = self._scripts.unread_put(user_id, marker.token, hold_ms=HOLD_MS, conversation_id=conversation_id)
+        marker, call = self.leave(user_id, conversation_id)
         try:
             if (
                 await self._access.authorize_beside(user_id, self._log_of(conversation_id), "read", call)
@@ -286,20 +296,21 @@ class Unread:
         except (Problem, StoreError):
             if not marker.may_be_written:
                 with suppress(StoreError):
-                    await self._keyspace.one(self._remove(marker))
+                    await self._keyspace.one(self.remove(marker))
             raise
 
-    def _remove(self, marker: _Marker) -> Call[int]:
+    def leave(self, user_id: str, conversation_id: str) -> tuple[Marker, Call[int]]:
+        """Make a marker, and the call that leaves it."""
+        marker = Marker(user_id, conversation_id, self._rebuilds.token())
+        put = self._scripts.unread_put
+        return marker, put(user_id, marker.token, hold_ms=HOLD_MS, conversation_id=conversation_id)
+
+    def remove(self, marker: Marker) -> Call[int]:
         return self._scripts.unread_put(marker.user_id, marker.token, hold_ms=0)
 
-    async def _commit(self, marker: _Marker, status: Status, *, receipt: int) -> Status | None:
+    async def _commit(self, marker: Marker, status: Status, *, receipt: int) -> Status | None:
         """Store the next version of the status. None: another device was first."""
-        newer = msgspec.structs.replace(
-            status,
-            version=status.version + 1,
-            read_seq=max(status.read_seq, receipt),
-            delivered_seq=max(status.delivered_seq, receipt),
-        )
+        newer = next_version(status, receipt=receipt, now_ms=self._clock.now_ms())
         marker.may_be_written = True
         try:
             with self._unknown_outcomes.of([(status.user_id, status.conversation_id)]):
@@ -312,43 +323,51 @@ class Unread:
             raise
 
     async def _update_index(
-        self, marker: _Marker, status: Status, singles: Sequence[int], origin: str | None
+        self, marker: Marker, status: Status, singles: Sequence[int], origin: str | None
     ) -> ReadState:
         """Make the keyspace follow a read that is in the tables."""
-        user_id, conversation_id = status.user_id, status.conversation_id
-        read = self._scripts.unread_read(
-            user_id,
-            conversation_id,
+        answer = await self._keyspace.one(self.read_call(marker, status, singles))
+        return await self.show_read(marker, status, answer, origin)
+
+    def read_call(self, marker: Marker, status: Status, singles: Sequence[int] = ()) -> Call[ReadAnswer]:
+        """Return the call that makes the keyspace follow a read, and removes its marker."""
+        return self._scripts.unread_read(
+            status.user_id,
+            status.conversation_id,
             version=status.version,
             cursor=status.cursor_seq,
             seen=seen_up_to(status, is_delivered_seen=self._scripts.is_delivered_seen),
             ranges=status.ranges,
             seqs=singles,
+            token=marker.token,
         )
-        calls: tuple[Call[Any], ...] = (read, self._remove(marker), self._read_state(user_id, conversation_id))
-        answer, _, found = await self._keyspace.run(calls)
-        if answer.is_cold:
-            return await self._rebuild_index(marker, status, origin)
-        return self._push_state(await self._state_of(user_id, conversation_id, found), user_id, origin)
 
-    async def _rebuild_index(self, marker: _Marker, status: Status, origin: str | None) -> ReadState:
+    async def show_read(self, marker: Marker, status: Status, answer: ReadAnswer, origin: str | None) -> ReadState:
+        """Return what is unread after `read_call`, and push it to the user's other devices."""
+        if answer.is_cold:
+            return await self.rebuild_index(marker, status, origin)
+        id_, user_id = status.conversation_id, status.user_id
+        return self.push_state(self.state_after(id_, answer) or await self.state(user_id, id_), user_id, origin)
+
+    async def rebuild_index(self, marker: Marker, status: Status, origin: str | None) -> ReadState:
         """Rebuild the conversation from the tables, where the keyspace cannot follow the change."""
         user_id, conversation_id = status.user_id, status.conversation_id
         await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
-        return self._push_state(await self._current_state(marker, status), user_id, origin)
+        return self.push_state(await self._current_state(marker, status), user_id, origin)
 
-    async def _current_state(self, marker: _Marker, status: Status) -> ReadState:
+    async def _current_state(self, marker: Marker, status: Status) -> ReadState:
         """Return what the keyspace shows, if it has this version; otherwise rebuild. So a client that repeats a change
         mends one that failed between the tables and the keyspace."""
         user_id, conversation_id = status.user_id, status.conversation_id
-        calls: tuple[Call[Any], ...] = (self._read_state(user_id, conversation_id), self._remove(marker))
+        calls: tuple[Call[Any], ...] = (self._read_state(user_id, conversation_id), self.remove(marker))
         found, _ = await self._keyspace.run(calls)
         if found is not None and found.mark is not None and found.mark.version < status.version:
             await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
             found = await self._keyspace.one(self._read_state(user_id, conversation_id))
+        found = await self._large.complete(user_id, conversation_id, found)
         return await self._state_of(user_id, conversation_id, found)
 
-    def _push_state(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:
+    def push_state(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:
         """Push the counts to the user's other devices."""
         self._router.push(user_id, ReadSynced(state), but=origin)
         self._unread_changed(user_id)
@@ -369,9 +388,13 @@ def _state_after(conversation_id: str, answer: ReadAnswer) -> ReadState:
     )
 
 
+def _is_warm(found: UnreadState | None) -> TypeGuard[UnreadState]:
+    return found is not None and found.total_unread is not None
+
+
 async def _warm(rebuilds: Rebuilds, user_id: str, found: UnreadState | None) -> None:
-    """Rebuild all of the user, or the conversations that are cold."""
+    """Rebuild all of the user, or the conversations that are cold. A warm index stays."""
     if found is None:
         await rebuilds.user(user_id)
-    else:
+    elif not _is_warm(found):
         await rebuilds.cold_conversations(user_id)

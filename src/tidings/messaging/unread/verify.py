@@ -12,6 +12,7 @@ import msgspec
 
 from tidings.bounds import PAGE_MAX, REBUILD_CHUNK
 from tidings.messaging.unread.count import Count
+from tidings.messaging.unread.large_counts import LargeCounts, sums_of
 from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Listed, Page, Place
@@ -55,8 +56,10 @@ class Verify:
         scripts: Scripts,
         count: Count,
         rebuilds: Rebuilds,
+        large: LargeCounts,
         threads: Verify | None = None,
     ) -> None:
+        self._large = large
         self._threads = threads
         self._tables = tables
         self._count = count
@@ -132,22 +135,25 @@ class Verify:
                 sums.add(one.mark, self._scripts.cap)
                 for name in _parts(one.mark):
                     expected.setdefault(name, set()).add(id_)
-                listed = shown[""].get(id_) or shown["archived"].get(id_)
+                listed = shown["large"].get(id_) or shown[""].get(id_) or shown["archived"].get(id_)
+                if listed is not None and listed.mark is None and (one.mark.is_large or id_ in shown["large"]):
+                    continue  # cold: the place in a large conversation comes with its mark
                 score_ms = await self._score(id_, one.score_ms, listed)
                 wrong += self._differences(user_id, Listed(id_, score_ms, one.mark), listed)
         if page.cold == 0:
             wrong += _totals_wrong(user_id, page, sums)
-            for name in _NAMES:
+            for name in (*_NAMES, "large"):
                 wanted = expected.get(name, set())
                 more = shown[name].keys() - wanted
                 wrong += [Wrong(user_id, id_, name or "inbox", 0, shown[name][id_].score_ms) for id_ in sorted(more)]
                 missing = wanted - shown[name].keys() if name else ()
                 wrong += [Wrong(user_id, id_, name, 1, 0) for id_ in sorted(missing)]
         else:
-            listed_ids = shown[""] | shown["archived"]
+            listed_ids = shown[""] | shown["archived"] | shown["large"]
             gone = listed_ids.keys() - expected.get("", set()) - expected.get("archived", set())
+            gone -= expected.get("large", set())
             wrong += [Wrong(user_id, id_, "inbox", 0, listed_ids[id_].score_ms) for id_ in sorted(gone)]
-        return sums.size + sums.archived or len(shown[""]), wrong
+        return sums.size + sums.archived + sums.large or len(shown[""]), wrong
 
     async def _score(self, conversation_id: str, score_ms: int, found: Listed | None) -> int:
         """Return the place that the inbox must have: the time of the last message, or a higher one of a message below
@@ -172,9 +178,26 @@ class Verify:
                 last = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=REBUILD_CHUNK, after=after))
                 if last is None:
                     return None
-                shown[name] |= {one.conversation_id: one for one in last.listed}
+                found = last.listed if name == "pinned" else [one for one in last.listed if not _is_large(one)]
+                shown[name] |= {one.conversation_id: one for one in found}
                 after = last.next
-        return (last, shown) if last is not None else None
+        if last is None or not last.large:
+            return (last, shown | {"large": {}}) if last is not None else None
+        counted = await self._large.all(user_id, last.large)
+        if counted is None:
+            return None  # a mark was too old, and is made anew
+        scores = {one.conversation_id: one.score_ms for one in last.large}
+        large = {id_: Listed(id_, max(scores[id_], one.last_ms), one.mark) for id_, one in counted.items()}
+        large |= {one.conversation_id: one for one in last.large if one.mark is None}
+        sums = sums_of(counted, self._scripts.cap)
+        whole = msgspec.structs.replace(
+            last,
+            total_unread=last.total_unread + sums.loud,
+            unread_conversations=last.unread_conversations + sums.conversations,
+            total_mentions=last.total_mentions + sums.mentions,
+        )
+        pinned = {id_: large.get(id_, one) for id_, one in shown["pinned"].items()}
+        return whole, shown | {"large": large, "pinned": pinned}
 
     def _differences(self, user_id: str, expected: Listed, found: Listed | None) -> list[Wrong]:
         id_, cap = expected.conversation_id, self._scripts.cap
@@ -188,16 +211,21 @@ class Verify:
             pairs.append(("first_unread", good.first, shown.first or good.first))
             pairs.append(("mentions", good.mentions, shown.mentions))
             pairs.append(("first_mention", good.first_mention, shown.first_mention))
-            pairs.append(("flags", good.flags, shown.flags))
+            pairs.append(("flags", good.facts, shown.facts))
         return [Wrong(user_id, id_, what, want, got) for what, want, got in pairs if want != got]
+
+
+def _is_large(one: Listed) -> bool:
+    """Whether it is a large one that is pinned: those come with the first page of the inbox."""
+    return one.mark is not None and one.mark.is_large
 
 
 def _parts(mark: Mark) -> Iterator[str]:
     """The parts of the index that must show a conversation with this mark: the inbox ('') and the filters."""
-    yield "archived" if mark.is_archived else ""
-    yield from ["unread"] if mark.count else []
-    yield from ["mentions"] if mark.mentions else []
-    yield from ["muted"] if mark.is_muted else []
+    yield "large" if mark.is_large else "archived" if mark.is_archived else ""
+    yield from ["unread"] if mark.count and not mark.is_large else []
+    yield from ["mentions"] if mark.mentions and not mark.is_large else []
+    yield from ["muted"] if mark.is_muted and not mark.is_large else []
     yield from ["pinned"] if mark.is_pinned else []
 
 

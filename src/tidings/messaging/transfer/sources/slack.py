@@ -73,28 +73,38 @@ class Slack:
         return iter(())
 
     def _message(self, one: dict[str, Any]) -> ImportedMessage:
-        text, message_id = one.get("text") or "", _message_id(one["ts"])
-        named = tuple(dict.fromkeys(_MENTION.findall(text)))
-        root = one.get("thread_ts")
-        files = [(file, self._file(message_id, file)) for file in one.get("files", ())]
-        lost = [_file_name(file) for file, found in files if found is None]
+        text, ts, root = one.get("text") or "", one["ts"], one.get("thread_ts")
+        message_id = _message_id(ts)
+        named = dict.fromkeys(_MENTION.findall(text)) if "<@" in text else ()
+        files, lost = self._files(message_id, one["files"]) if "files" in one else ((), None)
         return ImportedMessage(
             message_id,
             self._user(one["user"]),
-            int(float(one["ts"]) * 1000),
-            _MENTION.sub(lambda found: f"@{self._names.get(found[1]) or found[1]}", text) or None,
-            {"slack": {"files": lost}} if lost else None,
-            root=_message_id(root) if root is not None and root != one["ts"] else None,
-            is_root=root == one["ts"],
+            int(float(ts) * 1000),
+            (_MENTION.sub(self._name, text) if named else text) or None,
+            lost,
+            root=_message_id(root) if root is not None and root != ts else None,
+            is_root=root == ts,
             mentions=tuple(map(self._user, named)),
-            mention=next((kind for word, kind in _ALL.items() if word in text), None),
-            reactions=tuple(
-                (emoji_of(sign["name"]), tuple(map(self._user, sign.get("users", ()))))
-                for sign in one.get("reactions", ())
-            ),
-            files=tuple(found for _, found in files if found is not None),
+            mention=next((kind for word, kind in _ALL.items() if word in text), None) if "<!" in text else None,
+            reactions=self._reactions(one["reactions"]) if "reactions" in one else (),
+            files=files,
             edited_ms=int(float(one["edited"]["ts"]) * 1000) if "edited" in one else None,
         )
+
+    def _name(self, found: re.Match[str]) -> str:
+        return f"@{self._names.get(found[1]) or found[1]}"
+
+    def _reactions(self, signs: list[dict[str, Any]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple((emoji_of(sign["name"]), tuple(map(self._user, sign.get("users", ())))) for sign in signs)
+
+    def _files(
+        self, message_id: str, files: list[dict[str, Any]]
+    ) -> tuple[tuple[ImportedFile, ...], dict[str, Any] | None]:
+        """The files that the export holds, and a note of the others."""
+        found = [(file, self._file(message_id, file)) for file in files]
+        lost = [_file_name(file) for file, one in found if one is None]
+        return tuple(one for _, one in found if one is not None), {"slack": {"files": lost}} if lost else None
 
     def _file(self, message_id: str, one: dict[str, Any]) -> ImportedFile | None:
         name = _file_name(one)

@@ -99,10 +99,16 @@ class Users:
 
     def __init__(self, named: Mapping[str, str]) -> None:
         self._named = named
+        self._known: dict[str, str] = {}
 
     def __call__(self, name: str) -> str:
         """Raises BadRequest where the name is no user id: `--map` gives it another one."""
-        user_id = self._named.get(name, name)
+        user_id = self._known.get(name)
+        if user_id is None:
+            user_id = self._known[name] = self._checked(self._named.get(name, name))
+        return user_id
+
+    def _checked(self, user_id: str) -> str:
         if not is_user_id(user_id):
             raise BadRequest(f"`{user_id[:40]}` is not a user id; name another one with --map")
         return user_id
