@@ -22,6 +22,7 @@ from tidings.config.settings import Auth, Limits, Settings
 from tidings.node import graph
 from tidings.node import node as nodes
 from tidings.node.node import Node
+from tidings.stores.tables.dynamodb.client import bounds as dynamodb_bounds
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
@@ -49,6 +50,15 @@ def logs_stay_as_they_were() -> Iterator[None]:
     yield
     root.setLevel(level)
     root.handlers[:] = handlers
+
+
+@pytest.fixture(scope="session", autouse=True)
+def dynamodb_is_waited_for() -> Iterator[None]:
+    """Wait for an answer of DynamoDB Local however busy the machine is. A test of a deadline sets its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dynamodb_bounds, "DEADLINE_S", 120.0)
+        patch.setattr(dynamodb_bounds, "ATTEMPT_S", 60.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,22 @@ import logging
 import pytest
 
 from tests.support.waiting import eventually
+from tidings import tasks
 from tidings.errors import StoreUnavailable, Unavailable
-from tidings.tasks import AwaitedListeners, KeyedLock, Listeners, Loop, Recent, SingleFlight, TaskSet, Weighed
+from tidings.tasks import (
+    AwaitedListeners,
+    Ending,
+    KeyedLock,
+    Listeners,
+    Loop,
+    Recent,
+    SingleFlight,
+    TaskSet,
+    Weighed,
+    cancel,
+    to_beat_s,
+    wait_at_most,
+)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:
@@ -166,6 +180,26 @@ async def test_a_loop_that_is_nudged_does_not_wait() -> None:
     await loop.stop()
 
 
+async def test_a_wait_for_an_event_ends_with_the_event_or_with_its_time() -> None:
+    event = asyncio.Event()
+    await wait_at_most(event, 0.0)
+    assert event.is_set()
+    event.clear()
+    waiting = asyncio.create_task(wait_at_most(event, 1e6))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    event.set()
+    await waiting
+
+
+async def test_long_pauses_end_on_a_common_beat_and_short_ones_when_they_say() -> None:
+    now_s = asyncio.get_running_loop().time()
+    ends_s = [now_s + to_beat_s(most_s) for most_s in (0.5, 1.0, 2.0)]
+    assert all(abs(end_s / 0.25 - round(end_s / 0.25)) < 0.2 for end_s in ends_s)
+    assert all(most_s - 0.25 <= to_beat_s(most_s) <= most_s + 0.01 for most_s in (0.25, 0.5, 1.0, 2.0, 300.0))
+    assert to_beat_s(0.1) == 0.1
+
+
 async def test_the_last_work_of_a_loop_is_done_when_it_stops(caplog: pytest.LogCaptureFixture) -> None:
     done = list[str]()
 
@@ -178,6 +212,51 @@ async def test_the_last_work_of_a_loop_is_done_when_it_stops(caplog: pytest.LogC
     await loop.stop()
     assert done == ["flushed"]
     assert lines(caplog) == [("WARNING", "background task lost its last work", "audit")]
+
+
+async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_CANCEL_AGAIN_S", 0.01)
+    swallowed = list[str]()
+
+    async def swallows() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed.append("once")
+        await asyncio.Event().wait()
+
+    task = asyncio.get_running_loop().create_task(swallows())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await cancel(task, None)
+    assert task.cancelled() and swallowed == ["once"]
+
+
+async def test_parts_end_in_order_though_one_fails_and_another_hangs(caplog: pytest.LogCaptureFixture) -> None:
+    ended = list[str]()
+
+    async def hangs() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("hangs")
+
+    async def fails() -> None:
+        raise RuntimeError("our mistake")
+
+    async def ends() -> None:
+        ended.append("ends")
+
+    async with asyncio.timeout(60):
+        ending = Ending(0.05)
+        for part in (fails, hangs, ends):
+            await ending(part.__name__, part)
+    assert ended == ["hangs", "ends"]
+    said = [(record.message, vars(record)["part"], vars(record)["cause"]) for record in caplog.records]
+    assert said == [
+        ("part failed at its end", "fails", "our mistake"),
+        ("part did not end", "hangs", "not within 0.05 s"),
+    ]
 
 
 async def test_each_key_has_a_flight_of_its_own_and_closing_ends_them() -> None:

@@ -23,6 +23,18 @@ async def test_a_whole_node_takes_a_message_and_leaves_nothing_behind() -> None:
     assert not folder.exists()
 
 
+async def test_threads_count_for_their_followers() -> None:
+    async with testing.server() as server:
+        alice, bob = await server.client("alice"), await server.client("bob")
+        id_ = await alice.direct("bob")
+        root = await alice.send(id_, "shall we?")
+        await bob.send(id_, "yes", thread_seq=root.seq)
+        page = await alice.threads.page(filter="unread")
+        assert (page.unread_threads, [one.unread_count for one in page.threads]) == (1, [1])
+        assert (await alice.unread()).total_unread == 0, "a reply counts in its thread"
+        assert (await alice.threads.mark_read(id_, root.seq)).unread_threads == 0
+
+
 def test_a_client_of_the_node_takes_every_option_of_a_client() -> None:
     options = dict(inspect.signature(Client.__init__).parameters)
     for given in ("self", "url", "token"):  # by the node

@@ -23,6 +23,7 @@ from tidings.stores.keyspace.scripts import messaging as stubs
 from tidings.stores.keyspace.scripts import push as scripts_push
 from tidings.stores.keyspace.scripts import receipts as scripts_receipts
 from tidings.stores.keyspace.scripts import session as scripts_routing
+from tidings.stores.keyspace.scripts import tally as scripts_tally
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "tidings"
@@ -259,6 +260,11 @@ def test_every_link_in_the_docs_leads_somewhere() -> None:
     assert tidy.missing_links("[a](nowhere.md) [b](https://example.com) [c](#here)", ROOT) == ["nowhere.md"]
 
 
+def test_no_empty_file_lies_about_in_the_root() -> None:
+    files = [path for path in ROOT.iterdir() if path.is_file() and not path.name.startswith(".")]
+    assert files and [path.name for path in files if path.stat().st_size == 0] == []
+
+
 def test_nothing_is_left_to_do() -> None:
     marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     files = [*MODULES, *TESTS, *LUA, *PAGES, *sorted((ROOT / "proof").rglob("*.py"))]
@@ -323,6 +329,7 @@ def stub_of(name: str) -> Callable[..., Any]:
         stubs.Scripts(Keys(), unread_cap=10, unread_ttl_s=60),
         scripts_receipts.ReceiptScripts(Keys()),
         scripts_push.PushScripts(Keys()),
+        scripts_tally.TallyScripts(Keys(), cap=10),
         scripts_audit.AuditScripts(Keys()),
         scripts_archive.ArchiveScripts(Keys()),
     ):

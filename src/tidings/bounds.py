@@ -72,7 +72,8 @@ IN_FLIGHT_RETRY_MS = 200  # most requests end well before that
 IN_FLIGHT_PER_SOCKET_MAX = 256  # requests of one socket under way; more wait unread in its buffer
 
 # --- conversations --------------------------------------------------------------------------------
-MEMBERS_MAX = 1_000  # one index call per member and batch; larger conversations need another design
+MEMBERS_MAX = 100_000  # the member list is in memory on each node that serves it: 30 MB
+MEMBERS_LARGE = 500  # design: above it nothing is written per member when somebody posts; the default of the setting
 MEMBERS_NAMED_MAX = 1_000  # protocol: members whom a user names in one call: one body of HTTP_BODY_BYTES_MAX
 MEMBERS_BULK_MAX = 10_000  # the same by a server key: they join in slices of MEMBER_CHANGE_USERS_MAX
 MEMBERS_BULK_BYTES_MAX = 1_500_000  # a body that names so many, with ids of the longest kind
@@ -104,6 +105,7 @@ STRANGERS_KNOWN_S = 1.0  # a user who was refused twice by a conversation is ref
 STRANGERS_KNOWN_MAX = 10_000  # such pairs of user and conversation; a forgotten one is read again
 BATCH_ENTRIES_MAX = 512  # entries in one batch of a lane
 BATCH_FANOUT_MAX = 2_000  # index calls in one batch: closed early when its fan-out is large
+GROUP_FANOUT_MAX = 100  # entries times members of a group in a batch with others: more takes a batch of its own
 GROUP_ENTRIES_MAX = 45  # entries of one conversation in a batch, and the rows beside: DynamoDB's transaction limit
 STORE_SHARED_S = 1.0  # the same, while stored groups of the batch wait for the others to be acknowledged
 STORE_DEADLINE_S = 5.0  # retries of an ambiguous commit before the sends are refused as `unavailable`
@@ -125,7 +127,7 @@ REBUILDS_MAX = 8  # users rebuilt at the same time per node: a cold keyspace mus
 REBUILDS_BIG_MAX = 2  # of those with more than REBUILD_CHUNK conversations: small inboxes never wait for them
 REBUILD_TRIES_MAX = 20  # a rebuild overtaken by sends this often is refused as `unavailable`
 REBUILD_CHUNK = 500  # rows, heads and marks per round trip of a rebuild
-REBUILD_BIG_CHUNK = 100  # the same of a bigger inbox: a few milliseconds of the loop, then others have a turn
+REBUILD_BIG_CHUNK = 50  # the same of a bigger inbox: two milliseconds of the loop, then others have a turn
 INDEX_TTL_S = 30 * 86_400  # inbox and marks of a user whom nobody writes to and who reads nothing; rebuilt on demand
 SCRUB_EVERY_S = 300  # pause between two rounds of counting the connected users again: a wrong count lasts minutes
 SCRUB_ROWS_PER_S = 500  # conversations counted again in a second at most: sends must not feel it
@@ -216,8 +218,7 @@ WORKER_QUESTIONS_MAX = 64  # questions between two processes under way; each is 
 COUNT_RESYNC_S = 0.5  # counts of two nodes within this time may have crossed; longer than any publish takes
 COUNT_RESYNC_USERS_MAX = 100_000  # users remembered with the node that pushed counts last
 COUNT_RESYNC_CONVERSATIONS_MAX = 200  # conversations of a user pushed again at once; an inbox page shows the rest
-
-PUSHES_AT_ONCE = 500  # events of one conversation pushed in a turn of the loop: some 5 ms, then others are served
+PUSHES_AT_ONCE = 50  # events of one conversation pushed in a turn of the loop: half a millisecond of it
 
 # --- pending deliveries and push ------------------------------------------------------------------
 DUE_SHARDS = 16  # sorted sets of conversations that are due: a cluster spreads them

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 
+from tidings.bounds import ID_CHARS_MAX, MESSAGE_ID_CHARS_MAX
+
 # `(?![\s\S])` is the end of the text in every dialect; `$` would let a trailing newline through in Python.
 _END = r"(?![\s\S])"
-ID_PATTERN = rf"^(?!\.{{1,2}}{_END})[A-Za-z0-9_.@-]{{1,128}}{_END}"  # `.` and `..` could not be named in a path
+# `.` and `..` could not be named in a path.
+ID_PATTERN = rf"^(?!\.{{1,2}}{_END})[A-Za-z0-9_.@-]{{1,{ID_CHARS_MAX}}}{_END}"
 USER_ID_PATTERN = ID_PATTERN.replace("_.@-", "_.@|+:=~-")  # identity providers make ids such as `auth0|5f7c`
-MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
+MESSAGE_ID_PATTERN = rf"^[A-Za-z0-9_-]{{1,{MESSAGE_ID_CHARS_MAX}}}{_END}"
 _ID = re.compile(ID_PATTERN)
 _USER_ID = re.compile(USER_ID_PATTERN)
 _MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN)

@@ -124,11 +124,11 @@ EVERYBODY = "*"  # no user id: a mention of all members
 
 def digest_of(content: Content | None, about: str = "") -> bytes:
     """The digest that tells a resend from a conflict. `about`: all else that the entry says, never the time."""
-    said = content.said if content is not None else Content()
-    if said == Content(said.text):  # a text alone has the digest that it had before there was more
-        whole = f"{about}{said.text or ''}".encode()
+    one = content if content is not None else Content()
+    if one.data is None and one.reply_to is None and one.thread_seq is None and not one.files:
+        whole = f"{about}{one.text or ''}".encode()  # a text alone has the digest that it had before there was more
     else:
-        whole = about.encode() + b"\0" + msgspec.json.encode(said, order="sorted")
+        whole = about.encode() + b"\0" + msgspec.json.encode(one.said, order="sorted")
     return hashlib.blake2b(whole, digest_size=12).digest()
 
 
@@ -221,9 +221,7 @@ def void_at(conversation_id: str, seq_no: int, sent_ms: int) -> Entry:
     return Entry(conversation_id, seq_no, "void", sent_ms)
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation. It exists when this row does."""
-
+class Head(msgspec.Struct, frozen=True, kw_only=True):  # a conversation, which exists when this row does
     conversation_id: str
     kind: ConversationKind
     created_ms: int
@@ -237,6 +235,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     members_seq: int = 0  # the last member change: the version of the member list
     floor_seq: int = 0  # retention: nothing at or below it is shown or counted
     last_message: str | None = None  # more about it, stored as last_message.py of the tables has it
+    large_ms: int = 0  # when it became large: nothing is written per member then. 0: it is not
 
 
 class Rules(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -309,6 +308,9 @@ class Status(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ranges: Ranges = ()
     version: int = 0
     since_seq: int = 0  # the joined_seq of the membership it belongs to: an older one's cursor counts for nothing
+    delivered_ms: int = 0  # when delivered_seq came to where it is. 0: not known
+    read_ms: int = 0  # likewise of read_seq
+    read_before: Ranges = ()  # earlier places of read_seq, each with its time, oldest first
 
 
 class ReadState(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -378,9 +380,7 @@ class Beside(msgspec.Struct, frozen=True, gc=False):
     thread: ThreadBeside | None = None
 
 
-class HistoryPage(msgspec.Struct, frozen=True):
-    """Entries newest first; a None cursor means nothing more that way."""
-
+class HistoryPage(msgspec.Struct, frozen=True):  # entries newest first; a None cursor means nothing more that way
     entries: list[Entry]
     next_before_seq: int | None
     next_after_seq: int | None

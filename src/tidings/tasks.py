@@ -3,7 +3,8 @@
 `Loop` repeats a step until the part stops. `TaskSet` runs small work that may be lost, such as presence and typing.
 `SingleFlight` shares one run of work that costs, and `KeyedLock` admits one caller of each key at a time. `Recent` is
 a bounded dict, and `Weighed` is bounded by the weight of its values. `Listeners` connects the source of an event with
-the parts that care. Every task that is started here is kept, and ends with the part that started it.
+the parts that care. Every task that is started here is kept, and ends with the part that started it. `Ending` ends
+several parts one after the other, within one time.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
 from tidings.errors import Problem, StoreError, StoreUnavailable
+
+_BEAT_S = 0.25
+_CANCEL_AGAIN_S = 5.0  # a task that swallowed its cancellation is cancelled again after this long
+_END_S_MIN = 0.1  # a part may still end within this time when the time of all parts is used up
+_EARLY_S = 0.005  # a timer may end this much early, and must not end a second time on the same beat
 
 log = logging.getLogger("tidings.tasks")
 T = TypeVar("T")
@@ -43,7 +49,7 @@ class Loop:
         at_end: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         """`is_eager`: a step comes before the first pause. `at_end`: the last work, after the loop was stopped."""
-        self._name = name
+        self.name = name
         self._every_s = every_s if callable(every_s) else lambda: every_s
         self._step = step
         self._is_eager = is_eager
@@ -53,18 +59,16 @@ class Loop:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
         """Cancel the step that is under way, then do the last work. A store error there is logged."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
         try:
             if self._at_end is not None:
                 await self._at_end()
         except StoreError as error:
-            log.warning("background task lost its last work", extra={"task": self._name, "cause": str(error)})
+            log.warning("background task lost its last work", extra={"task": self.name, "cause": str(error)})
 
     def nudge(self) -> None:
         """Begin the next step at once, or right after the step that is under way."""
@@ -79,9 +83,7 @@ class Loop:
                 await self._pause()
 
     async def _pause(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._every_s()):
-                await self._nudged.wait()
+        await wait_at_most(self._nudged, self._every_s())
 
     async def _try(self) -> bool:
         try:
@@ -89,14 +91,78 @@ class Loop:
         except (StoreError, Problem) as error:
             # An outage is one line of the log for each loop, however long it lasts.
             level = logging.DEBUG if self._is_failing else logging.INFO
-            log.log(level, "background task waits for a store", extra={"task": self._name, "cause": str(error)})
+            log.log(level, "background task waits for a store", extra={"task": self.name, "cause": str(error)})
             self._is_failing = True
         except Exception:
-            log.exception("background task failed", extra={"task": self._name})
+            log.exception("background task failed", extra={"task": self.name})
         else:
             self._is_failing = False
             return is_more is True
         return False
+
+
+def to_beat_s(most_s: float) -> float:
+    """The time until the last beat within `most_s`. Timers that end on a beat end together, so a node at rest wakes up
+    a few times a second and not once for each of its parts."""
+    if most_s < _BEAT_S:
+        return most_s
+    now_s = asyncio.get_running_loop().time()
+    return (now_s + most_s + _EARLY_S) // _BEAT_S * _BEAT_S - now_s
+
+
+async def wait_at_most(event: asyncio.Event, most_s: float) -> None:
+    """Wait for the event. A timer sets it after `most_s`: that costs a fraction of `asyncio.timeout`."""
+    timer = asyncio.get_running_loop().call_later(to_beat_s(most_s), event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()
+
+
+async def cancel(*tasks: asyncio.Task[Any] | None) -> None:
+    """Cancel the tasks, and wait until they have ended. Their errors are theirs."""
+    waiting = {task for task in tasks if task is not None and not task.done()}
+    while waiting:
+        for task in waiting:
+            task.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
+
+
+class Ending:
+    """The end of several parts, one after the other, within `most_s` for all of them.
+
+    A part that fails, or does not end in time, is named in one line of the log. The other parts end all the same.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._until_s = asyncio.get_running_loop().time() + most_s
+
+    async def __call__(self, part: str, end: Callable[[], Awaitable[object]]) -> None:
+        """Await `end`. Never raises, except for a cancellation of the caller."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(_finish(end()), name=f"end of {part}")
+        try:
+            await asyncio.wait({task}, timeout=max(_END_S_MIN, self._until_s - loop.time()))
+        finally:
+            is_ended = task.done()
+            task.cancel()
+        if not is_ended:
+            log.error("part did not end", extra={"part": part, "cause": f"not within {self._most_s:g} s"})
+        elif not task.cancelled() and (error := task.exception()) is not None:
+            log.error("part failed at its end", extra={"part": part, "cause": str(error)}, exc_info=error)
+
+
+async def _finish(end: Awaitable[object]) -> None:
+    await end
+
+
+async def attempt(work: Awaitable[T]) -> T | StoreError:
+    """Do the work. A store error is an answer: the work of others, which is done beside it, goes on."""
+    try:
+        return await work
+    except StoreError as error:
+        return error
 
 
 class TaskSet:
@@ -121,9 +187,7 @@ class TaskSet:
         return True
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -164,10 +228,7 @@ class SingleFlight(Generic[T, *Ks]):
 
     async def close(self) -> None:
         """Cancel every run that is under way."""
-        tasks = list(self._runs.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._runs.values())
 
     async def _bounded(self, key: tuple[*Ks]) -> T:
         try:
@@ -251,6 +312,9 @@ class Weighed(Generic[K, V]):
         found = self._kept.pop(key, None)
         if found is not None:
             self.weight -= found[1]
+
+    def values(self) -> list[V]:
+        return [value for value, _ in self._kept.values()]
 
     def __len__(self) -> int:
         return len(self._kept)

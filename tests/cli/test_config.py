@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,20 @@ def test_config_for_people_masks_too(capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["config"]) == 0
     text = capsys.readouterr().out
     assert "redis://me:********@localhost:6379/0" in text and "sesame" not in text
+
+
+def test_the_columns_stand_below_each_other_whatever_the_names_and_values(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyspace = "redis://a-host-with-a-name-that-is-rather-long.example:6379/0"
+    monkeypatch.setenv("TIDINGS_KEYSPACE", keyspace)
+    assert main(["config"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("push.fcm_credentials_file ") for line in lines)
+    form = re.compile(r"(\S+ +)((?:default|random|environment \w+) +)(\S.*)")
+    found = [one for line in lines if (one := form.fullmatch(line))]
+    assert len(found) == len(lines) and len({(one.start(2), one.start(3)) for one in found}) == 1
+    assert [one[3] for one in found if one[1].strip() == "keyspace"] == [keyspace]
 
 
 def test_an_unknown_variable_stops_every_verb_that_needs_settings(

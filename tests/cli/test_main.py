@@ -39,6 +39,16 @@ def test_help_lists_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"tidings {verb}" in text
 
 
+def test_help_has_one_line_for_the_verbs_that_another_package_adds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    own, _, added = capsys.readouterr().out.partition("Added by other packages:")
+    count = sum(name.startswith("bench ") for name in VERBS)
+    assert "bench" not in own and f"`tidings bench --help` lists {count} verbs" in added
+    assert added.count("tidings bench") == 1 and "tidings torture" in added
+    assert main(["bench", "--help"]) == 0
+    assert capsys.readouterr().out.count("tidings bench ") == count
+
+
 def test_no_verb_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "tidings serve" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_a_token_is_verified_with_its_user_or_its_reason(capsys: pytest.CaptureF
     assert answer["valid"] and answer["user_id"] == "auth0|5f7c"
     for bad, reason in ((token[:-3] + "AAA", "signature"), ("x", "malformed"), (expired(), "expired")):
         assert main(["token", "verify", bad, *by]) == 1
-        assert f"reason: {reason}" in capsys.readouterr().out
+        assert f"valid: no\nreason: {reason}" in capsys.readouterr().out
 
 
 def expired() -> str:

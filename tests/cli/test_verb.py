@@ -31,9 +31,11 @@ def test_a_bad_value_names_its_flag() -> None:
 
 def test_a_report_is_printed_a_field_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(Report(2, True, ["alice"]), False)
-    assert capsys.readouterr().out == 'users: 2\nis_ok: yes\nwrong: \n  "alice"\nleader: -\n'
+    assert capsys.readouterr().out == "users: 2\nis_ok: yes\nwrong: \n  alice\nleader: -\n"
     print_report(Report(0, False, []), False)
     assert "is_ok: no\nwrong: none" in capsys.readouterr().out
+    print_report({"ended_at": 0, "left": ({"n": 1},)}, False)
+    assert capsys.readouterr().out == 'ended_at: 1970-01-01T00:00:00Z\nleft: \n  {"n": 1}\n'
 
 
 def test_a_report_is_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

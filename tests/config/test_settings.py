@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_the_protocol(tmp_path: Path) -> None:
     assert settings.limits.send == Limit(100, 60)
     assert (settings.unread.cap, settings.unread.ttl_days, settings.unread.policy) == (10_000, 30, "until_read")
     assert settings.archive.after_days == 30
-    assert settings.allowed_origins == () and settings.members_max == 1_000 and not settings.dev
+    assert settings.allowed_origins == () and settings.members_max == 100_000 and not settings.dev
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_mistake_names_itself_and_the_nearest_valid_one(
         {"TIDINGS_HOST": "a b"},
         {"TIDINGS_HOST": "127.0.0.1:80"},
         {"TIDINGS_NODE_ID": "a:b"},
-        {"TIDINGS_MEMBERS_MAX": "100000"},
+        {"TIDINGS_MEMBERS_MAX": "100001"},
         {"TIDINGS_TABLES": "sqlite://relative.db"},
         {"TIDINGS_KEYSPACE": "unix://relative.sock"},
         {"TIDINGS_KEYSPACE": "redis://"},

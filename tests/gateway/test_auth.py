@@ -6,7 +6,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from tests.support.gateway.served import SECRET, TestClock
+from tests.support.clocks import AheadClock
+from tests.support.gateway.served import SECRET
 from tests.support.gateway.signing import sign
 from tests.support.gateway.standins import Accounts
 from tidings.config.settings import Auth
@@ -30,7 +31,7 @@ AUTH = Auth(secret=SECRET)
 
 class Setup:
     def __init__(self) -> None:
-        self.clock = TestClock()
+        self.clock = AheadClock()
         self.accounts = Accounts()
         tokens = Tokens(AUTH, self.clock)
         self.auth = Authenticator(tokens, cast(Any, self.accounts), self.clock)
@@ -203,7 +204,7 @@ async def test_a_user_id_header_without_a_key_means_nothing() -> None:
 
 def test_what_is_remembered_ages_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.gateway.auth.REMEMBERED_MAX", 3)
-    clock = TestClock()
+    clock = AheadClock()
     cache: Remembered[int] = Remembered(clock, 2.0)
     cache.put("a", 1)
     assert cache.get("a") == (1,)

@@ -86,7 +86,7 @@ async def test_the_same_device_again_replaces_the_older_connection(gateway: Gate
 async def test_an_event_between_attach_and_hello_comes_after_hello(gateway: Gateway) -> None:
     counted = asyncio.Event()
 
-    async def totals(user_id: str) -> Totals:
+    async def totals(user_id: str, found: object = ()) -> Totals:
         gateway.hub.push(user_id, ConversationRemoved("c9"))
         await counted.wait()
         return Totals(1, 1)
@@ -106,7 +106,7 @@ async def test_a_hello_does_not_wait_for_a_rebuild_and_the_totals_follow(
     monkeypatch.setattr(connect, "TOTALS_AGAIN_S", 0.0)
     counted, tries = asyncio.Event(), 0
 
-    async def totals(user_id: str) -> Totals:
+    async def totals(user_id: str, found: object = ()) -> Totals:
         nonlocal tries
         tries += 1
         if tries > 1:
@@ -114,7 +114,7 @@ async def test_a_hello_does_not_wait_for_a_rebuild_and_the_totals_follow(
         await counted.wait()
         return Totals(12, 3)
 
-    async def totals_now(user_id: str) -> Totals:
+    async def totals_now(user_id: str, found: object = ()) -> Totals:
         return Totals(12, 3)
 
     gateway.marks.totals = totals  # type: ignore[method-assign]
@@ -132,7 +132,7 @@ async def test_a_hello_does_not_wait_for_a_rebuild_and_the_totals_follow(
 
 
 async def test_a_revocation_during_the_connect_is_seen(gateway: Gateway) -> None:
-    async def totals(user_id: str) -> Totals:
+    async def totals(user_id: str, found: object = ()) -> Totals:
         await gateway.accounts.put_user(User(user_id=user_id, tokens_valid_after=gateway.clock.now_ms() + 1))
         gateway.server.revoke(user_id)
         return Totals(1, 1)
@@ -147,7 +147,7 @@ async def test_a_revocation_during_the_connect_is_seen(gateway: Gateway) -> None
 async def test_who_leaves_during_the_connect_does_not_stay_attached(gateway: Gateway) -> None:
     going_on = asyncio.Event()
 
-    async def totals(user_id: str) -> Totals:
+    async def totals(user_id: str, found: object = ()) -> Totals:
         await going_on.wait()
         return Totals(1, 1)
 
@@ -235,7 +235,7 @@ async def test_a_connection_is_announced_before_hello_and_taken_down_after(gatew
 async def test_a_storm_of_connects_is_carried_out_a_few_at_a_time(gateway: Gateway) -> None:
     going_on, under_way = asyncio.Event(), 0
 
-    async def totals(user_id: str) -> Totals:
+    async def totals(user_id: str, found: object = ()) -> Totals:
         nonlocal under_way
         under_way += 1
         await going_on.wait()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,89 @@ async def test_marks_of_one_device_keep_their_order(gateway: Gateway) -> None:
     assert [call[0] for call in gateway.marks.calls] == ["read", "unread"]
 
 
+async def test_read_marks_fold_while_one_is_under_way_and_each_is_answered_and_charged(gateway: Gateway) -> None:
+    gateway.marks.gate = asyncio.Event()
+    wire = await gateway.wire()
+    gateway.limiter.costs.clear()
+    wire.say(id=30, type="message.read", conversation_id="c1", up_to_seq=1)
+    assert (await wire.ask("ping"))["type"] == "pong"
+    for seq in range(2, 10):
+        wire.say(id=30 + seq, type="message.read", conversation_id="c1", up_to_seq=11 - seq)
+    wire.say(id=50, type="message.read", conversation_id="c2", up_to_seq=7)
+    assert (await wire.ask("ping"))["type"] == "pong"
+    gateway.marks.gate.set()
+    for frame_id in (30, *range(32, 40), 50):
+        assert (await wire.answer_to(frame_id))["read_seq"] == 42
+    marks = [(conversation_id, marks["up_to_seq"]) for _, conversation_id, marks in gateway.marks.calls]
+    assert marks == [("c1", 1), ("c1", 9), ("c2", 7)]
+    assert gateway.limiter.costs == [1, 9]
+
+
+async def test_of_folded_read_marks_those_over_the_budget_are_refused_and_no_others(gateway: Gateway) -> None:
+    gateway.marks.gate = asyncio.Event()
+    wire = await gateway.wire()
+    wire.say(id=30, type="message.read", conversation_id="c1", up_to_seq=1)
+    assert (await wire.ask("ping"))["type"] == "pong"
+    gateway.limiter.admits = 3
+    for seq in range(2, 7):
+        wire.say(id=30 + seq, type="message.read", conversation_id="c1", up_to_seq=seq)
+    assert (await wire.ask("ping"))["type"] == "pong"
+    gateway.marks.gate.set()
+    answers = [await wire.answer_to(frame_id) for frame_id in (30, *range(32, 37))]
+    assert [answer["type"] for answer in answers] == ["ok"] * 4 + ["error"] * 2
+    assert {answer["code"] for answer in answers[4:]} == {"rate_limited"}
+    assert [marks["up_to_seq"] for _, _, marks in gateway.marks.calls] == [1, 4]
+
+
+async def test_an_acknowledgement_waits_for_no_server_but_that_of_its_user(gateway: Gateway) -> None:
+    gateway.limiter.servers["bob"] = "a shard that does not answer"
+    wires = [await gateway.wire(user_id) for user_id in ("alice", "bob")]
+    real, gate = gateway.limiter.admit_each, asyncio.Event()
+
+    async def admit_each(class_name: str, wanted: Any) -> Any:
+        if "bob" in dict(wanted):
+            await gate.wait()
+        return await real(class_name, wanted)
+
+    gateway.limiter.admit_each = admit_each  # type: ignore[method-assign]
+    for wire in wires:
+        wire.say(id=60, type="message.delivered", acks={"c1": 1})
+        wire.say(id=61, type="message.read", conversation_id="c1", up_to_seq=1)
+    assert (await wires[0].answer_to(60))["type"] == (await wires[0].answer_to(61))["type"] == "ok"
+    gate.set()
+    assert (await wires[1].answer_to(60))["type"] == (await wires[1].answer_to(61))["type"] == "ok"
+
+
+async def test_acknowledgements_that_end_in_our_mistake_are_answered_and_those_of_others_are_recorded(
+    gateway: Gateway,
+) -> None:
+    wires, real = [await gateway.wire(user_id) for user_id in ("alice", "bob")], gateway.log.delivered
+
+    def delivered(user_id: str, *rest: Any) -> None:
+        if user_id == "alice":
+            raise ZeroDivisionError
+        real(user_id, *rest)
+
+    gateway.log.delivered = delivered  # type: ignore[method-assign, assignment]
+    for wire in wires:
+        wire.say(id=60, type="message.delivered", acks={"c1": 1})
+    assert (await wires[0].answer_to(60))["code"] == "internal" and (await wires[1].answer_to(60))["type"] == "ok"
+    gateway.log.delivered = real  # type: ignore[method-assign]
+    assert (await wires[0].ask("message.delivered", acks={"c1": 2}))["type"] == "ok"
+
+
+async def test_a_read_mark_that_ends_in_our_mistake_is_answered_and_the_next_is_carried_out(gateway: Gateway) -> None:
+    wire, real = await gateway.wire(), gateway.marks.mark_each
+
+    async def mark_each(readings: object) -> None:
+        gateway.marks.mark_each = real  # type: ignore[method-assign]
+        raise ZeroDivisionError
+
+    gateway.marks.mark_each = mark_each  # type: ignore[method-assign]
+    assert (await wire.ask("message.read", conversation_id="c1", up_to_seq=1))["code"] == "internal"
+    assert (await wire.ask("message.read", conversation_id="c1", up_to_seq=1))["read_seq"] == 42
+
+
 async def test_acknowledgements_fold_while_one_is_under_way(gateway: Gateway) -> None:
     wire = await gateway.wire()
     for seq in range(1, 101):
@@ -91,6 +175,37 @@ async def test_acknowledgements_fold_while_one_is_under_way(gateway: Gateway) ->
     assert max(acks.get("c1", 0) for acks in delivered) == 100
     assert delivered[-1]["c2"] == 7
     assert len(delivered) < 100
+
+
+async def test_an_acknowledgement_with_an_id_is_answered_when_it_is_written(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    held = gateway.log.held_receipts = []
+    for id_ in (9, 10):
+        wire.say(id=id_, type="message.delivered", acks={"c1": id_})
+        await gateway.until(lambda: len(held) == id_ - 8)  # noqa: B023
+    assert (await wire.ask("ping"))["type"] == "pong", "other frames do not wait"
+    [connection] = gateway.hub.of_user("alice")
+    assert isinstance(connection, Connection) and connection.in_flight == 2
+    first, second = held
+    first(True)
+    second(False)
+    assert (await wire.answer_to(9))["type"] == "ok"
+    refused = await wire.answer_to(10)
+    assert (refused["code"], refused["temporary"]) == ("unavailable", True)
+    assert connection.in_flight == 0
+
+
+async def test_acknowledgements_of_one_moment_ask_the_limiter_together(gateway: Gateway) -> None:
+    wires = [await gateway.wire(f"user{number}") for number in range(20)]
+    connections = [gateway.hub.of_user(f"user{number}")[0] for number in range(20)]
+    gateway.limiter.asked.clear()
+    for connection in connections:
+        assert isinstance(connection, Connection)
+        connection.receive('{"type":"message.delivered","id":9,"acks":{"c1":1}}')
+    for wire in wires:
+        assert (await wire.answer_to(9))["type"] == "ok"
+    assert gateway.limiter.together == [20]
+    assert gateway.limiter.asked == [("read", f"user{number}") for number in range(20)]
 
 
 async def test_a_refused_acknowledgement_is_answered(gateway: Gateway) -> None:
@@ -115,6 +230,15 @@ async def test_acknowledgements_are_charged_by_their_number_and_wait_like_reques
     gateway.limiter.gate.set()
     assert (await wire.ask("message.delivered", acks={"c1": 1}))["type"] == "ok"
     assert connection.in_flight == 0
+
+
+async def test_a_slot_pays_for_several_acknowledgements(gateway: Gateway) -> None:
+    wire = await gateway.wire()
+    gateway.limiter.costs.clear()
+    for seq in range(1, ACKS_PER_SLOT + 1):  # each frame counts, and so does its conversation
+        assert (await wire.ask("message.delivered", acks={"c1": seq}))["type"] == "ok"
+    assert gateway.limiter.costs == [1, 1]
+    assert [call[2] for call in gateway.log.calls if call[0] == "delivered"][-1] == {"c1": ACKS_PER_SLOT}
 
 
 async def test_an_abandoned_send_is_charged_and_answered_also_without_budget(gateway: Gateway) -> None:

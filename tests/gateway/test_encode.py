@@ -89,6 +89,14 @@ def test_a_message_has_all_its_keys_and_null_where_unused() -> None:
     }  # fmt: skip
 
 
+def test_a_plain_message_is_encoded_as_any_other() -> None:
+    plain = entry("hi", timestamp=900, message_id="m1", sender_id="alice")
+    others: list[dict[str, Any]] = [{"edited_ms": 7}, {"content": model.Content("hi", silent=True)}, {"content": None}]
+    for fields in ({}, *others, {"timestamp": None}, {"kind": "edit", "target_seq": 1}):
+        one = msgspec.structs.replace(plain, **fields)
+        assert message_of(one) == message_of(one, beside=model.Beside({}))
+
+
 def test_only_a_message_that_cannot_be_read_says_so() -> None:
     body = msgspec.to_builtins(message_of(entry(is_unavailable=True)))
     assert list(body) == [*MESSAGE_KEYS, "unavailable"] and body["unavailable"] is True

@@ -4,22 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, cast
 
 import pytest
 
+from tests.support.clocks import StillClock
 from tests.support.gateway.raw_websocket import Wire, http
 from tests.support.gateway.served import Gateway
 from tests.support.gateway.standins import Kept
 from tests.support.waiting import eventually
 from tidings.bounds import IN_FLIGHT_PER_SOCKET_MAX, PAGES_PER_USER_MAX, REFUSALS_PER_PERIOD_MAX
-from tidings.clock import Clock
-from tidings.errors import Held, NotFound, RateLimited
+from tidings.errors import Held, NotFound, RateLimited, StoreUnavailable
 from tidings.gateway import fairness
-from tidings.gateway.fairness import Bucket, Owner, Pace, PagesAtOnce, Permits, PerUser, Refusals
+from tidings.gateway.fairness import (
+    FRAMES_AT_ONCE,
+    Bucket,
+    Intake,
+    Owner,
+    Pace,
+    PagesAtOnce,
+    Permits,
+    PerUser,
+    Refusals,
+    UnderWay,
+)
 from tidings.messaging.send.draft import Draft
 from tidings.operators.audit.events import Audit
+
+# --- intake ---------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """A socket with frames that wait."""
+
+    def __init__(self, name: str, frames: int, taken: list[tuple[int, str]], intake: Intake) -> None:
+        self._name, self._frames, self._taken, self._intake = name, frames, taken, intake
+
+    def take_late(self) -> bool:
+        self._frames -= 1
+        self._taken.append((self._intake.turn, self._name))
+        return self._frames > 0
+
+
+async def test_frames_that_wait_are_taken_a_few_in_a_turn_and_one_of_each_socket_in_turn() -> None:
+    intake, taken = Intake(), list[tuple[int, str]]()
+    assert all(intake.has_room() for _ in range(FRAMES_AT_ONCE)) and not intake.has_room()
+    intake.wait(Waiting("busy", 2 * FRAMES_AT_ONCE, taken, intake))
+    intake.wait(Waiting("calm", 2, taken, intake))
+    async with asyncio.timeout(120):
+        while len(taken) < 2 * FRAMES_AT_ONCE + 2:
+            await next_turn()
+    assert [name for _, name in taken[:5]] == ["busy", "calm", "busy", "calm", "busy"]
+    turns = Counter(turn for turn, _ in taken)
+    assert sorted(turns.values()) == [2, FRAMES_AT_ONCE, FRAMES_AT_ONCE]
+
 
 # --- pace -----------------------------------------------------------------------------------------
 
@@ -210,14 +251,14 @@ async def test_who_is_refused_too_often_waits_for_the_next_period_and_then_is_fr
     for _ in range(REFUSALS_PER_PERIOD_MAX):
         assert not refusals.is_over("alice")
         refusals.note("alice", RateLimited(retry_after_ms=1))
-    assert refusals.is_over("alice") and refusals.is_hot("alice") and not refusals.is_hot("bob")
+    assert refusals.is_over("alice") and "alice" in refusals.hot and "bob" not in refusals.hot
     refusals.at_next_period("alice", went_on.set)
     await next_turn()
     assert not went_on.is_set()
     await end_period(refusals)
-    assert went_on.is_set() and not refusals.is_over("alice") and refusals.is_hot("alice")
+    assert went_on.is_set() and not refusals.is_over("alice") and "alice" in refusals.hot
     await end_period(refusals)
-    assert not refusals.is_hot("alice")
+    assert "alice" not in refusals.hot
     assert refusals._timer is None  # nothing runs while nobody is refused
 
 
@@ -232,7 +273,7 @@ async def test_a_period_has_room_for_as_many_however_many_connections_a_user_has
     refusals.at_next_period("bob", partial(went_on.append, "bob"))
     await end_period(refusals)
     assert went_on == [*(f"mallory {n}" for n in range(REFUSALS_PER_PERIOD_MAX)), "bob"]
-    assert refusals.is_hot("mallory") and not refusals.is_over("mallory")
+    assert "mallory" in refusals.hot and not refusals.is_over("mallory")
     while refusals._timer is not None:
         await end_period(refusals)
     assert [one for one in went_on if one != "bob"] == [f"mallory {n}" for n in range(3 * REFUSALS_PER_PERIOD_MAX)]
@@ -322,13 +363,6 @@ def test_a_connection_counts_for_the_user_of_its_last_request_until_it_is_gone()
     first.go()
     third.go()
     assert per_user._counts == {}
-
-
-class StillClock(Clock):
-    at_s = 100.0
-
-    def monotonic_s(self) -> float:
-        return self.at_s
 
 
 # --- over a socket --------------------------------------------------------------------------------
@@ -442,3 +476,32 @@ async def test_a_revocation_names_the_key_that_made_it(gateway: Gateway) -> None
     headers = {"X-Api-Key": await gateway.api_key()}
     assert (await http(gateway.port, "POST", "/v1/users/bob/revoke", None, headers))[0] == 200
     assert gateway.kept.revocations == [("bob", "admin")]
+
+
+# --- answers that are streamed --------------------------------------------------------------------
+
+
+async def two_chunks() -> AsyncIterator[bytes]:
+    yield b"a"
+    yield b"b"
+
+
+async def test_streams_are_bounded_by_user_and_together_and_leave_with_their_last_chunk() -> None:
+    under_way = UnderWay("files", 1, 2)
+    under_way.enter("alice")
+    with pytest.raises(StoreUnavailable, match="too many files of this user"):
+        under_way.enter("alice")
+    under_way.enter("bob")
+    with pytest.raises(StoreUnavailable, match="too many files are under way on this node"):
+        under_way.enter("carol")
+    assert [chunk async for chunk in under_way.until_end("alice", two_chunks())] == [b"a", b"b"]
+    under_way.enter("carol")
+
+
+async def test_a_stream_that_its_reader_leaves_is_counted_no_more() -> None:
+    under_way = UnderWay("files", 1, 1)
+    under_way.enter("alice")
+    chunks = under_way.until_end("alice", two_chunks())
+    assert await anext(chunks) == b"a"
+    await chunks.aclose()
+    under_way.enter("alice")

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
-from tests.support.gateway.served import TestClock
+from tests.support.clocks import AheadClock
 from tidings.config.settings import Auth
 from tidings.errors import StoreUnavailable
 from tidings.gateway.jwks import REFETCH_BURST, REFETCH_S, SET_BYTES_MAX, STALE_S, KeySource, open_key_source
@@ -21,7 +21,7 @@ class Issuer:
     """Serves a key set without a network."""
 
     def __init__(self, *keys: Any) -> None:
-        self.clock = TestClock()
+        self.clock = AheadClock()
         self.keys = list(keys)
         self.status = 200
         self.raw: bytes | None = None
@@ -193,7 +193,7 @@ class Discovered:
         self._key = key
         self._configuration = {"issuer": "https://idp.example", "jwks_uri": "https://keys.example/set"} | changes
         client = httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer))
-        self.source = KeySource(None, TestClock(), client, issuer="https://idp.example")
+        self.source = KeySource(None, AheadClock(), client, issuer="https://idp.example")
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.urls.append(str(request.url))
@@ -222,7 +222,7 @@ async def test_a_configuration_of_another_issuer_or_without_tls_is_not_used(
 async def test_a_private_ca_and_a_proxy_are_used_for_the_keys(tmp_path: Path) -> None:
     missing = Auth(jwks_url=URL, jwks_ca_file=tmp_path / "none.pem")
     with pytest.raises(ValueError, match="TIDINGS_AUTH_JWKS_CA_FILE"):
-        open_key_source(missing, TestClock())
+        open_key_source(missing, AheadClock())
     asked: list[bytes] = []
 
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -231,7 +231,7 @@ async def test_a_private_ca_and_a_proxy_are_used_for_the_keys(tmp_path: Path) ->
 
     async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        source = open_key_source(Auth(jwks_url=URL, jwks_proxy=f"http://127.0.0.1:{port}"), TestClock())
+        source = open_key_source(Auth(jwks_url=URL, jwks_proxy=f"http://127.0.0.1:{port}"), AheadClock())
         with pytest.raises(StoreUnavailable):
             await source.key_for("k", "RS256")
         await source.close()

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.gateway.standins import entry, item_of
 from tidings.bounds import PRESENCE_BURST_MAX, RESUME_HELD_MAX
-from tidings.gateway.live_gate import LiveGate, is_momentary
+from tidings.gateway.live_gate import MOMENTARY, LiveGate
 from tidings.pushes import ConversationAdded, ConversationRemoved, Event, MessageNew, Presence, Typing
 
 
@@ -86,6 +86,15 @@ def test_a_resume_that_takes_too_long_is_noticed() -> None:
     assert not gate.is_overfull()
 
 
+def test_a_gate_is_needed_until_an_entry_above_each_mark_of_the_resume_came() -> None:
+    assert LiveGate().is_needed() and not live().is_needed()
+    gate = live(c1=5)
+    gate.lets_through(message(5))
+    assert gate.is_needed()
+    gate.lets_through(message(6))
+    assert not gate.is_needed()
+
+
 @pytest.mark.parametrize(
     ("event", "is_so"),
     [
@@ -96,4 +105,4 @@ def test_a_resume_that_takes_too_long_is_noticed() -> None:
     ],
 )
 def test_only_typing_and_presence_are_momentary(event: Event, is_so: bool) -> None:
-    assert is_momentary(event) is is_so
+    assert (type(event) in MOMENTARY) is is_so

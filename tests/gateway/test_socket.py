@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket as sockets
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from tests.support.gateway.raw_websocket import BINARY, CLOSE, PING, PONG, TEXT,
 from tests.support.gateway.served import Gateway
 from tests.support.gateway.standins import entry
 from tidings.bounds import FRAGMENTS_MAX, FRAME_BYTES_MAX, PINGS_MAX, SOCKET_QUEUE_BYTES_MAX
+from tidings.gateway import fairness
+from tidings.gateway.connection import Connection
 from tidings.gateway.socket import Window
 from tidings.pushes import MessageNew, Typing
 
@@ -65,6 +68,41 @@ async def test_a_text_in_pieces_is_put_together_and_may_be_interrupted_by_a_ping
     wire.raw(0, whole[-4:-3], fin=False)
     wire.raw(0, whole[-3:])
     assert await wire.hear() == {"type": "pong", "id": 5}
+
+
+async def test_a_burst_of_many_sockets_is_spread_over_turns_and_each_keeps_its_order(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fairness, "FRAMES_AT_ONCE", 8)
+    wires = [await gateway.wire(user_id) for user_id in ("alice", "bob", "carol")]
+    seen: list[tuple[int, str, str]] = []
+
+    def receive(connection: Connection, text: str) -> None:
+        assert connection.socket is not None
+        seen.append((connection.socket._intake.turn, connection.user_id, text))
+
+    monkeypatch.setattr(Connection, "receive", receive)
+    for number in range(40):
+        for wire in wires:
+            wire.say_text(str(number))
+    await gateway.until(lambda: len(seen) == 40 * len(wires))
+    assert max(Counter(turn for turn, _, _ in seen).values()) <= 8 + len(wires)
+    for user_id in ("alice", "bob", "carol"):
+        assert [text for _, who, text in seen if who == user_id] == [str(number) for number in range(40)]
+
+
+async def test_frames_that_wait_are_taken_before_the_close_behind_them(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fairness, "FRAMES_AT_ONCE", 0)
+    wire = await gateway.wire()
+    seen: list[str] = []
+    monkeypatch.setattr(Connection, "receive", lambda connection, text: seen.append(text))
+    for number in range(40):
+        wire.say_text(str(number))
+    wire.raw(CLOSE, b"")
+    await gateway.until(lambda: gateway.counts[-1] == 0)
+    assert seen == [str(number) for number in range(40)]
 
 
 async def test_a_frame_of_the_largest_size_is_taken(gateway: Gateway) -> None:

@@ -6,7 +6,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from tests.support.gateway.served import SECRET, TestClock
+from tests.support.clocks import AheadClock
+from tests.support.gateway.served import SECRET
 from tests.support.gateway.signing import sign
 from tidings.config.settings import Auth
 from tidings.errors import StoreUnavailable
@@ -17,7 +18,7 @@ HS256 = {"alg": "HS256"}
 
 class Setup:
     def __init__(self, keys: dict[str | None, Any] | None = None, **settings: Any) -> None:
-        self.clock = TestClock()
+        self.clock = AheadClock()
         source = cast(Any, FixedKeys(keys) if keys else None)
         self.tokens = Tokens(Auth(**{"secret": SECRET} | settings), self.clock, source)
 
@@ -162,7 +163,7 @@ async def test_a_key_set_knows_asymmetric_algorithms_only() -> None:
 
 async def test_a_strange_kid_is_not_even_looked_up() -> None:
     keys = FixedKeys({})
-    tokens = Tokens(Auth(jwks_url="https://issuer.example/jwks"), TestClock(), cast(Any, keys))
+    tokens = Tokens(Auth(jwks_url="https://issuer.example/jwks"), AheadClock(), cast(Any, keys))
     with pytest.raises(BadToken):
         await tokens.verify(sign({"alg": "RS256", "kid": "https://evil.example"}, {"sub": "alice"}))
     assert keys.asked == []
@@ -173,7 +174,7 @@ async def test_an_issuer_that_does_not_answer_is_not_a_bad_token() -> None:
         async def key_for(self, kid: str | None, algorithm: str) -> Any:
             raise StoreUnavailable()
 
-    tokens = Tokens(Auth(jwks_url="https://issuer.example/jwks"), TestClock(), cast(Any, Silent({})))
+    tokens = Tokens(Auth(jwks_url="https://issuer.example/jwks"), AheadClock(), cast(Any, Silent({})))
     with pytest.raises(StoreUnavailable):
         await tokens.verify(sign({"alg": "RS256"}, {"sub": "alice"}))
 
@@ -181,7 +182,7 @@ async def test_an_issuer_that_does_not_answer_is_not_a_bad_token() -> None:
 @pytest.mark.parametrize("settings", [Auth(), Auth(secret="x" * 31), Auth(secret="")])
 def test_a_weak_or_missing_secret_refuses_to_start_with_one_line(settings: Auth) -> None:
     with pytest.raises(ValueError, match=r"\Aauth: [^\n]+\Z"):
-        Tokens(settings, TestClock())
+        Tokens(settings, AheadClock())
 
 
 def test_a_minted_token_is_signed_with_the_secret() -> None:
@@ -191,7 +192,7 @@ def test_a_minted_token_is_signed_with_the_secret() -> None:
 
 
 async def test_the_claim_that_names_a_role_is_a_setting() -> None:
-    clock = TestClock()
+    clock = AheadClock()
     tokens = Tokens(Auth(secret=SECRET, role_claim="tier"), clock)
     claims = {"sub": "alice", "exp": clock.now_ms() // 1000 + 60, "tier": "gold", "role": "bot"}
     assert (await tokens.verify(jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET)))).role == "gold"

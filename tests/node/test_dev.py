@@ -6,12 +6,17 @@ import asyncio
 from pathlib import Path
 
 import httpx2 as httpx
+import pytest
 
 from tests.support.nodes.node_process import SECRET, NodeProcess
 from tests.support.waiting import eventually
+from tidings.clock import Clock
 from tidings.config.settings import Auth, Settings
+from tidings.node import dev
 from tidings.node.dev import GREETER, admin_key
+from tidings.node.events import Events
 from tidings_client import Client, Message
+from tidings_client.errors import Forbidden, RateLimited
 
 ANSWER_S = 60
 
@@ -56,3 +61,51 @@ async def test_the_key_of_the_banner_opens_the_admin_page_at_each_start(tmp_path
             answer = await http.get("/v1/admin/me", headers={"X-Api-Key": key})
             assert (answer.status_code, answer.json()["role"]) == (200, "admin")
         node.stop()
+
+
+async def test_the_bot_connects_again_after_an_error_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        """A client whose every use fails in a way that nobody foresaw."""
+
+        def __init__(self, *words: object, **named: object) -> None:
+            tries.append(self)
+
+        async def __aenter__(self) -> Broken:
+            raise RuntimeError("not foreseen")
+
+        async def __aexit__(self, *raised: object) -> None: ...
+
+    tries: list[Broken] = []
+    monkeypatch.setattr(dev, "Client", Broken)
+    monkeypatch.setattr(dev, "_AGAIN_S", 0)
+    settings = Settings(dev=True, auth=Auth(secret=SECRET))
+    async with dev.greeting(settings, Events(), Clock(), 1):
+        await eventually(lambda: len(tries) > 2)
+
+
+async def test_a_greeting_that_the_limits_put_off_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Limited:
+        """A client that is over its limit at first, and whom bob has blocked."""
+
+        async def direct(self, user_id: str) -> str:
+            asked.append(user_id)
+            if user_id == "bob":
+                raise Forbidden
+            if asked.count(user_id) < 3:
+                raise RateLimited(retry_after_ms=1)
+            return user_id
+
+        async def send(self, conversation_id: str, text: str, *, message_id: str) -> None:
+            greeted.put_nowait(conversation_id)
+
+    asked: list[str] = []
+    greeted: asyncio.Queue[str] = asyncio.Queue()
+    waiting: asyncio.Queue[str] = asyncio.Queue(10)
+    for user_id in ("alice", "bob", "carol"):
+        waiting.put_nowait(user_id)
+    monkeypatch.setattr(dev, "_AGAIN_S", 0)
+    greeting = asyncio.ensure_future(dev._greet(Limited(), waiting))  # type: ignore[arg-type]
+    async with asyncio.timeout(60):
+        assert {await greeted.get(), await greeted.get()} == {"alice", "carol"}
+    greeting.cancel()
+    assert asked.count("bob") == 1

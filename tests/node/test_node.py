@@ -1,44 +1,45 @@
-"""How a node goes: within its time, whatever hangs."""
+"""How a node goes: in order, and within its time, whatever hangs."""
 
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.support.waiting import eventually
 from tidings.clock import Clock
 from tidings.config.settings import Settings
 from tidings.errors import Unavailable
+from tidings.messaging.limits.overrides import Overrides
+from tidings.model import Content
+from tidings.node import node, stores
+from tidings.pushes import ConversationAdded
+
+_STUCK = """
+import asyncio, os, signal, sys, threading
 from tidings.node import node
+from tidings.telemetry.logs import configure_logs
+
+async def main():
+    asyncio.current_task().set_name("end of something")
+    stop = node.Stop()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await stop.wait()
+    {hang}
+
+configure_logs("json", "info", "n1")
+node.END_S = 0.01
+asyncio.run(main())
+"""
 
 
-def leaving(drain: Any, flush: Any) -> tuple[Any, Any, Any]:
-    async def done() -> None:
-        pass
-
-    parts = SimpleNamespace(drain=done, stop=done, close=done, loop=SimpleNamespace(stop=done))
-    core = SimpleNamespace(
-        sends=SimpleNamespace(drain=drain),
-        receipts=SimpleNamespace(flush=flush),
-        live_status=parts,
-        names=parts,
-        blocks=parts,
-        limiting=SimpleNamespace(overrides=parts, audit=parts, fold=parts, activity=parts, lags=parts),
-        cold=SimpleNamespace(archiving=parts),
-        pushing=SimpleNamespace(due=parts, notify=parts),
-        integration=SimpleNamespace(hooks=parts, deliveries=parts, lag=parts, review=None),
-        threading=SimpleNamespace(rebuilds=parts),
-        timed=parts,
-        reactions=parts,
-        searching=SimpleNamespace(indexer=parts),
-        heartbeat=parts,
-        rebuilds=parts,
-        scrubber=parts,
-        streams=parts,
-    )
-    return core, parts, parts
+def causes(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
+    return [vars(record)["cause"] for record in caplog.records if record.message == event]
 
 
 async def hangs() -> None:
@@ -46,14 +47,17 @@ async def hangs() -> None:
 
 
 async def test_a_node_that_cannot_finish_leaves_in_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(node, "DRAIN_S", 0.1)
-    await node._leave(*leaving(hangs, hangs))
-    assert [vars(record)["cause"] for record in caplog.records] == ["out of time"]
+    monkeypatch.setattr(node, "DRAIN_S", node.PARTS_END_S + stores.STORE_END_S + 0.1)
+    async with node.open_node(settings) as leaving:
+        monkeypatch.setattr(leaving.core.sends, "drain", hangs)
+    assert causes(caplog, "node left with work unfinished") == ["out of time"]
 
 
-async def test_receipts_are_written_also_where_the_keyspace_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_receipts_are_written_also_where_the_keyspace_is_gone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     flushed = []
 
     async def gone() -> None:
@@ -62,8 +66,91 @@ async def test_receipts_are_written_also_where_the_keyspace_is_gone(caplog: pyte
     async def flush() -> None:
         flushed.append(True)
 
-    await node._leave(*leaving(gone, flush))
-    assert flushed == [True] and [vars(record)["cause"] for record in caplog.records] == ["no keyspace"]
+    async with node.open_node(settings) as leaving:
+        monkeypatch.setattr(leaving.core.sends, "drain", gone)
+        monkeypatch.setattr(leaving.core.receipts, "flush", flush)
+    assert flushed == [True] and causes(caplog, "node left with work unfinished") == ["no keyspace"]
+
+
+async def test_nothing_of_a_node_outlives_its_stores_though_the_tables_refuse(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = 0
+
+    async def refuses(*_: object) -> None:
+        nonlocal tried
+        tried += 1
+        raise Unavailable("the tables refuse")
+
+    before = asyncio.all_tasks()
+    async with node.open_node(settings) as leaving:
+        core = leaving.core
+        view, _ = await core.directory.create("alice", kind="direct", members=["bob"])
+        sent = await core.sends.send("alice", view.head.conversation_id, None, Content(text="hello"))
+        monkeypatch.setattr(core.tables.statuses, "deliver", refuses)
+        monkeypatch.setattr(core.tables.inboxes, "touch", refuses)
+        core.receipts.delivered("bob", {view.head.conversation_id: sent.entry.seq_no})
+        await eventually(lambda: tried > 0)
+    assert asyncio.all_tasks() == before and tried > 0
+    core.receipts.delivered("bob", {view.head.conversation_id: sent.entry.seq_no})
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_start_that_fails_leaves_nothing_running(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuses(_: object) -> None:
+        raise Unavailable("no tables")
+
+    before = asyncio.all_tasks()
+    monkeypatch.setattr(Overrides, "refresh", refuses)
+    with pytest.raises(Unavailable, match="no tables"):
+        async with node.open_node(settings):
+            pytest.fail("the node started without its limits")
+    assert asyncio.all_tasks() == before
+
+
+async def test_announcements_end_before_the_stores(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def hangs_here(*_: object) -> None:
+        begun.set()
+        await hangs()
+
+    before = asyncio.all_tasks()
+    async with node.open_node(settings) as leaving:
+        core = leaving.core
+        monkeypatch.setattr(core.router, "may_reach", lambda _: True)
+        monkeypatch.setattr(core.registry, "is_online", hangs_here)
+        core.announcements.announce([("bob", "c1")], ConversationAdded)
+        await begun.wait()
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_store_or_a_part_that_does_not_end_is_named_and_holds_up_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def open_stuck(*args: Any) -> object:
+        return replace(await opened(*args), close=hangs)
+
+    opened: Callable[..., Awaitable[Any]] = stores.open_tables
+    monkeypatch.setattr(stores, "open_tables", open_stuck)
+    monkeypatch.setattr(stores, "STORE_END_S", 0.1)
+    monkeypatch.setattr(node, "PARTS_END_S", 0.1)
+    async with asyncio.timeout(60), node.open_node(settings) as leaving:
+        monkeypatch.setattr(leaving.gateway, "stop", hangs)
+        close = leaving.core.tables.close
+    named = [vars(record)["part"] for record in caplog.records if record.message == "part did not end"]
+    assert (named[0], named[-1]) == ("gateway", "tables")
+    assert close is hangs and not leaving.core.keyspace.is_up()
+
+
+@pytest.mark.parametrize("hang", ["await asyncio.Event().wait()", "threading.Event().wait()"])
+def test_a_process_that_does_not_end_is_ended_and_says_what_hangs(hang: str) -> None:
+    """The second loop hangs itself, so that it runs nothing any more."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _STUCK.format(hang=hang)], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 1
+    assert "node ends by force" in ended.stderr and "end of something" in ended.stderr
 
 
 class OffClock(Clock):

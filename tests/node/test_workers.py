@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidings.bounds import CLASSES
+from tidings.messaging.lifecycle.erasing import JOBS
 from tidings.messaging.lifecycle.expiry import EXPIRING
 from tidings.messaging.lifecycle.scheduled import SCHEDULED
 from tidings.node.graph import Core
@@ -24,3 +25,4 @@ def test_every_class_of_requests_has_a_limit(core: Core) -> None:
 async def test_each_kind_of_timed_work_is_done(core: Core) -> None:
     assert {EXPIRING, SCHEDULED} <= core.timed._works.keys()
     assert await core.timed.step() is False
+    assert core.jobs._works.keys() == {JOBS}, "a step of an erasure holds up no scheduled message"

@@ -17,7 +17,7 @@ async def test_a_sample_has_what_the_node_counted(core: Core) -> None:
         core.hub.attach(Device("alice", number))
     sample = sampler.take()
     assert (sample.node_id, sample.messages, sample.connections, sample.users) == ("n1", 1, 2, 1)
-    assert sample.commands > 0 and sample.memory_bytes > 0 and sample.archive_last_ms == 0
+    assert sample.commands > 0 and sample.memory_bytes > 0 and sample.cpu_s > 0 and sample.archive_last_ms == 0
     assert sample.ack[-1] == 1 and not sample.is_draining
     is_draining = True
     assert sampler.take().is_draining

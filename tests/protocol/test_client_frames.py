@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.bounds import READ_SEQS_MAX, RESUME_CONVERSATIONS_MAX, TEXT_BYTES_MAX
+from tidings.bounds import FILES_PER_MESSAGE_MAX, MENTIONS_MAX, READ_SEQS_MAX, RESUME_CONVERSATIONS_MAX, TEXT_BYTES_MAX
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings.ids import is_id, is_message_id
 from tidings.protocol import client_frames as protocol
+from tidings.protocol import types
 from tidings.protocol.client_frames import decode_frame, id_of
 
 
@@ -144,8 +145,8 @@ def test_the_patterns_agree_with_the_model(text: str) -> None:
     def matches(kind: Any) -> bool:
         return re.search(kind.__metadata__[0].pattern, text) is not None
 
-    assert matches(protocol.Id) == is_id(text)
-    assert matches(protocol.MessageId) == is_message_id(text)
+    assert matches(types.Id) == is_id(text)
+    assert matches(types.MessageId) == is_message_id(text)
 
 
 @pytest.mark.parametrize("bad", [-1, 2**63, 1.5, "1", 10**400])
@@ -167,10 +168,12 @@ def test_the_text_is_measured_in_utf8_bytes() -> None:
     assert refusal(send(text="😀" * (TEXT_BYTES_MAX // 4 + 1))) is TooLarge
 
 
-def test_more_than_the_documented_number_of_things_is_too_large() -> None:
-    assert refusal(frame(type="message.read", conversation_id="c", seqs=[1] * (READ_SEQS_MAX + 1))) is TooLarge
+def test_a_list_that_is_longer_than_documented_is_a_bad_request() -> None:
+    assert refusal(frame(type="message.read", conversation_id="c", seqs=[1] * (READ_SEQS_MAX + 1))) is BadRequest
+    assert refusal(send(text="x", mentions=["bob"] * (MENTIONS_MAX + 1))) is BadRequest
+    assert refusal(send(text="x", files=[f"f{n}" for n in range(FILES_PER_MESSAGE_MAX + 1)])) is BadRequest
     many = {f"c{n}": 1 for n in range(RESUME_CONVERSATIONS_MAX + 1)}
-    assert refusal(frame(type="connect", token="t", resume=many)) is TooLarge
+    assert refusal(frame(type="connect", token="t", resume=many)) is BadRequest
 
 
 def test_of_a_repeated_key_the_last_one_counts() -> None:
@@ -204,3 +207,11 @@ def test_any_text_is_a_frame_or_a_problem(text: str) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 33, "👍" * 9, "a b", "\u202eabc", "\n"])
 def test_a_reaction_has_a_key_that_can_be_seen_of_1_to_32_bytes(key: str) -> None:
     assert refusal(frame(type="reaction", conversation_id="c1", seq=1, key=key, on=True)) is BadRequest
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", "\u2003"])
+def test_a_message_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="`text` is empty"):
+        protocol.check_content(text, None)
+    protocol.check_content(text, {"kind": "card"})
+    protocol.check_content(text, None, ("f1",))

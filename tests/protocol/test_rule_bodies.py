@@ -10,7 +10,7 @@ from tidings.protocol.rule_bodies import NewInvite, ReportVerdict
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        (b'{"slow_s":0}', ConversationPatch),
+        (b'{"slow_s":-1}', ConversationPatch),
         (b'{"visibility":"public"}', ConversationPatch),
         (b'{"retention_s":1}', ConversationPatch),
         (b'{"uses":0}', NewInvite),

@@ -80,6 +80,17 @@ def test_who_has_gone_is_forgotten() -> None:
     assert list(hub.users()) == [] and len(hub) == 0 and not hub.of_user("alice")
 
 
+def test_connections_and_their_users_are_counted() -> None:
+    hub = Hub()
+    for user_id, number, device in (("alice", "1", None), ("alice", "2", "phone"), ("bob", "3", None)):
+        hub.attach(Device(user_id, number, device))
+    hub.attach(Device("alice", "4", "phone"))  # replaces the second
+    assert len(hub) == len(list(hub)) == 3 and hub.users_count == 2
+    for connection in list(hub.of_user("alice")):
+        hub.detach(connection)
+    assert len(hub) == len(list(hub)) == 1 and hub.users_count == 1
+
+
 def test_who_is_present_is_found_whichever_group_is_larger() -> None:
     hub = Hub()
     for number in range(5):

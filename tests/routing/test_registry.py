@@ -22,6 +22,7 @@ from tests.support.waiting import eventually
 from tidings.bounds import DEVICES_REMEMBERED_MAX, LEASE_S, NODE_LEASE_S, NODE_RENEW_S
 from tidings.errors import Close, StoreError, Unavailable
 from tidings.routing import registry
+from tidings.stores.keyspace.call import plain
 from tidings_proof.world.valkey import ValkeyProcess
 
 
@@ -252,6 +253,28 @@ async def test_a_renewed_lease_lives_on_and_is_no_loss(a: FaultyNode, b: FaultyN
     assert ttl_s > 86_400, "a lease that a dead node leaves behind says when the user was last seen"
 
 
+@pytest.mark.parametrize("device", [None, "phone"])
+async def test_reads_beside_a_claim_share_its_round_trip_and_see_the_lease(a: FaultyNode, device: str | None) -> None:
+    key, runs = a.core.keys.ws("bob"), len(a.keyspace.runs)
+    beside = plain(key, b"ZRANGE", key, 0, -1), plain(key, b"ZCARD", key)
+    assert await a.core.registry.claim(Device("bob", "c1", device), beside) == [[b"a:c1"], 1]
+    assert len(a.keyspace.runs) == runs + 1
+
+
+async def test_a_renewal_sets_the_expiry_of_a_lease_once_a_day(a: FaultyNode) -> None:
+    key, lost = a.core.keys.ws("bob"), list[str]()
+    await connect(a, "bob")
+    await a.command("EXPIRE", key, 100)
+    await a.core.registry.renew(lost.append)
+    assert await a.command("TTL", key) <= 100
+    pass_time(a, 86_401)
+    await a.core.registry.renew(lost.append)
+    assert await a.command("TTL", key) > 86_400
+    await a.command("EXPIRE", key, 100)
+    await a.core.registry.renew(lost.append)
+    assert await a.command("TTL", key) <= 100
+
+
 async def test_a_renewal_after_everything_was_forgotten_announces_again_and_counts_as_lost(
     a: FaultyNode, valkey: ValkeyProcess
 ) -> None:
@@ -306,6 +329,16 @@ async def test_who_leaves_with_work_undone_leaves_it_to_another(a: FaultyNode, b
     assert await a.core.takeover.finish_dead() == 1
     assert await a.command("EXISTS", a.core.keys.open("b")) == 0
     assert [name.decode() for name in await a.command("ZRANGE", a.core.keys.nodes, 0, -1)] == ["a"]
+
+
+async def test_a_node_that_died_while_the_clock_was_ahead_is_found_in_the_time_of_a_lease(
+    a: FaultyNode, b: FaultyNode, two: None
+) -> None:
+    await b.command("SADD", b.core.keys.open("b"), "a-conversation")
+    await b.command("ZINCRBY", b.core.keys.nodes, 300_000, "b")  # the keyspace's clock was five minutes ahead
+    assert await a.core.takeover.finish_dead() == 0  # it may still live
+    pass_time(a, NODE_LEASE_S + 0.1)
+    assert await a.core.takeover.finish_dead() == 1
 
 
 async def test_a_node_that_died_is_not_forgotten_with_the_list_of_nodes(

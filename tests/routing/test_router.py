@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -141,3 +142,13 @@ async def test_who_has_gone_is_not_looked_for(a: FaultyNode, b: FaultyNode, two:
     a.core.router.push("bob", event(0))
     await a.core.router.settle()
     assert "SPUBLISH" not in a.keyspace.said
+
+
+async def test_a_router_that_stops_waits_for_no_keyspace(a: FaultyNode, b: FaultyNode, two: None) -> None:
+    a.keyspace.fail("ZRANGEBYSCORE", down)
+    before = asyncio.all_tasks()
+    a.core.router.push("bob", event(0))
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() != before
+    await a.core.router.stop()
+    assert asyncio.all_tasks() == before

@@ -14,7 +14,8 @@ def page(messages: int, connections: int, keyspace_up: int, lag: int) -> str:
     metrics.connections.set(connections)
     metrics.store_up.labels("keyspace").set(keyspace_up)
     metrics.show_lag("audit", lag)
-    metrics.send_seconds.observe_many(0.001, messages)
+    for _ in range(messages):
+        metrics.send_seconds.observe(0.001)
     metrics.push["apns", f"outcome {connections}"].inc()
     return metrics.render().decode()
 

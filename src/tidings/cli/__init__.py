@@ -1,1 +1,1 @@
-"""The command line: one module a verb, and `main` that finds it."""
+"""The command line: one module for each noun, and `main`, which finds the verb."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from tidings.cli.verb import Verb, checked, fields_of, load, on_stores, print_json, print_report
+from tidings.cli.verb import Verb, checked, fields_of, load, on_stores, print_json, print_report, show
 from tidings.config import values as config_values
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
             return await archiving.run(on_progress=on_progress)
 
     done = _with(arguments, work)
-    if arguments.json:
-        print_json(fields_of(done.archived) | fields_of(done.rechecked))
-    else:
-        print(_summary(done))
+    show(arguments, fields_of(done.archived) | fields_of(done.rechecked), _summary(done))
     return 1 if done.archived.failed or done.rechecked.damaged else 0
 
 
@@ -104,11 +101,8 @@ def _status(arguments: argparse.Namespace) -> int:
 def _restore(arguments: argparse.Namespace) -> int:
     conversation_id = checked("--conversation", config_values.safe_id, arguments.conversation)
     done = _with(arguments, lambda archiving: archiving.restore(conversation_id))
-    if arguments.json:
-        print_json(fields_of(done))
-    else:
-        lost = f", {len(done.damaged)} segments cannot be read: {'; '.join(done.damaged)}" if done.damaged else ""
-        print(f"restored {done.restored} messages of {conversation_id}{lost}")
+    lost = f", {len(done.damaged)} segments cannot be read: {'; '.join(done.damaged)}" if done.damaged else ""
+    show(arguments, fields_of(done), f"restored {done.restored} messages of {conversation_id}{lost}")
     return 1 if done.damaged else 0
 
 
@@ -119,16 +113,16 @@ def _conversation(arguments: argparse.Namespace) -> str | None:
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--conversation", help="archive this conversation only, from its beginning (default: all that is due)"
+        "--conversation", help="archive this conversation only, all of it (default: every conversation that is due)"
     )
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--conversation", required=True, help="bring the texts of this conversation back into its rows")
+    parser.add_argument("--conversation", required=True, help="the conversation whose texts come back into the tables")
 
 
 VERBS: dict[str, Verb] = {
     "archive run": Verb("move old texts to blobs now, and delete unused objects", _run, _run_arguments),
-    "archive status": Verb("print the state of the cold tier, and what is damaged", _status),
+    "archive status": Verb("print the state of the cold tier, and its damaged objects", _status),
     "archive restore": Verb("bring the texts of a conversation back into the tables", _restore, _restore_arguments),
 }

@@ -87,5 +87,5 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 VERBS: dict[str, Verb] = {
     "audit tail": Verb("print refused requests, failed sign-ins and admin actions", _tail, _tail_arguments),
-    "audit replay": Verb("count minutes of the audit stream again", _replay, _replay_arguments),
+    "audit replay": Verb("count the minutes of the audit stream again, from its entries", _replay, _replay_arguments),
 }

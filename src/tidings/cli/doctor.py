@@ -94,5 +94,5 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 VERBS: dict[str, Verb] = {
-    "doctor": Verb("check settings, stores and machine, and print each fix", _doctor, _arguments),
+    "doctor": Verb("check settings, stores and machine; print each problem with its fix", _doctor, _arguments),
 }

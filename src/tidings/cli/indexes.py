@@ -1,4 +1,4 @@
-"""`tidings unread` and `tidings search`: what is made from the tables is compared, repaired and made anew."""
+"""`tidings unread` and `tidings search`: compare the indexes with the tables, repair them, or make them again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidings.cli.verb import Verb, checked, on_stores, print_json, print_report
+from tidings.cli.verb import Verb, checked, on_stores, print_report, show
 from tidings.config.values import safe_user_id
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _rebuild(arguments: argparse.Namespace) -> int:
     conversations, entries = on_stores(arguments, _index_all)
-    if arguments.json:
-        print_json({"conversations": conversations, "entries": entries})
-    else:
-        print(f"{conversations} conversations with {entries} entries are indexed")
+    counts = {"conversations": conversations, "entries": entries}
+    show(arguments, counts, f"{conversations} conversations with {entries} entries are indexed")
     return 0
 
 
@@ -54,6 +52,6 @@ async def _index_all(core: Core) -> tuple[int, int]:
 
 VERBS: dict[str, Verb] = {
     "unread verify": Verb("compare unread counts with the tables", partial(_unread, False), _arguments),
-    "unread repair": Verb("compare unread counts with the tables and repair them", partial(_unread, True), _arguments),
-    "search rebuild": Verb("make the search index anew from the log", _rebuild),
+    "unread repair": Verb("repair unread counts that differ from the tables", partial(_unread, True), _arguments),
+    "search rebuild": Verb("make the search index again from the stored messages", _rebuild),
 }

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tidings.cli.verb import BY, Verb, checked, load, on_stores, print_json, run, utc
+from tidings.cli.verb import BY, Verb, checked, load, on_stores, run, show, utc
 from tidings.config.values import SettingsError, safe_user_id, text
 
 if TYPE_CHECKING:
@@ -35,11 +35,9 @@ def _create(arguments: argparse.Namespace) -> int:
         return (await _keys(core).create(name, arguments.role, BY, arguments.user))[0]
 
     key = on_stores(arguments, work)
-    if arguments.json:
-        user = {"user_id": arguments.user} if arguments.role == "bot" else {}
-        print_json({"key": key, "name": name, "role": arguments.role, **user})
-    else:
-        print(key)
+    user = {"user_id": arguments.user} if arguments.role == "bot" else {}
+    show(arguments, {"key": key, "name": name, "role": arguments.role, **user}, key)
+    if not arguments.json:
         print("Copy the key now: only its hash is stored, so it cannot be shown again.", file=sys.stderr)
     return 0
 
@@ -59,11 +57,8 @@ def _begin(arguments: argparse.Namespace) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     found = on_stores(arguments, lambda core: core.tables.accounts.api_keys())
-    if arguments.json:
-        print_json([_fields(key) for key in found])
-        return 0
-    for key in found:
-        print(f"{key.name:<24} {key.role:<9} {utc(key.created_ms)}  {key.key_hash[:_HASH_CHARS]}")
+    lines = [f"{key.name:<24} {key.role:<9} {utc(key.created_ms)}  {key.key_hash[:_HASH_CHARS]}" for key in found]
+    show(arguments, [_fields(key) for key in found], *lines)
     return 0
 
 
@@ -79,16 +74,13 @@ def _revoke(arguments: argparse.Namespace) -> int:
         return keys, any([await _keys(core).revoke(key, BY) for key in keys])
 
     gone, is_cleared = on_stores(arguments, work)
-    if arguments.json:
-        print_json([_fields(key) for key in gone])
-        return 0
     from tidings.gateway.auth import API_KEY_S
 
-    for key in gone:
-        which = f"{key.name} ({key.role}, {key.key_hash[:_HASH_CHARS]})"
-        print(f"revoked {which}; every node refuses it within {API_KEY_S:g} s")
+    until = f"every node refuses it within {API_KEY_S:g} s"
+    lines = [f"revoked {key.name} ({key.role}, {key.key_hash[:_HASH_CHARS]}); {until}" for key in gone]
     if is_cleared:
-        print(f"the exception to the limits for {arguments.name} is removed too")
+        lines.append(f"the exception to the limits for {arguments.name} is removed too")
+    show(arguments, [_fields(key) for key in gone], *lines)
     return 0
 
 
@@ -111,10 +103,10 @@ def _create_arguments(parser: argparse.ArgumentParser) -> None:
         "--role",
         choices=("admin", "readonly", "moderator", "bot"),
         default="admin",
-        help="readonly sees everything and changes nothing; moderator decides reports and no more; "
+        help="readonly reads everything and changes nothing; moderator only decides reports; "
         "bot signs in as the one user that --user names (default admin)",
     )
-    parser.add_argument("--user", help="the user of a key of role bot")
+    parser.add_argument("--user", help="the user as whom a key of role bot signs in")
 
 
 def _revoke_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,12 +115,12 @@ def _revoke_arguments(parser: argparse.ArgumentParser) -> None:
         "--hash",
         default="",
         metavar="PREFIX",
-        help="revoke only the key whose hash begins with this, as `key list` shows it",
+        help="revoke only the key whose hash begins with this text; `key list` shows the beginning",
     )
 
 
 VERBS: dict[str, Verb] = {
     "key create": Verb("create an API key for a server and show it once", _create, _create_arguments),
-    "key list": Verb("print name, role and date of every API key, never the key", _list),
+    "key list": Verb("print name, role and date of every API key, but never the key itself", _list),
     "key revoke": Verb("revoke an API key", _revoke, _revoke_arguments),
 }

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tidings.bounds import CLASSES
-from tidings.cli.verb import BY, Verb, checked, on_stores, print_json
+from tidings.cli.verb import BY, Verb, checked, on_stores, show
 from tidings.config import values
 from tidings.config.values import SettingsError
 
@@ -32,10 +32,7 @@ def _set(arguments: argparse.Namespace) -> int:
         return stored
 
     stored = on_stores(arguments, work)
-    if arguments.json:
-        print_json(_fields(stored))
-    else:
-        print(_line(stored))
+    show(arguments, _fields(stored), _line(stored))
     return 0
 
 
@@ -47,18 +44,13 @@ def _clear(arguments: argparse.Namespace) -> int:
         _audit(core, "limits.clear", scope, name, arguments.class_name)
 
     on_stores(arguments, work)
-    if arguments.json:
-        print_json({"scope": scope, "name": name, "class": arguments.class_name, "cleared": True})
+    show(arguments, {"scope": scope, "name": name, "class": arguments.class_name, "cleared": True})
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
     found = on_stores(arguments, lambda core: core.limiting.overrides.all())
-    if arguments.json:
-        print_json([_fields(one) for one in found])
-        return 0
-    for one in found:
-        print(_line(one))
+    show(arguments, [_fields(one) for one in found], *map(_line, found))
     return 0
 
 
@@ -97,19 +89,21 @@ def _fields(one: Override) -> dict[str, Any]:
 
 
 def _scope_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--user", help="for this user")
-    parser.add_argument("--role", help="for every user whose token names this role")
-    parser.add_argument("--key", help="for the API key of this name")
-    parser.add_argument("--class", dest="class_name", choices=CLASSES, required=True, help="for requests of this class")
+    parser.add_argument("--user", help="the limit of this user")
+    parser.add_argument("--role", help="the limit of every user whose token names this role")
+    parser.add_argument("--key", help="the limit of the API key of this name")
+    parser.add_argument("--class", dest="class_name", choices=CLASSES, required=True, help="the class of requests")
 
 
 def _set_arguments(parser: argparse.ArgumentParser) -> None:
     _scope_arguments(parser)
-    parser.add_argument("--limit", required=True, help="N/SECONDSs; 0/60s refuses everything; off removes the limit")
+    parser.add_argument(
+        "--limit", required=True, help="100/60s (count/seconds); 0/60s refuses everything; off = no limit"
+    )
 
 
 VERBS: dict[str, Verb] = {
     "limits list": Verb("print every exception to the rate limits", _list),
-    "limits set": Verb("set another limit for a user, a role or an API key", _set, _set_arguments),
-    "limits clear": Verb("remove such an exception", _clear, _scope_arguments),
+    "limits set": Verb("give a user, a role or an API key another limit", _set, _set_arguments),
+    "limits clear": Verb("remove an exception to the rate limits", _clear, _scope_arguments),
 }

@@ -30,7 +30,7 @@ from tidings.cli import (
     user,
     webhook,
 )
-from tidings.cli.verb import Verb, print_json
+from tidings.cli.verb import Verb, show
 from tidings.config import settings
 from tidings.config.values import SettingsError, nearest
 from tidings.errors import Problem, StoreError
@@ -161,17 +161,28 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             group.add_argument(row.flag, dest=name, action="store_const", const="true", help=row.about)
             continue
         shown = settings.shown(row, defaults) if row.path != "node.id" else "random"
-        default = f" (default {shown})" if shown not in (None, "") else ""
+        word = str(shown).lower() if isinstance(shown, bool) else shown
+        default = f" (default {word})" if shown not in (None, "") else ""
         metavar = row.path.rpartition(".")[2].upper()
         group.add_argument(row.flag, dest=name, metavar=metavar, help=f"{row.about}{default} [{row.variable}]")
 
 
 def _usage() -> str:
     return (
-        f"Tidings {__version__}: a messaging backend that a team runs itself.\n\n{_rows(VERBS)}\n\n"
+        f"Tidings {__version__}: a messaging backend that a team runs itself.\n\n{_rows(OWN_VERBS)}\n\n{_added()}"
         "To try it: tidings serve --dev\n"
         "`tidings VERB --help` lists the flags of a verb; `tidings config` shows every setting."
     )
+
+
+def _added() -> str:
+    """The verbs of other distributions, a line for each first word: they are many, and few people need them."""
+    words = list(dict.fromkeys(name.split()[0] for name in VERBS if name not in OWN_VERBS))
+    lines = [
+        f"  `tidings {word} --help` lists {len(family)} verbs" if (family := _family(word)) else _rows([word])
+        for word in words
+    ]
+    return "\n".join(["Added by other packages:", *lines, "", ""]) if words else ""
 
 
 def _rows(names: Collection[str]) -> str:
@@ -183,10 +194,7 @@ def _rows(names: Collection[str]) -> str:
 
 
 def _version(arguments: argparse.Namespace) -> int:
-    if arguments.json:
-        print_json({"version": __version__, "python": sys.version.split()[0]})
-    else:
-        print(f"tidings {__version__}")
+    show(arguments, {"version": __version__, "python": sys.version.split()[0]}, f"tidings {__version__}")
     return 0
 
 
@@ -194,5 +202,6 @@ VERBS: dict[str, Verb] = {}
 for noun in (serve, config, token, key, indexes, tables, limits, audit, archive, webhook, user, doctor, top):
     VERBS |= noun.VERBS
 VERBS["version"] = Verb("print the version", _version)
+OWN_VERBS = tuple(VERBS)
 for point in entry_points(group="tidings.verbs"):  # other distributions add verbs, such as tidings-proof
     VERBS |= point.load()

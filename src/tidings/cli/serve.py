@@ -86,5 +86,5 @@ def _dev_lines(settings: Settings, url: str) -> list[str]:
 
 
 VERBS: dict[str, Verb] = {
-    "serve": Verb("start a node (or several: --workers) and print its URLs", _serve, has_json=False),
+    "serve": Verb("start a node, or several with --workers, and print its URLs", _serve, has_json=False),
 }

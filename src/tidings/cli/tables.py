@@ -1,7 +1,8 @@
 """`tidings tables`: create, check, back up and copy the tables, and mark tables put back from a copy.
 
-`backup` works while nodes run. `copy` moves them to another adapter while no node runs. After `restored` no client goes
-on with numbers from after the copy: the mark is a new store epoch. docs/run/operations.md lists the steps around both.
+`backup` works while nodes run. `copy` moves them to another adapter while no node runs. `restored` gives the tables a
+new store epoch, so that no client continues with numbers from after the copy. docs/run/operations.md lists the steps
+around both.
 """
 
 from __future__ import annotations
@@ -182,8 +183,8 @@ def _backup_arguments(parser: argparse.ArgumentParser) -> None:
 
 VERBS: dict[str, Verb] = {
     "tables create": Verb("create the tables that are missing", partial(_check, True)),
-    "tables check": Verb("compare the tables with what this version needs", partial(_check, False)),
+    "tables check": Verb("compare the tables with the schema of this version", partial(_check, False)),
     "tables backup": Verb("copy the tables to a file while nodes run", _backup, _backup_arguments),
     "tables copy": Verb("copy the tables to another store, and compare both", _copy, _copy_arguments),
-    "tables restored": Verb("mark tables that were put back from a copy", _restored),
+    "tables restored": Verb("mark the tables as put back from a copy, before the first start on them", _restored),
 }

@@ -1,10 +1,10 @@
-"""`tidings token`: sign a user token with `auth.secret`, or with the secret that --dev keeps; check one."""
+"""`tidings token`: make a user token, and check one. The secret is `auth.secret`, or the one that --dev keeps."""
 
 from __future__ import annotations
 
 import argparse
 
-from tidings.cli.verb import Verb, checked, load, print_json, run, utc
+from tidings.cli.verb import Verb, checked, load, print_report, run, show, utc
 from tidings.clock import Clock
 from tidings.config.secret import to_sign
 from tidings.config.sections import Auth
@@ -19,10 +19,7 @@ def _create(arguments: argparse.Namespace) -> int:
     now_ms = Clock().now_ms()
     ttl_s = checked("--ttl", duration_s, arguments.ttl)
     token = mint_token(auth, user_id, ttl_s=ttl_s, now_ms=now_ms)
-    if arguments.json:
-        print_json({"token": token, "user_id": user_id, "expires_at": (now_ms // 1000 + ttl_s) * 1000})
-    else:
-        print(token)
+    show(arguments, {"token": token, "user_id": user_id, "expires_at": (now_ms // 1000 + ttl_s) * 1000}, token)
     return 0
 
 
@@ -36,10 +33,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     settings = load(arguments).settings
     auth = (settings if settings.auth.has_public_keys else to_sign(settings)).auth
     found = run(_checked(auth, arguments.token))
-    if arguments.json:
-        print_json(found)
-    else:
-        print("\n".join(f"{name}: {value}" for name, value in found.items()))
+    print_report(found, arguments.json)
     return 0 if found["valid"] else 1
 
 
@@ -61,9 +55,9 @@ async def _checked(auth: Auth, token: str) -> dict[str, object]:
 
 
 VERBS: dict[str, Verb] = {
-    "token create": Verb("make a user token, signed with auth.secret", _create, _arguments),
+    "token create": Verb("make a token for a user, signed with auth.secret", _create, _arguments),
     "token verify": Verb(
-        "say whose token it is and until when it is valid, or why it is refused",
+        "print the user and the end of a token, or the reason why a node refuses it",
         _verify,
         lambda parser: parser.add_argument("token", help="the token"),
     ),

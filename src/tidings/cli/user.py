@@ -1,11 +1,11 @@
-"""`tidings import`, `tidings export` and `tidings user`: data that comes, data that leaves, data that ends."""
+"""`tidings import`, `tidings export` and `tidings user`: bring data in, take data out, and erase a person."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from tidings.cli.verb import BY, Verb, checked, on_stores, print_json, print_report
+from tidings.cli.verb import BY, Verb, checked, on_stores, print_report, show
 from tidings.config.values import safe_user_id
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 def _erase(arguments: argparse.Namespace) -> int:
+    from tidings.gateway.http.lifecycle.jobs import state_of
+
     user_id = str(checked("--user", safe_user_id, arguments.user))
 
     async def work(core: Core) -> Job:
@@ -22,7 +24,7 @@ def _erase(arguments: argparse.Namespace) -> int:
         core.limiting.audit.acted("user.erase", BY, user_id=user_id, detail=job.job_id)
         return await core.erasing.run(job.job_id)
 
-    print_report(on_stores(arguments, work), arguments.json)
+    print_report(state_of(on_stores(arguments, work)), arguments.json)
     return 0
 
 
@@ -69,23 +71,20 @@ def _export_user(arguments: argparse.Namespace) -> int:
 
 
 def _print_exported(arguments: argparse.Namespace, size: int) -> None:
-    if arguments.json:
-        print_json({"to": arguments.to, "bytes": size})
-    else:
-        print(f"{size:,} bytes are in {arguments.to}")
+    show(arguments, {"to": arguments.to, "bytes": size}, f"{size:,} bytes are in {arguments.to}")
 
 
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--all", action="store_true", help="everything")
-    what.add_argument("--conversation", metavar="C", help="one conversation")
-    what.add_argument("--user", metavar="U", help="all that one person wrote and set")
-    parser.add_argument("--to", required=True, metavar="DIR", help="a new folder")
+    what.add_argument("--all", action="store_true", help="export everything")
+    what.add_argument("--conversation", metavar="C", help="export one conversation")
+    what.add_argument("--user", metavar="U", help="export all that one person wrote and set")
+    parser.add_argument("--to", required=True, metavar="DIR", help="write to this folder, which must not exist")
 
 
 def _export_user_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", required=True, help="the id of the person")
-    parser.add_argument("--to", required=True, metavar="FILE", help="the zip to make")
+    parser.add_argument("--to", required=True, metavar="FILE", help="write the zip to this file, which must not exist")
 
 
 def _import(arguments: argparse.Namespace) -> int:
@@ -110,14 +109,17 @@ def _import(arguments: argparse.Namespace) -> int:
 def _import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", choices=PRODUCTS, help="the product that made the export")
     parser.add_argument("file", help="the export: a zip, a folder or a file")
-    parser.add_argument("--map", help="a CSV file: the id there, the user id here")
-    parser.add_argument("--dry-run", action="store_true", help="count, and write nothing")
+    parser.add_argument("--map", help="a CSV file; each line has a user id of the other product and the user id here")
+    parser.add_argument("--dry-run", action="store_true", help="read and count everything, but write nothing")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", required=True, help="the id of the person")
     parser.add_argument(
-        "--texts", choices=("remove", "keep"), default="remove", help="what happens to their messages (default remove)"
+        "--texts",
+        choices=("remove", "keep"),
+        default="remove",
+        help="remove or keep their messages (default remove)",
     )
 
 

@@ -84,6 +84,15 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def show(arguments: argparse.Namespace, value: Any, *lines: str) -> None:
+    """Print the value as JSON, or the lines for a person."""
+    if arguments.json:
+        print_json(value)
+    else:
+        for line in lines:
+            print(line)
+
+
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of a struct, ready for JSON."""
     import msgspec
@@ -93,17 +102,19 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 def print_report(report: Any, is_json: bool) -> None:
-    """Print every field of a struct on a line of its own, or as JSON."""
+    """Print every field of a struct or a dict on a line of its own, or as JSON."""
     if is_json:
         print_json(fields_of(report))
     else:
         for name, value in fields_of(report).items():
-            print(f"{name}: {_plain(value)}")
+            is_time = name.endswith("_at") and isinstance(value, int)
+            print(f"{name}: {utc(value) if is_time else _plain(value)}")
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return "".join(f"\n  {json.dumps(item, ensure_ascii=False)}" for item in value) or "none"
+    if isinstance(value, list | tuple):
+        items = (item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in value)
+        return "".join(f"\n  {item}" for item in items) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "-" if value is None else str(value)

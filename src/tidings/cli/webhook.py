@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tidings.cli.verb import BY, Verb, load, on_stores, print_json, utc
+from tidings.cli.verb import BY, Verb, load, on_stores, show, utc
 from tidings.config.values import SettingsError
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ def _add(arguments: argparse.Namespace) -> int:
         return hook
 
     hook = on_stores(arguments, work)
-    if arguments.json:
-        print_json(_fields(hook) | {"secret": hook.secret})
-    else:
-        print(f"{hook.webhook_id}  {hook.secret}")
+    show(arguments, _fields(hook) | {"secret": hook.secret}, f"{hook.webhook_id}  {hook.secret}")
+    if not arguments.json:
         print("Copy the secret now: it signs every request, and no verb shows it again.", file=sys.stderr)
     return 0
 
@@ -57,13 +55,13 @@ def _list(arguments: argparse.Namespace) -> int:
         return found
 
     rows = on_stores(arguments, work)
-    if arguments.json:
-        print_json(rows)
-        return 0
-    for row in rows:
-        trouble = f"  paused in {row['paused']} conversations" if row["paused"] else ""
-        print(f"{row['webhook_id']}  {utc(row['created_at'])}  behind by {row['behind_by']}  {row['url']}{trouble}")
+    show(arguments, rows, *map(_line, rows))
     return 0
+
+
+def _line(row: dict[str, Any]) -> str:
+    trouble = f"  paused in {row['paused']} conversations" if row["paused"] else ""
+    return f"{row['webhook_id']}  {utc(row['created_at'])}  behind by {row['behind_by']}  {row['url']}{trouble}"
 
 
 def _remove(arguments: argparse.Namespace) -> int:
@@ -72,10 +70,7 @@ def _remove(arguments: argparse.Namespace) -> int:
         core.limiting.audit.acted("webhook.removed", BY, detail=arguments.id)
 
     on_stores(arguments, work)
-    if arguments.json:
-        print_json({"webhook_id": arguments.id})
-    else:
-        print(f"removed {arguments.id}")
+    show(arguments, {"webhook_id": arguments.id}, f"removed {arguments.id}")
     return 0
 
 
@@ -87,10 +82,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
     on_stores(arguments, work)
     place = {"webhook_id": arguments.id, "conversation_id": arguments.conversation, "from_seq": arguments.from_seq}
-    if arguments.json:
-        print_json(place)
-    else:
-        print(f"{arguments.id} gets {arguments.conversation} again from seq {arguments.from_seq} on")
+    show(arguments, place, f"{arguments.id} gets {arguments.conversation} again from seq {arguments.from_seq} on")
     return 0
 
 
@@ -102,10 +94,7 @@ def _secret(arguments: argparse.Namespace) -> int:
         return secret_of(core.tables.accounts.secret)
 
     secret = on_stores(arguments, work)
-    if arguments.json:
-        print_json({"secret": secret})
-    else:
-        print(secret)
+    show(arguments, {"secret": secret}, secret)
     return 0
 
 
@@ -125,11 +114,15 @@ def _fields(hook: Hook) -> dict[str, Any]:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", required=True, help="the endpoint that gets every entry")
+    parser.add_argument("--url", required=True, help="the endpoint to which every entry is posted")
     parser.add_argument("--kinds", default="", metavar="A,B", help="only entries of these kinds (default all)")
     parser.add_argument("--conversations", default="", metavar="A,B", help="only these conversations (default all)")
     parser.add_argument(
-        "--from", dest="begin", choices=("now", "start"), default="now", help="begin now, or at the start of each log"
+        "--from",
+        dest="begin",
+        choices=("now", "start"),
+        default="now",
+        help="begin with new entries, or at the start of each conversation",
     )
 
 
@@ -145,7 +138,7 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 VERBS: dict[str, Verb] = {
     "webhook add": Verb("make a webhook and show its secret once", _add, _add_arguments),
-    "webhook list": Verb("print every webhook, and how far it is behind", _list),
+    "webhook list": Verb("print every webhook and the number of entries that it has not got yet", _list),
     "webhook remove": Verb("remove a webhook", _remove, _id),
     "webhook secret": Verb("print the secret that signs the requests to the before-send hook", _secret),
     "webhook replay": Verb("deliver a conversation to a webhook again", _replay, _replay_arguments),

@@ -34,18 +34,20 @@ class Auth:
     secret_previous: str | None = setting(
         None,
         values.secret,
-        "secret that signed tokens before: both are valid while it is set",
+        "older secret; while it is set, tokens signed with it are valid too",
         is_secret=True,
         has_file=True,
     )
     jwks_url: str | None = setting(None, values.web_url, "URL of the public keys of user tokens", has_file=True)
-    jwks_ca_file: Path | None = setting(None, values.path, "PEM file of the private CA of the host of the keys")
+    jwks_ca_file: Path | None = setting(None, values.path, "PEM file of the private CA of the host of the public keys")
     jwks_proxy: str | None = setting(None, values.web_url, "HTTP proxy through which the keys are read", has_file=True)
     issuer: str | None = setting(
-        None, values.text, "required `iss` of user tokens; a URL without secret and jwks_url: its OpenID keys"
+        None,
+        values.text,
+        "required `iss` of user tokens; without secret and jwks_url: the URL with the OpenID keys",
     )
     audience: str | None = setting(None, values.text, "required `aud` of user tokens; unset = any")
-    user_claim: str = setting("sub", values.text, "claim of user tokens that is the user id")
+    user_claim: str = setting("sub", values.text, "claim of user tokens that holds the user id")
     role_claim: str = setting("role", values.text, "claim of user tokens that names a role; limits use it")
 
     @property
@@ -78,9 +80,11 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Files:
-    max_bytes: int = setting("104857600", values.whole(1, 5 * 1024**3), "most bytes of one file")
-    per_day_bytes: int = setting("1073741824", values.whole(1, 10**15), "most bytes that one user uploads in a day")
-    types: tuple[str, ...] = setting("*", values.media_types, "comma-separated media types that may be sent; image/*")
+    max_bytes: int = setting("104857600", values.whole(1, 5 * 1024**3), "largest file, in bytes")
+    per_day_bytes: int = setting("1073741824", values.whole(1, 10**15), "bytes that one user may upload in a day")
+    types: tuple[str, ...] = setting(
+        "*", values.media_types, "comma-separated media types that may be sent, such as image/*"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,7 @@ class Unread:
     policy: str = setting(
         "until_read",
         values.choice("until_read", "when_offline"),
-        "a message stays unread until_read, or counts only when_offline",
+        "until_read = a message counts until it is read; when_offline = until it is delivered",
     )
 
 
@@ -101,12 +105,14 @@ class Archive:
     after_days: int | None = setting(
         "30", values.days_or_off, "days until texts move to blobs; 0 = at once, off = never"
     )
-    every_s: int = setting("3600", values.whole(1, 86_400), "about this many seconds between two archive passes")
+    every_s: int = setting("3600", values.whole(1, 86_400), "seconds between two archive passes, about")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Push:
-    grace_s: int = setting("10", values.whole(5, 3_600), "seconds for a device to acknowledge before it is notified")
+    grace_s: int = setting(
+        "10", values.whole(5, 3_600), "seconds that a device has to acknowledge before it is notified"
+    )
     preview: bool = setting("false", values.flag, "true = a notification shows the beginning of the message")
     apns_key_file: Path | None = setting(None, values.path, ".p8 key file of Apple's push service; unset = not used")
     apns_key_id: str | None = setting(None, values.text, "id of the APNs key")
@@ -121,28 +127,28 @@ class Push:
         None, values.path, "PEM file with the P-256 key of Web Push; unset = not used"
     )
     vapid_contact: str | None = setting(
-        None, values.contact, "mailto: or https: address at which push services reach you"
+        None, values.contact, "mailto: or https: address by which push services can reach the operator"
     )
     webpush_hosts: tuple[str, ...] = setting(
         "fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com",
         values.push_hosts,
-        "hosts of push services that browsers may register; *. = any name below",
+        "hosts of push services that browsers may use; *.example.com = any host below example.com",
     )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Hooks:
     private_addresses: bool = setting(
-        "false", values.flag, "true = endpoints of webhooks may be on private addresses, and http:// (with --dev: true)"
+        "false", values.flag, "true = endpoints may have private addresses and http:// (always true with --dev)"
     )
     before_send_url: str | None = setting(
         None, values.web_url, "endpoint that decides about each message before it is stored; unset = none"
     )
-    timeout_ms: int = setting("300", values.whole(10, 10_000), "milliseconds for its verdict")
+    timeout_ms: int = setting("300", values.whole(10, 10_000), "milliseconds that this endpoint has for its verdict")
     on_failure: str = setting(
         "allow",
         values.choice("allow", "refuse"),
-        "without a verdict in time, messages are sent (allow) or refused for now",
+        "allow = a message without a verdict in time is sent; refuse = it is refused for now",
     )
 
 
@@ -166,7 +172,7 @@ class Log:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Metrics:
     port: int | None = setting(
-        None, values.whole(0, 65_535), "port of /metrics alone; unset = /metrics is on the port of everything else"
+        None, values.whole(0, 65_535), "separate port for /metrics; unset = /metrics is on the main port"
     )
 
 
@@ -175,10 +181,10 @@ class Tls:
     cert: Path | None = setting(
         None, values.path, "PEM file of the node's certificate with its chain; unset = plain HTTP"
     )
-    key: Path | None = setting(None, values.path, "PEM file of its key; unset = it is in tls.cert")
+    key: Path | None = setting(None, values.path, "PEM file of the certificate's key; unset = the key is in tls.cert")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Otel:
     endpoint: str | None = setting(None, values.web_url, "OTLP collector for traces, http://host:4318; unset = off")
-    every: int = setting("100", values.whole(1, 1_000_000), "trace one batch out of this many")
+    every: int = setting("100", values.whole(1, 1_000_000), "one batch of this many is traced")

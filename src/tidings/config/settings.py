@@ -60,7 +60,7 @@ class Settings:
     keyspace_queues: str | None = setting(
         None,
         values.store("", values.QUEUES_SCHEMES),
-        "URL of another keyspace for the audit and push streams; unset = the keyspace",
+        "URL of another keyspace for the audit and push streams; unset = the same keyspace",
         has_file=True,
     )
     tables: str = setting(schemes.DEFAULT, values.store(schemes.DEFAULT, values.TABLES_SCHEMES), schemes.examples())
@@ -78,20 +78,25 @@ class Settings:
     picture_hosts: tuple[str, ...] = setting(
         "",
         values.picture_hosts,
-        "hosts from which pictures may come; *. = any name below, * = any, empty = none (with --dev: any)",
+        "hosts from which pictures may come; *.host = any name below it, * = any, empty = none (with --dev: any)",
     )
     directory: str | None = setting(
         None,
         values.choice("off", "shared", "all"),
-        "people whom a user finds by name: shared = of shared conversations; unset = all with --dev, else shared",
+        "people whom a user can find: all, shared = of shared conversations, off; unset = all with --dev, else shared",
     )
     login_url: str | None = setting(
         "",
         values.login_url,
-        "the address of the team's own login; the page sends people there instead of asking for a token",
+        "address of the login page of the team; people who are not signed in are sent there",
     )
     members_max: int = setting(
-        str(bounds.MEMBERS_MAX), values.whole(2, bounds.MEMBERS_MAX), "most members of one conversation"
+        str(bounds.MEMBERS_MAX), values.whole(2, bounds.MEMBERS_MAX), "largest number of members of one conversation"
+    )
+    members_large: int = setting(
+        str(bounds.MEMBERS_LARGE),
+        values.whole(2, bounds.MEMBERS_MAX),
+        "above this number of members, a message writes nothing for each member",
     )
     node: Node = dataclasses.field(default_factory=Node)
     log: Log = dataclasses.field(default_factory=Log)

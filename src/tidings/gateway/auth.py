@@ -141,7 +141,7 @@ class Authenticator:
         key, user_id = await self._find_key(token), user_of_bot(token)
         if key is None or key.role != "bot" or user_id is None:
             raise self._refused("unknown bot key", "unknown_key")
-        return Identity(user_id, NEVER_MS, key.created_ms, "bot")
+        return Identity(user_id, NEVER_MS, key.created_ms, "bot", key.key_hash)
 
     def _refused(self, cause: str, reason: Reason, *, is_server: bool = False) -> Unauthorized:
         if self._reasons.get(cause) is None:
@@ -191,6 +191,10 @@ class Authenticator:
             return self._api_keys.put(key_hash, await self._accounts.api_key(key_hash))
         listed = self._key_lists.get("") or (await self._list_keys(),)
         return listed[0].get(key_hash)
+
+    async def key_hashes(self) -> frozenset[str]:
+        """The keys that are valid, as the tables say now. Raises StoreError."""
+        return frozenset(key.key_hash for key in await self._accounts.api_keys())
 
     async def _read_keys(self) -> dict[str, ApiKey]:
         return self._key_lists.put("", {key.key_hash: key for key in await self._accounts.api_keys()})

@@ -10,6 +10,7 @@ wait in its gate until the replay is done. So no event falls between the two.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from msgspec import UNSET
 
@@ -117,17 +118,17 @@ class Connector:
         self._cases.limiter.know(identity.user_id, identity.role)
         await self._cases.limiter.admit("connect", identity.user_id)
         connection.become(identity, frame.device, self._cases.hub)
-        await self._cases.registry.claim(connection)
-        totals = await self._totals(connection.user_id)
+        found = await self._cases.registry.claim(connection, self._cases.unread.totals_calls(identity.user_id))
+        totals = await self._totals(identity.user_id, found)
         # The hub knows the connection by now, so every later revocation closes it; this finds an earlier one.
         await self._auth.identify(frame.token)
         return totals
 
-    async def _totals(self, user_id: str) -> Totals | None:
+    async def _totals(self, user_id: str, found: list[Any]) -> Totals | None:
         """Return the totals. None: the inbox is being rebuilt, and that takes longer than a hello waits."""
         try:
             async with asyncio.timeout(HELLO_TOTALS_S):
-                return await self._cases.unread.totals(user_id)
+                return await self._cases.unread.totals(user_id, found)
         except TimeoutError:
             return None
 

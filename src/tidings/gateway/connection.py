@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from tidings.bounds import BAD_FRAMES_MAX, BAD_FRAMES_WINDOW_S, CONNECTIONS_PER_USER_MAX, IN_FLIGHT_PER_SOCKET_MAX
@@ -18,8 +18,8 @@ from tidings.clock import Clock
 from tidings.errors import CLOSE_MEANING, BadRequest, Close, Problem, StoreUnavailable, TooLarge, Unauthorized
 from tidings.gateway.dispatch import PAGES, Dispatch
 from tidings.gateway.encode import EventEncoder, encode_error, encode_frame
-from tidings.gateway.folded_acks import FoldedAcks
-from tidings.gateway.live_gate import LiveGate, is_momentary
+from tidings.gateway.folded_acks import Batch, FoldedAcks, Marks, Reads, add_mark, take_reads
+from tidings.gateway.live_gate import MOMENTARY, LiveGate
 from tidings.gateway.socket import Socket, Window
 from tidings.gateway.tokens import Identity
 from tidings.protocol import client_frames as protocol
@@ -45,6 +45,7 @@ class Connection:
         "_gate",
         "_marks",
         "_owner",
+        "_paid_acks",
         "_waiting",
         "connection_id",
         "device",
@@ -54,9 +55,10 @@ class Connection:
         "is_attached",
         "is_welcome",
         "issued_ms",
+        "key_hash",
         "opened_s",
         "pinged_s",
-        "quiet_since_s",
+        "slot",
         "socket",
         "user_id",
     )
@@ -72,15 +74,18 @@ class Connection:
         self.device: str | None = None
         self.expires_ms = 0  # of its token
         self.issued_ms = 0.0
+        self.key_hash: str | None = None  # of a bot: the key that it signed in with
         self.failed_refreshes = 0
         self.is_attached = False  # the hub knows it
         self.is_welcome = False  # hello was said
-        self.opened_s = self.quiet_since_s = self.pinged_s = clock.monotonic_s()
+        self.opened_s = self.pinged_s = clock.monotonic_s()
+        self.slot = 0  # of the wheel that says when it is looked at next
         self.in_flight = 0
         self._waiting: deque[protocol.ClientFrame] | None = None  # frames that were read while no more may be taken
-        self._gate = LiveGate()
-        self._marks: deque[protocol.ClientFrame] | None = None  # None: no mark runs
+        self._gate: LiveGate | None = LiveGate()  # None: every event is written at once
+        self._marks: Marks | None = None  # None: no mark runs
         self._acks: FoldedAcks | None = None  # None: none are carried out
+        self._paid_acks = 0  # acknowledgements that are paid for and still to come
         self._bad_frames: Window | None = None
         self._connecting: asyncio.Task[None] | None = None  # until the connection is live
 
@@ -88,14 +93,15 @@ class Connection:
 
     def push(self, event: Event) -> None:
         """Write a live event, or leave it to the gate while a resume is under way."""
-        if self._gate.lets_through(event):
+        gate = self._gate
+        if gate is None or gate.lets_through(event):
             self._write(event)
-        elif self._gate.is_overfull():
+        elif gate.is_overfull():
             self.close(Close.SLOW)
 
     def push_now(self, event: Event) -> None:
         """Write an event of the resume, ahead of the live events that the gate holds."""
-        if type(event) is Resumed:
+        if type(event) is Resumed and self._gate is not None:
             self._gate.resumed(event.conversation_id, event.to_seq)
         self._write(event)
 
@@ -103,7 +109,7 @@ class Connection:
         socket = self.socket
         if socket is not None:
             frame = self._encoder.encode(event)
-            if is_momentary(event):
+            if type(event) in MOMENTARY:
                 socket.send_if_quick(frame)
             else:
                 socket.send(frame)
@@ -152,7 +158,7 @@ class Connection:
 
     def _leave(self) -> None:
         self._waiting = None
-        self._gate.go_live()
+        self._gate = None
         if self.is_welcome and self._connecting is not None:  # before hello the connect itself sees who left
             self._connecting.cancel()
             self._connecting = None
@@ -167,7 +173,7 @@ class Connection:
             self._take_first(frame)
         elif type(frame) is protocol.Send:
             self._begin()
-            self._dispatch.send(self, frame, self._finish)
+            self._dispatch.send(self, frame, self.finish)
         elif type(frame) is protocol.Begin:
             self._begin()
             self._owner.run(self._finish_with(self._dispatch.begin(self, frame)), "begin")
@@ -213,59 +219,90 @@ class Connection:
             self._send(encode_frame(Pong(id=frame.id)))
 
     async def _finish_with(self, answer: Awaitable[bytes | None]) -> None:
-        self._finish(await answer)
+        self.finish(await answer)
 
     async def _answer(self, frame: protocol.ClientFrame) -> None:
         if type(frame) is protocol.Refresh:
-            self._finish(await self._owner.connector.refresh(self, frame))
+            self.finish(await self._owner.connector.refresh(self, frame))
         elif type(frame) is protocol.Abandon:
-            self._finish(await self._dispatch.charge_abandon(self, frame))
+            self.finish(await self._dispatch.charge_abandon(self, frame))
         elif isinstance(frame, PAGES):
             async with self._dispatch.pages.of(self.user_id):
                 answer = await self._dispatch.answer(self, frame) if self.is_open() else None
-            self._finish(answer)
+            self.finish(answer)
         else:
-            self._finish(await self._dispatch.answer(self, frame))
+            self.finish(await self._dispatch.answer(self, frame))
 
     def _take_mark(self, frame: protocol.ClientFrame) -> None:
         self._begin()
-        if self._marks is not None:
-            self._marks.append(frame)
-            return
-        self._marks = deque((frame,))
-        self._owner.run(self._run_marks(self._marks), "marks")
+        before, self._marks = self._marks, add_mark(self._marks, frame)
+        if before is None:
+            self._go_on_marking(self._marks)
 
-    async def _run_marks(self, marks: deque[protocol.ClientFrame]) -> None:
-        while marks:
-            self._finish(await self._dispatch.answer(self, marks.popleft()))
-        self._marks = None
+    def _go_on_marking(self, marks: Marks) -> None:
+        if not marks:
+            self._marks = None
+        elif isinstance(first := marks[0], list):
+            self._owner.read_moments.join(self, first[0].conversation_id)
+        else:
+            self._owner.run(self._run_marks(marks), "marks")
+
+    async def _run_marks(self, marks: Marks) -> None:
+        while marks and not isinstance(first := marks[0], list):
+            marks.popleft()
+            self.finish(await self._dispatch.answer(self, first))
+        self._go_on_marking(marks)
+
+    def take_reads(self) -> list[Reads]:
+        return take_reads(self._marks) if self._marks is not None else []
+
+    def finish_reads(self, answers: Sequence[bytes | None]) -> None:
+        self.finish(*answers)
+        if self._marks is not None:
+            self._go_on_marking(self._marks)
 
     def _take_acks(self, frame: protocol.Delivered) -> None:
+        weight = 1 + len(frame.acks)
+        is_paid = self._acks is None and weight <= self._paid_acks
+        if is_paid:
+            self._paid_acks -= weight
+            if frame.id is None:
+                self._dispatch.record_acks(self, frame.acks)
+                return
         self._begin()
+        if is_paid:
+            self._dispatch.deliver_paid(self, Batch(frame.acks, [frame.id]))
+            return
         if self._acks is not None:
             self._acks.add(frame)
             return
         self._acks = FoldedAcks()
         self._acks.add(frame)
-        self._owner.run(self._run_acks(self._acks), "acks")
+        self._owner.ack_charges.join(self)
 
-    async def _run_acks(self, acks: FoldedAcks) -> None:
-        while acks:
-            self._finish(*await self._dispatch.deliver(self, acks.take()))
-        self._acks = None
+    def take_acks(self) -> Batch:
+        assert self._acks is not None
+        return self._acks.take()
+
+    def acks_charged(self, paid: int) -> None:
+        self._paid_acks = paid
+        if self._acks:
+            self._owner.ack_charges.join(self)
+        else:
+            self._acks = None
 
     # --- how much is under way ---
 
     def _begin(self) -> None:
         self.in_flight += 1
-        if self.in_flight >= IN_FLIGHT_PER_SOCKET_MAX or self._dispatch.refusals.is_hot(self.user_id):
+        if self.in_flight >= IN_FLIGHT_PER_SOCKET_MAX or self.user_id in self._dispatch.refusals.hot:
             self._hold_input()
 
-    def _finish(self, *answers: bytes | None) -> None:
+    def finish(self, *answers: bytes | None) -> None:
         self.in_flight -= len(answers)
         for answer in answers:
             self._send(answer)
-        if self.is_welcome and (self._waiting is not None or self._dispatch.refusals.is_over(self.user_id)):
+        if self.is_welcome and (self._waiting is not None or self.user_id in self._dispatch.refusals.hot):
             self._go_on()
 
     def _go_on(self) -> None:
@@ -276,7 +313,7 @@ class Connection:
             self._hold_input()
             refusals.at_next_period(self.user_id, self._go_on)
             return
-        most = 0 if refusals.is_hot(self.user_id) else IN_FLIGHT_PER_SOCKET_MAX // 2
+        most = 0 if self.user_id in refusals.hot else IN_FLIGHT_PER_SOCKET_MAX // 2
         if self._waiting is not None and self.in_flight <= most:
             self._release_input()
 
@@ -333,6 +370,8 @@ class Connection:
     def keep(self, identity: Identity) -> None:
         """The connection lives as long as this token."""
         self.expires_ms, self.issued_ms = identity.expires_ms, identity.issued_ms or 0
+        self.key_hash = identity.key_hash
+        self._owner.kept(self)
 
     def greet(self, hello: bytes, *, is_resuming: bool) -> None:
         """Say hello, and take the frames that the client sent meanwhile. A resume goes live when it is done."""
@@ -345,8 +384,13 @@ class Connection:
 
     def go_live(self) -> None:
         self._connecting = None
-        for event in self._gate.go_live():
-            self._write(event)
+        gate = self._gate
+        if gate is not None:
+            held = gate.go_live()
+            if not gate.is_needed():
+                self._gate = None
+            for event in held:
+                self._write(event)
 
     def turn_away(self, frame_id: int | None, problem: Problem, code: Close) -> None:
         if frame_id is not None:

@@ -1,12 +1,14 @@
-"""Connections: all connections of the node, and their tasks. A timer sweeps them; revocation and drain close them.
+"""Connections: all connections of the node, and their tasks. A timer looks at them; revocation and drain close them.
 
 This module guards the node's bounds. A client that does not connect in time, falls silent, holds an expired token or
-lets too much wait unread is closed.
+lets too much wait unread is closed. A connection at rest costs nothing but its ping: the sweep takes from a wheel the
+connections that are due, and asks only those for unread bytes that were written to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,12 @@ from tidings.gateway.connect import Connector
 from tidings.gateway.connection import Connection
 from tidings.gateway.dispatch import Dispatch, UseCases
 from tidings.gateway.encode import EventEncoder, encode_frame
-from tidings.gateway.fairness import Refusals
+from tidings.gateway.fairness import Intake, Refusals
+from tidings.gateway.folded_acks import AckCharges, ReadMoments
 from tidings.gateway.socket import Flusher, Socket
 from tidings.protocol.server_frames import Draining
 from tidings.stores.tables.ports import Accounts
+from tidings.tasks import cancel
 
 if TYPE_CHECKING:
     from tidings.gateway.front_door import FrontDoor
@@ -30,6 +34,32 @@ if TYPE_CHECKING:
 FINISH_S = 5.0  # a draining node waits this long for what sockets have under way
 CUT_S = 0.5  # a node that stops waits this long for the close frames of its clients
 POLL_S = 0.02  # the pause between two checks
+SLOT_S = 0.5  # a connection is looked at this late
+
+
+class Wheel:
+    """Connections by the time at which each is looked at next, in slots of SLOT_S."""
+
+    __slots__ = ("_slots",)
+
+    def __init__(self) -> None:
+        self._slots: dict[int, list[Connection]] = {}
+
+    def put(self, connection: Connection, at_s: float) -> None:
+        """Look at the connection at this time, and not at the time that was set before."""
+        connection.slot = math.ceil(at_s / SLOT_S)
+        self._slots.setdefault(connection.slot, []).append(connection)
+
+    def put_by(self, connection: Connection, at_s: float) -> None:
+        """Look at the connection at this time, unless an earlier time is set."""
+        if at_s < (connection.slot - 1) * SLOT_S:
+            self.put(connection, at_s)
+
+    def take(self, now_s: float) -> list[Connection]:
+        """Take the connections whose time has come."""
+        now = int(now_s / SLOT_S)
+        due = [slot for slot in self._slots if slot <= now]
+        return [one for slot in due for one in self._slots.pop(slot) if one.slot == slot]
 
 
 class Connections:
@@ -48,11 +78,17 @@ class Connections:
         self.refusals = Refusals(cases.audit)
         self._dispatch = Dispatch(cases, clock, self.refusals)
         self._encoder = EventEncoder()
-        self._flusher = Flusher()
+        self._intake, self._flusher = Intake(), Flusher()
+        server_of = partial(cases.limiter.server_of, "read")
+        self.ack_charges = AckCharges(self._dispatch.deliver, self.run, server_of)
+        self.read_moments = ReadMoments(self._dispatch.read_together, self.run, server_of)
         self.connector = Connector(auth, cases, accounts, clock, self.refusals)
         self.is_draining = False
         self._all: set[Connection] = set()
+        self._wheel = Wheel()
+        self._lagging: set[Socket] = set()  # bytes wait in these, as of the last sweep
         self._tasks: set[asyncio.Task[None]] = set()
+        self._bots: set[Connection] = set()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -60,16 +96,24 @@ class Connections:
     def new_socket(self) -> Socket:
         """A socket with its connection, for one upgrade."""
         connection = Connection(self, self._dispatch, self._encoder, self._clock)
-        return Socket(connection, self._flusher, self._clock)
+        return Socket(connection, self._intake, self._flusher, self._clock)
 
     # --- a connection calls these ---
 
     def opened(self, connection: Connection) -> None:
         self._all.add(connection)
+        self._wheel.put(connection, connection.opened_s + CONNECT_S)
         self._on_count(len(self._all))
+
+    def kept(self, connection: Connection) -> None:
+        """The connection has a token: look at it when the token expires, at the latest."""
+        self._wheel.put_by(connection, self._expiry_s(connection))
+        if connection.key_hash is not None:
+            self._bots.add(connection)
 
     def lost(self, connection: Connection) -> None:
         self._all.discard(connection)
+        self._bots.discard(connection)
         self._on_count(len(self._all))
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -96,6 +140,12 @@ class Connections:
             if isinstance(one, Connection) and one.issued_ms < since_ms:  # also before hello
                 one.close(Close.REVOKED)
 
+    async def close_revoked_bots(self) -> None:
+        """Close connections of bots whose key is revoked: the command that revokes one may reach no node."""
+        valid = await self._auth.key_hashes() if self._bots else frozenset[str]()
+        for one in [bot for bot in self._bots if bot.key_hash not in valid]:
+            one.close(Close.REVOKED)
+
     async def drain(self, spread_ms: int) -> None:
         """Tell every client when to come back, finish the requests under way, then close."""
         self.is_draining = True
@@ -114,22 +164,51 @@ class Connections:
         await _wait_until(lambda: not self._all, CUT_S)
         for connection in list(self._all):
             connection.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
         await _wait_until(lambda: not self._all, CUT_S)
 
     # --- the sweep ---
 
     def sweep(self, doors: Sequence[FrontDoor] = ()) -> None:
         """Close dead connections. `doors` are the HTTP connections: what waits in them counts too."""
-        now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
+        for connection in self._wheel.take(self._clock.monotonic_s()):
+            if connection.is_open():
+                self._look(connection)
         readers: list[tuple[int, Callable[[], None]]] = [(door.queued_bytes(), door.cut) for door in doors]
-        for connection in list(self._all):
-            _sweep(connection, now_s, now_ms)
-            if connection.socket is not None:
-                readers.append((connection.socket.queued_bytes(), partial(connection.close, Close.SLOW)))
+        written = self._lagging | self._flusher.take_written()
+        self._lagging = {one for one in written if one.is_connected and one.queued_bytes()}
+        readers += [(one.queued_bytes(), partial(one.connection.close, Close.SLOW)) for one in self._lagging]
         _end_largest(readers)
+
+    def _look(self, connection: Connection) -> None:
+        """Close the connection if its client or its token is dead; ping a client that is silent."""
+        socket, now_s = connection.socket, self._clock.monotonic_s()
+        assert socket is not None
+        is_late = now_s - connection.opened_s >= CONNECT_S and not connection.is_holding()
+        if now_s - socket.heard_s >= IDLE_S:
+            connection.close(Close.NO_PONG)
+        elif connection.is_welcome and self._expiry_s(connection) <= now_s:
+            connection.close(Close.TOKEN_EXPIRED)
+        elif is_late and not connection.is_welcome:
+            connection.close(Close.NO_CONNECT)
+        else:
+            if now_s - max(socket.heard_s, connection.pinged_s) >= PING_INTERVAL_S:
+                connection.pinged_s = now_s
+                socket.send_ping()
+            self._wheel.put(connection, self._next_look_s(connection, socket, now_s))
+
+    def _next_look_s(self, connection: Connection, socket: Socket, now_s: float) -> float:
+        ping_s = max(socket.heard_s, connection.pinged_s) + PING_INTERVAL_S
+        end_s = (
+            self._expiry_s(connection)
+            if connection.is_welcome
+            else max(connection.opened_s + CONNECT_S, now_s + SLOT_S)
+        )
+        return min(ping_s, socket.heard_s + IDLE_S, end_s)
+
+    def _expiry_s(self, connection: Connection) -> float:
+        """When the token expires, on the monotonic clock."""
+        return self._clock.monotonic_s() + (connection.expires_ms - self._clock.now_ms()) / 1000
 
 
 def _end_largest(readers: list[tuple[int, Callable[[], None]]]) -> None:
@@ -142,26 +221,6 @@ def _end_largest(readers: list[tuple[int, Callable[[], None]]]) -> None:
             return
         end()
         excess_bytes -= size
-
-
-def _sweep(connection: Connection, now_s: float, now_ms: int) -> None:
-    """Close the connection if its client or its token is dead; ping a client that is silent."""
-    socket = connection.socket
-    if socket is None or socket.is_closing:
-        return
-    if socket.is_heard:
-        socket.is_heard = False
-        connection.quiet_since_s = connection.pinged_s = now_s
-    elif now_s - connection.quiet_since_s >= IDLE_S:
-        connection.close(Close.NO_PONG)
-    elif now_s - connection.pinged_s >= PING_INTERVAL_S:
-        connection.pinged_s = now_s
-        socket.send_ping()
-    if connection.is_welcome:
-        if now_ms >= connection.expires_ms:
-            connection.close(Close.TOKEN_EXPIRED)
-    elif now_s - connection.opened_s >= CONNECT_S and not connection.is_holding():
-        connection.close(Close.NO_CONNECT)
 
 
 async def _wait_until(is_done: Callable[[], bool], most_s: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from tidings.clock import Clock
 from tidings.errors import Close, Internal, Problem, StoreError, StoreUnavailable, cause_of
 from tidings.gateway.encode import begun_of, encode_error, encode_ok, history_of, inbox_of, reacted_of, sent_of
 from tidings.gateway.fairness import PagesAtOnce, Refusals
-from tidings.gateway.folded_acks import Batch
+from tidings.gateway.folded_acks import Acknowledging, Batch, Marking, ReadMoment, Reads
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
@@ -45,8 +45,8 @@ from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.streaming.streams import Began, Streams
 from tidings.messaging.threads.threads import Threads
-from tidings.messaging.unread.unread import Unread
-from tidings.model import Content, File, Sent
+from tidings.messaging.unread.read_together import ReadTogether
+from tidings.model import Content, File, ReadState, Sent
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
 from tidings.protocol import client_frames as protocol
@@ -92,7 +92,7 @@ class UseCases:
     consent: Consent
     people: FindPeople
     search: Search
-    unread: Unread
+    unread: ReadTogether
     threads: Threads
     inbox: Inbox
     flags: Flags
@@ -113,9 +113,8 @@ class Dispatch:
 
     def __init__(self, cases: UseCases, clock: Clock, refusals: Refusals) -> None:
         self._cases = cases
-        self.refusals = refusals
+        self.refusals, self._clock = refusals, clock
         self.pages = PagesAtOnce(PAGES_PER_USER_MAX)
-        self._clock = clock
         self._rows: dict[type, tuple[str, Callable[[Connection, Any], Coroutine[Any, Any, Body]]]] = {
             protocol.Read: ("read", self._read),
             protocol.Unread: ("read", self._unread),
@@ -177,18 +176,69 @@ class Dispatch:
             self.refusals.note(connection.user_id, problem_of(error, self._clock))
         return _ok(frame.id, None)
 
-    async def deliver(self, connection: Connection, batch: Batch) -> list[bytes | None]:
-        """Record the acknowledgements of one or several frames. Returns the answer of each frame."""
+    async def deliver(self, connections: Sequence[Acknowledging]) -> None:
+        """Record the acknowledgements that wait in these connections. They ask the limiter together."""
+        taken = [(connection, connection.take_acks()) for connection in connections]
         try:
-            await self._cases.limiter.admit("read", connection.user_id, batch.cost)
-            self._cases.receipts.delivered(connection.user_id, batch.seqs, connection.connection_id)
-            self._cases.notify.acknowledged(connection.user_id, connection.device, batch.seqs)
-        except Exception as error:  # the next acknowledgement says all of it again
-            problem = problem_of(error, self._clock)
-            for _ in batch.frame_ids:
-                self.refusals.note(connection.user_id, problem)
-            return [_error(frame_id, problem) for frame_id in batch.frame_ids]
-        return [_ok(frame_id, None) for frame_id in batch.frame_ids]
+            costs = [(connection.user_id, batch.cost) for connection, batch in taken]
+            refused: Sequence[Problem | None] = await self._cases.limiter.admit_each("read", costs)
+        except Exception as error:  # the clients send them again
+            refused = [problem_of(error, self._clock)] * len(taken)
+        for (connection, batch), problem in zip(taken, refused, strict=True):
+            try:
+                if problem is None:
+                    self.deliver_paid(connection, batch)
+            except Exception as error:  # ours: nobody else waits for it
+                problem = problem_of(error, self._clock)
+            if problem is not None:
+                self._refuse_acks(connection, batch.frame_ids, problem)
+            connection.acks_charged(batch.left_over if problem is None else 0)
+
+    def deliver_paid(self, connection: Acknowledging, batch: Batch) -> None:
+        """Record acknowledgements that are paid for. A frame with an id is answered when they are written."""
+        asked = [frame_id for frame_id in batch.frame_ids if frame_id is not None]
+        tell = partial(self._answer_acks, connection, asked) if asked else None
+        self.record_acks(connection, batch.seqs, tell)
+        connection.finish(*[None] * (len(batch.frame_ids) - len(asked)))
+
+    def record_acks(
+        self, connection: Connection, seqs: dict[str, int], tell: Callable[[bool], None] | None = None
+    ) -> None:
+        self._cases.notify.acknowledged(connection.user_id, connection.device, seqs)
+        self._cases.receipts.delivered(connection.user_id, seqs, tell)
+
+    def _answer_acks(self, connection: Acknowledging, frame_ids: list[int], is_written: bool) -> None:
+        if is_written:
+            connection.finish(*(_ok(frame_id, None) for frame_id in frame_ids))
+        else:
+            self._refuse_acks(connection, frame_ids, StoreUnavailable("not written yet: send it again"))
+
+    def _refuse_acks(self, connection: Acknowledging, frame_ids: Sequence[int | None], problem: Problem) -> None:
+        for _ in frame_ids:
+            self.refusals.note(connection.user_id, problem)
+        connection.finish(*(_error(frame_id, problem) for frame_id in frame_ids))
+
+    async def read_together(self, connections: Sequence[Marking]) -> None:
+        """Carry out the read marks that wait in these connections. They ask the limiter together."""
+        moment = ReadMoment(connections)
+        try:
+            granted = await self._cases.limiter.admit_first("read", moment.wanted)
+            await self._cases.unread.mark_each(moment.admit(granted))
+        except Exception as error:
+            moment.fail(error)
+        for connection, outcomes in moment.outcomes():
+            connection.finish_reads([bytes_ for one in outcomes for bytes_ in self._answer_reads(connection, *one)])
+
+    def _answer_reads(
+        self, connection: Connection, reads: Reads, outcome: ReadState | Exception | None
+    ) -> list[bytes | None]:
+        if isinstance(outcome, ReadState):
+            body = msgspec.json.encode(outcome)  # once for all
+            return [None if read.id is None else encode_ok(read.id, body) for read in reads]
+        problem = problem_of(outcome or Internal(), self._clock)
+        for _ in reads:
+            self.refusals.note(connection.user_id, problem)
+        return [_error(read.id, problem) for read in reads]
 
     async def answer(self, connection: Connection, frame: protocol.ClientFrame) -> bytes | None:
         """The answer's bytes; None when the client wants none."""
@@ -310,13 +360,13 @@ def content_of(asked: protocol.Send | NewMessage) -> Content:
 
 
 def _draft_of(connection: Connection, frame: protocol.Send) -> Draft:
-    content = content_of(frame)
+    content, of_message = content_of(frame), (frame.conversation_id, connection.user_id, frame.message_id)
     return Draft(
         sender_id=connection.user_id,
         conversation_id=frame.conversation_id,
         message_id=frame.message_id,
         content=content,
-        companion=expiring(content, frame.conversation_id, connection.user_id, frame.message_id),
+        companion=None if frame.ttl_s is None else expiring(content, *of_message),
         timestamp=frame.ts,
         origin=connection.connection_id,
     )

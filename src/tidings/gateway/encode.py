@@ -16,7 +16,9 @@ from tidings import pushes
 from tidings.errors import Problem, Reason, Unauthorized
 from tidings.messaging.conversations.directory import View
 from tidings.messaging.limits.limiter import Budget
+from tidings.messaging.send.draft import is_plain
 from tidings.model import (
+    KINDS,
     Beside,
     Content,
     Entry,
@@ -30,28 +32,31 @@ from tidings.model import (
     Sent,
 )
 from tidings.protocol import server_frames as frames
-from tidings.protocol.beside import BesideBody, LastMessageBody, OwnDraftBody, ReactedBody
 from tidings.protocol.bodies import (
+    BesideBody,
     BudgetBody,
     ConversationBody,
     FileBody,
     HistoryBody,
     InboxBody,
     InboxRowBody,
+    LastMessageBody,
     MemberBody,
     MemberEntryBody,
     MessageBody,
+    OwnDraftBody,
     RateLimitsBody,
+    RulesBody,
     SentBody,
 )
-from tidings.protocol.rules import RulesBody
-from tidings.pushes import Event, MessageNew
-from tidings.stores.tables.last_message import read_last
+from tidings.protocol.own_bodies import ReactedBody
+from tidings.stores.tables.stored_content import read_last
 
 ENTRIES_CACHED_MAX = 64  # a batch pushes an entry to all its members within moments; older entries come no more
 
 _NOTHING = Content()  # of an entry without a content
 _NOTHING_BESIDE = Beside({})
+_OF_PLAIN = (False, None, None, None)  # deleted, edited_at, target_seq and member of a new message
 _encode = msgspec.json.Encoder().encode
 
 
@@ -62,11 +67,12 @@ def encode_frame(frame: msgspec.Struct) -> bytes:
     return _encode(frame)
 
 
-def encode_ok(frame_id: int, body: msgspec.Struct | None = None) -> bytes:
-    """`ok` with the fields of `body` beside the id."""
+def encode_ok(frame_id: int, body: msgspec.Struct | bytes | None = None) -> bytes:
+    """`ok` with the fields of `body` beside the id. A body of several answers comes encoded."""
     if body is None:
         return b'{"id":%d,"type":"ok"}' % frame_id
-    return b'{"id":%d,"type":"ok",%b' % (frame_id, _encode(body)[1:])
+    fields = body if isinstance(body, bytes) else _encode(body)
+    return b'{"id":%d,"type":"ok",%b' % (frame_id, fields[1:])
 
 
 def encode_error(frame_id: int | None, problem: Problem) -> bytes:
@@ -93,6 +99,10 @@ def message_of(
 ) -> MessageBody:
     """The entry for a reader. `is_for_team`: for a webhook, which sees what only the sender sees, and is told so."""
     ts = entry.timestamp
+    if beside is None and not is_hidden and _is_plain(entry):
+        return MessageBody(
+            entry.seq_no, entry.kind, entry.message_id, entry.sender_id, entry.text, ts, entry.sent_ms, *_OF_PLAIN
+        )
     if ts is None and entry.bumps:
         ts = entry.sent_ms
     change = entry.member
@@ -130,6 +140,12 @@ def message_of(
         also_here=True if entry.thread_seq is not None and entry.bumps else UNSET,
         thread=beside.thread if beside.thread is not None else UNSET,
     )
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether it is a message as it was sent: a text and nothing else, with the time that its sender gave."""
+    content, is_new = entry.content, entry.edited_ms is None and entry.timestamp is not None
+    return content is not None and is_new and KINDS[entry.kind].is_target and is_plain(content)
 
 
 def file_of(file: File) -> FileBody:
@@ -282,33 +298,33 @@ class EventEncoder:
     def __init__(self) -> None:
         # Keyed by identity: the entry is kept beside its bytes, so its address cannot be taken by another.
         self._entries: dict[int, tuple[Entry, bytes]] = {}
-        self._last: tuple[Event | None, bytes] = (None, b"")
+        self._last: pushes.Event | None = None
+        self._last_frame = b""
 
-    def encode(self, event: Event) -> bytes:
-        last, frame = self._last
-        if event is not last:
-            if isinstance(event, MessageNew):
-                frame = self._message_new(event)
+    def encode(self, event: pushes.Event) -> bytes:
+        if event is not self._last:
+            if type(event) is pushes.MessageNew:
+                self._last_frame = self._message_new(event)
             else:
-                frame = _encode(_FRAME_OF[type(event)](event))
-            self._last = (event, frame)
-        return frame
+                self._last_frame = _encode(_FRAME_OF[type(event)](event))
+            self._last = event
+        return self._last_frame
 
-    def _message_new(self, event: MessageNew) -> bytes:
-        known = self._entries.get(id(event.entry))
-        start = known[1] if known is not None else self._start_of(event.entry)
+    def _message_new(self, event: pushes.MessageNew) -> bytes:
+        entry = event.entry
+        known = self._entries.get(id(entry))
+        start = known[1] if known is not None else self._start_of(entry)
         if event.beside is not None:
             start = start[:-1] + b"," + _encode(beside_of(event.beside))[1:]
         if event.is_hidden:
             start = start[:-1] + b',"hidden":true}'
-        unread, total = event.unread_count, event.total_unread
-        return b'%b,"unread_count":%b,"unread_capped":%b,"total_unread":%b%b}' % (
-            start,
-            b"null" if unread is None else b"%d" % unread,
-            b"true" if event.unread_capped else b"false",
-            b"null" if total is None else b"%d" % total,
-            _more_of(event) if event.total_mentions or event.threads else b"",
-        )
+        unread = "null" if event.unread_count is None else event.unread_count
+        total = "null" if event.total_unread is None else event.total_unread
+        capped = "true" if event.unread_capped else "false"
+        more = _more_of(event) if event.total_mentions or event.threads else ""
+        # Formatting text is faster than formatting bytes.
+        end = f',"unread_count":{unread},"unread_capped":{capped},"total_unread":{total}{more}}}'
+        return start + end.encode()
 
     def _start_of(self, entry: Entry) -> bytes:
         start = b'{"type":"message.new","conversation_id":%b,"message":%b' % (
@@ -321,16 +337,16 @@ class EventEncoder:
         return start
 
 
-def _more_of(event: MessageNew) -> bytes:
+def _more_of(event: pushes.MessageNew) -> str:
     """The counts of mentions and of the thread, as far as there are any."""
     in_thread, threads = (event.threads or {}).get(event.entry.thread_seq or 0, (None, None))
     pairs = (
-        (b"mention_count", event.total_mentions and event.mention_count),
-        (b"total_mentions", event.total_mentions),
-        (b"unread_threads", threads),
+        ("mention_count", event.total_mentions and event.mention_count),
+        ("total_mentions", event.total_mentions),
+        ("unread_threads", threads),
     )
-    more = b"".join(b',"%b":%d' % (name, count) for name, count in pairs if count)
-    return more if in_thread is None else b'%b,"thread_unread_count":%d' % (more, in_thread)
+    more = "".join(f',"{name}":{count}' for name, count in pairs if count)
+    return more if in_thread is None else f'{more},"thread_unread_count":{in_thread}'
 
 
 def _read_synced(event: pushes.ReadSynced) -> frames.ReadSyncedFrame:

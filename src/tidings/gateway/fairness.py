@@ -1,23 +1,27 @@
 """Fairness: a storm of upgrades, connects or refused requests costs the users who are connected nothing.
 
-`Pace` starts few upgrades in one turn of the event loop. `Permits` bounds how many connects and resumes are under way.
-`PagesAtOnce` bounds the pages that one user reads at a time. `Bucket` bounds reads that a stranger can cause. `PerUser`
-and `Owner` bound the HTTP connections of one user, because each may hold an answer that nobody reads. `Refusals` counts
-every refusal once, and a user with too many of them is read and answered slowly. Nobody is closed for it, and every
-answer comes.
+`Pace` starts few upgrades in one turn of the event loop, `Intake` takes few frames in one. `Permits` bounds how many
+connects and resumes are under way. `PagesAtOnce` bounds the pages that one user reads at a time. `Bucket` bounds reads
+that a stranger can cause. `PerUser` and `Owner` bound the HTTP connections of one user, because each may hold an answer
+that nobody reads. `UnderWay` bounds the answers that are streamed. `Refusals` counts every refusal once. A user with
+too many of them is read and answered slowly. Nobody is closed for it, and every answer comes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from tidings.bounds import REFUSALS_PER_PERIOD_MAX, REFUSALS_PERIOD_S, REFUSED_WAITING_MAX
 from tidings.clock import Clock
-from tidings.errors import Held, Problem, RateLimited
+from tidings.errors import Held, Problem, RateLimited, StoreUnavailable
 from tidings.operators.audit.events import Audit
+
+FRAMES_AT_ONCE = 128  # of all sockets in one turn of the loop, and one more of each: about three milliseconds
+_EVERYBODY = ""  # no user id
 
 
 class Pace:
@@ -73,6 +77,49 @@ class Bucket:
         self._counted_s = now_s
         self._left = left - 1 if left >= 1 else left
         return left >= 1
+
+
+class Late(Protocol):
+    """A socket with frames that wait for a later turn."""
+
+    def take_late(self) -> bool:
+        """Take one of them. True: more of them wait."""
+        ...
+
+
+class Intake:
+    """Bounds how many frames all sockets take in one turn of the event loop.
+
+    The first frame of a socket in a turn never waits. Past FRAMES_AT_ONCE others wait for a later turn, in which the
+    sockets take one frame each, one after another. So a burst of many sockets holds up nobody who says little.
+    """
+
+    __slots__ = ("_is_due", "_line", "_taken", "turn")
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self._taken = 0
+        self._is_due = False  # the next turn is on its way
+        self._line: deque[Late] = deque()
+
+    def has_room(self) -> bool:
+        """Count a frame. False: this turn has taken enough."""
+        self._taken += 1
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._begin)
+        return self._taken <= FRAMES_AT_ONCE
+
+    def wait(self, socket: Late) -> None:
+        """Give the socket a place in the line."""
+        self._line.append(socket)
+
+    def _begin(self) -> None:
+        self.turn, self._taken, self._is_due = self.turn + 1, 0, False
+        while self._line and self.has_room():
+            socket = self._line.popleft()
+            if socket.take_late():
+                self._line.append(socket)
 
 
 class Permits:
@@ -183,6 +230,35 @@ class PerUser:
             del self._counts[user_id]
 
 
+class UnderWay:
+    """Bounds the answers that a node streams at the same time: those of one user, and all together."""
+
+    def __init__(self, what: str, per_user_max: int, all_max: int) -> None:
+        self._what = what
+        self._per_user = PerUser(per_user_max)
+        self._all = PerUser(all_max)
+
+    def enter(self, user_id: str) -> None:
+        """Count one more until `leave`. Raises StoreUnavailable."""
+        if not self._per_user.enter(user_id):
+            raise StoreUnavailable(f"too many {self._what} of this user are under way: wait for one of them")
+        if not self._all.enter(_EVERYBODY):
+            self._per_user.leave(user_id)
+            raise StoreUnavailable(f"too many {self._what} are under way on this node")
+
+    def leave(self, user_id: str) -> None:
+        self._per_user.leave(user_id)
+        self._all.leave(_EVERYBODY)
+
+    async def until_end(self, user_id: str, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """The chunks. The answer leaves with the last one, or when the reader goes."""
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            self.leave(user_id)
+
+
 class Owner:
     """The user of an HTTP connection's last request. A request refers to its owner and not to the connection, or the
     two would refer to each other and be freed late."""
@@ -235,7 +311,8 @@ class Refusals:
         self._audit = audit
         self._counts: dict[str, int] = {}  # user -> refusals in this period
         self._over: set[str] = set()  # users who have used up this period
-        self._hot: set[str] = set()  # users who have used up this period or the one before
+        # Users who have used up this period or the one before: of these, one request at a time is enough.
+        self.hot: set[str] = set()
         self._waiting: dict[str, deque[Callable[[], None]]] = {}  # by user, the first first
         self._slow = 0  # answers that wait
         self._timer: asyncio.TimerHandle | None = None
@@ -252,7 +329,7 @@ class Refusals:
         count = self._counts[user_id] = self._counts.get(user_id, 0) + 1
         if count >= REFUSALS_PER_PERIOD_MAX:
             self._over.add(user_id)
-            self._hot.add(user_id)
+            self.hot.add(user_id)
         if self._timer is None:
             self._begin_period()
 
@@ -263,10 +340,6 @@ class Refusals:
     def is_over(self, user_id: str) -> bool:
         """Whether the user has to wait for the next period."""
         return user_id in self._over
-
-    def is_hot(self, user_id: str) -> bool:
-        """Whether the user was refused too often a moment ago: one request at a time is enough."""
-        return user_id in self._hot
 
     def at_next_period(self, user_id: str, go_on: Callable[[], None]) -> None:
         """Call `go_on` in the next period with room: a period takes the same number however many connections wait."""
@@ -289,10 +362,10 @@ class Refusals:
 
     def _end_period(self) -> None:
         """Periods follow each other while somebody is refused; then the timer rests."""
-        self._hot, self._over = self._over | self._waiting.keys(), set()
+        self.hot, self._over = self._over | self._waiting.keys(), set()
         self._counts.clear()
         self._timer = None
-        if self._hot:
+        if self.hot:
             self._begin_period()
         loop = asyncio.get_running_loop()
         for user_id, waiting in list(self._waiting.items()):

@@ -17,7 +17,9 @@ import msgspec
 import uvicorn
 from picows import WSAutoPingStrategy
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
 from tidings.bounds import (
@@ -89,7 +91,10 @@ class FrontDoor(HttpToolsProtocol):
         self._stalled_since_s: float | None = None  # the client has read nothing of its answer since then
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self.connections.add(self)
+        self.transport = transport
+        self.flow = FlowControl(transport)
+        self.client = get_remote_addr(transport)  # our own address, which uvicorn also asks for, is never used
         self.reading_since_s = self._gate.clock.monotonic_s()
 
     def connection_lost(self, exc: Exception | None) -> None:

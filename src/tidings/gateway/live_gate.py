@@ -10,12 +10,7 @@ from __future__ import annotations
 from tidings.bounds import PRESENCE_BURST_MAX, RESUME_HELD_MAX
 from tidings.pushes import Event, MessageNew, Presence, Typing
 
-_MOMENTARY = frozenset((Typing, Presence))
-
-
-def is_momentary(event: Event) -> bool:
-    """Whether the event is true for a moment only: a slow reader can do without it."""
-    return type(event) in _MOMENTARY
+MOMENTARY = frozenset((Typing, Presence))  # true for a moment only: a slow reader can do without it
 
 
 class LiveGate:
@@ -30,7 +25,7 @@ class LiveGate:
         if self._held is None:
             return not self._resumed or not self._was_resumed(event)
         # Presence is held too, or a client that watches while it resumes would never learn who is online.
-        if not is_momentary(event) or len(self._held) < PRESENCE_BURST_MAX:
+        if type(event) not in MOMENTARY or len(self._held) < PRESENCE_BURST_MAX:
             self._held.append(event)
         return False
 
@@ -46,6 +41,10 @@ class LiveGate:
         """Stop holding. Returns the held events that are still to be written, in their order."""
         held, self._held = self._held or [], None
         return [event for event in held if not self._was_resumed(event)]
+
+    def is_needed(self) -> bool:
+        """Whether live entries may still come that the resume has written."""
+        return self._held is not None or bool(self._resumed)
 
     def _was_resumed(self, event: Event) -> bool:
         """Entries come in their order, so the first one above the mark ends its use."""

@@ -20,9 +20,10 @@ from uvicorn.server import ServerState
 
 from tidings.bounds import HTTP_FINISH_S, HTTP_KEEP_ALIVE_S
 from tidings.clock import Clock
-from tidings.gateway.auth import Authenticator
+from tidings.gateway.auth import API_KEY_S, Authenticator
 from tidings.gateway.connections import Connections
 from tidings.gateway.front_door import FrontDoor, Gate
+from tidings.tasks import Loop, cancel, to_beat_s
 
 SWEEP_S = 0.5  # a limit in time is noticed this late
 BACKLOG = 2048  # connections that the kernel keeps while a storm of reconnects is accepted
@@ -59,6 +60,7 @@ class GatewayServer:
         self._clock = clock
         self._servers: list[asyncio.Server] = []
         self._sweeping: asyncio.TimerHandle | None = None
+        self._bot_keys = Loop("bot-keys", API_KEY_S, self.close_revoked_bots)
 
     @property
     def is_draining(self) -> bool:
@@ -73,6 +75,7 @@ class GatewayServer:
         """Listen. Returns the actual port."""
         actual = await self._listen(self._new_front_door, host, port, self._tls)
         self._sweep_and_again()
+        self._bot_keys.start()
         return actual
 
     async def start_metrics(self, host: str, port: int) -> int:
@@ -104,6 +107,7 @@ class GatewayServer:
         self._connections.is_draining = True
         if self._sweeping is not None:
             self._sweeping.cancel()
+        await self._bot_keys.stop()
         self._close_servers()
         await self._connections.stop()
         for door in list(self._state.connections):
@@ -112,9 +116,7 @@ class GatewayServer:
             await asyncio.wait(self._state.tasks, timeout=HTTP_FINISH_S)
         for door in list(self._state.connections):
             door.transport.abort()  # before its task ends: uvicorn would answer for it, in words that are not ours
-        for task in list(self._state.tasks):
-            task.cancel()
-        await asyncio.gather(*self._state.tasks, return_exceptions=True)
+        await cancel(*self._state.tasks)
         await self._auth.close()
 
     def _close_servers(self) -> None:
@@ -134,11 +136,15 @@ class GatewayServer:
         """Close sockets of the user whose tokens were revoked while this node heard nothing. Raises StoreError."""
         await self._connections.recheck(user_id)
 
+    async def close_revoked_bots(self) -> None:
+        """Close sockets of bots whose key was revoked, by any node or command, with 4503. Raises StoreError."""
+        await self._connections.close_revoked_bots()
+
     def _new_front_door(self) -> FrontDoor:
         return FrontDoor(self._gate, self._config, self._state)
 
     def _sweep_and_again(self) -> None:
-        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_and_again)
+        self._sweeping = asyncio.get_running_loop().call_later(to_beat_s(SWEEP_S), self._sweep_and_again)
         self.sweep()
 
     def sweep(self) -> None:

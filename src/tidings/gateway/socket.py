@@ -8,7 +8,7 @@ closes with its code, and the queue of unwritten bytes is bounded. The frames of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
@@ -24,14 +24,18 @@ from tidings.bounds import (
 )
 from tidings.clock import Clock
 from tidings.errors import Close
+from tidings.gateway.fairness import Intake
 
 if TYPE_CHECKING:
     from tidings.gateway.connection import Connection
 
 PROTOCOL_ERROR, UNSUPPORTED, BAD_TEXT, TOO_BIG = 1002, 1003, 1007, 1009
+LATE_MAX = 16  # texts of a socket that wait for their turn, while it is still read
 DROP_BYTES = SOCKET_QUEUE_BYTES_MAX // 4  # above it the reader lags, and momentary events are dropped
 
-_SHORT_HEADERS = tuple(bytes((0x81, size)) for size in range(126))
+_HEADERS = tuple(
+    bytes((0x81, size)) if size < 126 else b"\x81\x7e" + size.to_bytes(2, "big") for size in range(1024)
+)  # of a text frame, by the size of its text: most frames are short
 
 
 class Window:
@@ -53,15 +57,22 @@ class Window:
 class Flusher:
     """The sockets that have something to write at the end of this loop turn."""
 
-    __slots__ = ("_dirty",)
+    __slots__ = ("_dirty", "_written")
 
     def __init__(self) -> None:
         self._dirty: list[Socket] = []
+        self._written: set[Socket] = set()
 
     def add(self, socket: Socket) -> None:
         if not self._dirty:
             asyncio.get_running_loop().call_soon(self._flush)
         self._dirty.append(socket)
+        self._written.add(socket)
+
+    def take_written(self) -> set[Socket]:
+        """The sockets that were written to since the last call."""
+        written, self._written = self._written, set()
+        return written
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
@@ -74,31 +85,37 @@ class Socket(WSListener):
         "_clock",
         "_drained",
         "_flusher",
+        "_intake",
         "_is_held",
         "_is_resting",
+        "_late",
         "_out",
         "_out_bytes",
         "_piece_count",
         "_pieces",
         "_pings",
-        "_queued",
         "_slack_bytes",
         "_transport",
+        "_turn",
+        "_under",
         "connection",
+        "heard_s",
         "is_closing",
-        "is_heard",
     )
 
-    def __init__(self, connection: Connection, flusher: Flusher, clock: Clock) -> None:
+    def __init__(self, connection: Connection, intake: Intake, flusher: Flusher, clock: Clock) -> None:
         self.connection = connection
-        self.is_heard = True  # the client sent something since the last sweep
+        self.heard_s = clock.monotonic_s()  # when the client sent its last frame
         self.is_closing = False
+        self._intake = intake
+        self._turn = -1  # the last one with a frame of this socket
+        self._late: deque[str] | None = None  # texts that wait for a later turn
         self._flusher = flusher
         self._clock = clock
         self._transport: WSTransport | None = None
         self._is_held = False  # the connection takes no frames now
         self._is_resting = False  # this turn of the loop has read its share
-        self._queued: Callable[[], int] = int
+        self._under: asyncio.WriteTransport | None = None  # below picows: it takes the bytes as they are
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._slack_bytes = 0
@@ -115,11 +132,11 @@ class Socket(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
-        self._queued = transport.underlying_transport.get_write_buffer_size
+        self._under = transport.underlying_transport
         self.connection.opened(self)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        self.is_heard = True
+        self.heard_s = self._clock.monotonic_s()
         kind = frame.msg_type
         if self.is_closing:
             if kind is WSMsgType.CLOSE:
@@ -134,7 +151,7 @@ class Socket(WSListener):
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self.is_closing = True
         self._out.clear()
-        self._pieces = None
+        self._pieces = self._late = None
         if self._drained is not None:
             self._drained.set()
         self.connection.lost()
@@ -147,6 +164,11 @@ class Socket(WSListener):
             self._drained.set()
             self._drained = None
 
+    @property
+    def is_connected(self) -> bool:
+        """False: the TCP connection is gone."""
+        return self.connection.socket is self
+
     # --- reading ---
 
     def _receive(self, frame: WSFrame) -> None:
@@ -155,10 +177,39 @@ class Socket(WSListener):
         except UnicodeDecodeError:
             self._close(BAD_TEXT)
             return
+        self._take(text)
+
+    def _take(self, text: str) -> None:
+        """Hand a text to the connection, or keep it for a later turn. With many of these the socket is not read."""
+        if self._late is not None:
+            self._late.append(text)
+            if len(self._late) == LATE_MAX:
+                self._read_or_not()
+        elif self._intake.has_room() or self._turn != self._intake.turn:
+            self._turn = self._intake.turn
+            self.connection.receive(text)
+        else:
+            self._late = deque((text,))
+            self._intake.wait(self)
+
+    def take_late(self) -> bool:
+        """Take one of the texts that wait. True: more of them wait."""
+        if not self._late or self.is_closing:
+            return False
+        text = self._late.popleft()
+        if not self._late:
+            self._late = None
+            self._read_or_not()
         self.connection.receive(text)
+        return self._late is not None
+
+    def _is_full(self) -> bool:
+        return self._late is not None and len(self._late) >= LATE_MAX
 
     def _receive_other(self, transport: WSTransport, frame: WSFrame, kind: WSMsgType) -> None:
         if kind is WSMsgType.CLOSE:
+            while self.take_late():
+                continue
             self._answer_close(frame)
         elif kind is WSMsgType.PING or kind is WSMsgType.PONG:
             self._receive_ping(transport, frame, kind)
@@ -198,13 +249,14 @@ class Socket(WSListener):
             except UnicodeDecodeError:
                 self._close(BAD_TEXT)
                 return
-            self.connection.receive(text)
+            self._take(text)
 
     def _answer_close(self, frame: WSFrame) -> None:
         assert self._transport is not None
-        self.is_closing = True
-        self.flush()
-        self._transport.send_close(frame.get_close_code())
+        if not self.is_closing:
+            self.is_closing = True
+            self.flush()
+            self._transport.send_close(frame.get_close_code())
         self._transport.disconnect()
 
     def pause_reading(self) -> None:
@@ -230,7 +282,7 @@ class Socket(WSListener):
     def _read_or_not(self) -> None:
         assert self._transport is not None
         transport = self._transport.underlying_transport
-        is_wanted = not (self._is_held or self._is_resting)
+        is_wanted = not (self._is_held or self._is_resting or self._is_full())
         if not transport.is_closing() and transport.is_reading() is not is_wanted:
             if is_wanted:
                 transport.resume_reading()
@@ -240,7 +292,7 @@ class Socket(WSListener):
     # --- writing ---
 
     def queued_bytes(self) -> int:
-        return self._queued() + self._out_bytes
+        return (self._under.get_write_buffer_size() if self._under is not None else 0) + self._out_bytes
 
     def send(self, payload: bytes) -> None:
         """Queue a text frame. Never blocks, never raises; a reader that is too slow is closed instead."""
@@ -250,8 +302,8 @@ class Socket(WSListener):
         out = self._out
         if not out:
             self._flusher.add(self)
-        if size < 126:
-            out.append(_SHORT_HEADERS[size])
+        if size < len(_HEADERS):
+            out.append(_HEADERS[size])
         elif size < 65_536:
             out.append(b"\x81\x7e" + size.to_bytes(2, "big"))
         else:
@@ -275,17 +327,18 @@ class Socket(WSListener):
     def flush(self) -> None:
         """Write the frames of this turn. A reader is slow when too many bytes of earlier turns still wait. One answer
         may be larger than the whole queue, so the largest one that waits does not count."""
-        if not self._out or self._transport is None:
+        out, under = self._out, self._under
+        if not out or under is None:
             return
-        waiting = self._queued()
+        waiting = under.get_write_buffer_size()
         if waiting > SOCKET_QUEUE_BYTES_MAX + self._slack_bytes and not self.is_closing:
-            self._out.clear()
+            out.clear()
             self.close(Close.SLOW)
             return
         if waiting == 0:
-            self._slack_bytes = max(0, self._out_bytes - FLUSH_BYTES)
-        self._transport.underlying_transport.write(b"".join(self._out))
-        self._out.clear()
+            self._slack_bytes = self._out_bytes - FLUSH_BYTES if self._out_bytes > FLUSH_BYTES else 0
+        under.write(b"".join(out))
+        out.clear()
         self._out_bytes = 0
 
     async def drained(self) -> None:
@@ -303,7 +356,7 @@ class Socket(WSListener):
         """Send the close frame behind the queued frames. A client that does not read it in time is cut."""
         if self.is_closing or self._transport is None:
             return
-        self.is_closing = True
+        self.is_closing, self._late = True, None
         self.flush()
         self._transport.send_close(cast(WSCloseCode, code), reason.encode()[:120])  # any number works
         self.resume_reading()  # the client's own close frame is awaited

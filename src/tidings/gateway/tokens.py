@@ -18,7 +18,7 @@ import msgspec
 from joserfc import jwt
 from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import OctKey
-from joserfc.jws import extract_compact
+from joserfc.jws import JWSRegistry, extract_compact, validate_compact
 
 from tidings.bounds import TOKEN_CHARS_MAX
 from tidings.clock import Clock
@@ -34,7 +34,9 @@ LEEWAY_S = 60  # clocks of two machines differ; for nbf and iat only, an expired
 _KID = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_.=+/-]{1,128}\Z")  # some issuers use base64
 _REFUSED_HEADERS = frozenset(("crit", "jku", "jwk", "x5u", "x5c"))  # nothing in a token says how to check it
 _TYPES = frozenset((None, "jwt", "at+jwt"))
-_MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+_MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, msgspec.DecodeError)
+_CHECKS = {name: JWSRegistry(algorithms=[name]) for name in ("HS256", *ALGORITHMS)}  # each allows one algorithm
+_decode_claims = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class BadToken(Exception):
@@ -52,6 +54,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     expires_ms: int
     issued_ms: float | None
     role: str | None = None  # as the token names it, if it does
+    key_hash: str | None = None  # of a bot: the key that it signs in with
 
 
 class Tokens:
@@ -85,7 +88,8 @@ class Tokens:
             raise BadToken(f"malformed ({type(error).__name__})", "malformed") from None
 
     async def _claims(self, token: str) -> dict[str, Any]:
-        header = extract_compact(token.encode()).protected
+        signed = extract_compact(token.encode())
+        header = signed.protected
         _check_header(header)
         algorithm = header.get("alg")
         if not isinstance(algorithm, str):
@@ -93,10 +97,9 @@ class Tokens:
         keys = await self._keys(header.get("kid"), algorithm)
         if not keys:
             raise BadToken("no key for its algorithm and kid", "unknown_key")
-        for newer in keys[:-1]:
-            with suppress(BadSignatureError):
-                return jwt.decode(token, newer, algorithms=[algorithm]).claims
-        return jwt.decode(token, keys[-1], algorithms=[algorithm]).claims
+        if not any(validate_compact(signed, key, registry=_CHECKS[algorithm]) for key in keys):
+            raise BadSignatureError()
+        return _decode_claims(signed.payload or b"")
 
     async def _keys(self, kid: str | None, algorithm: str) -> list[Any]:
         """The keys that may have signed: one public key, or the secrets."""

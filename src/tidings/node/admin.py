@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,7 @@ from tidings.bounds import DOCTOR_CHECK_S
 from tidings.clock import Clock
 from tidings.config import settings as config
 from tidings.config.settings import Settings
-from tidings.gateway.http.admin import AdminRoutes, Check, DoctorView, Setting
+from tidings.gateway.http.admin import AdminRoutes, DoctorView, Setting
 from tidings.gateway.http.operators.api_keys import ApiKeys
 from tidings.gateway.http.operators.keys import KeyRoutes
 from tidings.gateway.http.operators.lists import ListRoutes
@@ -92,6 +91,5 @@ async def _examine(settings: Settings, sources: Mapping[str, str], clock: Clock)
     from tidings.operators.doctor.examination import examine
 
     report = await examine(settings, sources, clock, census_s=ADMIN_CENSUS_S)
-    fields: dict[str, Any] = msgspec.to_builtins(report)
-    findings = msgspec.convert(fields["findings"], list[Check])
-    return DoctorView(clock.now_ms(), report.is_healthy, findings[::-1], list(fields["keyspace"]))
+    keyspace = [msgspec.to_builtins(census) for census in report.keyspace]
+    return DoctorView(clock.now_ms(), report.is_healthy, list(report.findings[::-1]), keyspace)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -23,7 +24,9 @@ from tidings.stores.tables.values import ApiKey
 from tidings.tasks import TaskSet
 from tidings_client import Client, MessageNew, Problem
 
+log = logging.getLogger("tidings.dev")
 GREETER = "tidings"
+_AGAIN_S = 1.0  # before the greeter connects again after an error
 _HELLO = (
     "Welcome. This conversation is with a bot of this node. Open a second window with ?as=bob, write to each other, "
     "and watch the ticks. Write me something, and I answer."
@@ -71,18 +74,28 @@ async def greeting(settings: Settings, events: Events, clock: Clock, port: int) 
 
 
 async def _greet_and_answer(url: str, token: Callable[[], str], waiting: asyncio.Queue[str]) -> None:
-    async with Client(url, token, device="greeter") as me, asyncio.TaskGroup() as group:
-        group.create_task(_greet(me, waiting))
-        group.create_task(_answer(me))
+    """Greet and answer for as long as the node runs. After an error of any kind the greeter connects anew."""
+    while True:
+        try:
+            async with Client(url, token, device="greeter") as me, asyncio.TaskGroup() as group:
+                group.create_task(_greet(me, waiting))
+                group.create_task(_answer(me))
+        except Exception:
+            log.exception("greeter begins again")
+        await asyncio.sleep(_AGAIN_S)
 
 
 async def _greet(me: Client, waiting: asyncio.Queue[str]) -> None:
     while True:
         user_id = await waiting.get()
-        with suppress(Problem):  # a user may have blocked the greeter
-            await me.send(
-                await me.direct(user_id), _HELLO, message_id="welcome"
-            )  # the id makes it one greeting for good
+        try:
+            direct = await me.direct(user_id)
+            await me.send(direct, _HELLO, message_id="welcome")  # the id makes it one greeting for good
+        except Problem as problem:
+            # A user may have blocked the greeter. Where many come at once, its limits put the greeting off.
+            if problem.is_temporary and not waiting.full():
+                waiting.put_nowait(user_id)
+                await asyncio.sleep(_AGAIN_S)
 
 
 async def _answer(me: Client) -> None:

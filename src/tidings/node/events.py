@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tidings.model import Entry
 from tidings.tasks import AwaitedListeners, Listeners
 
 Raised = Sequence[tuple[str, str, int, int]]  # conversation_id, user_id, delivered_seq, read_seq
@@ -37,5 +38,7 @@ class Events:
     queues_epoch_changed: Listeners[[str, str]] = field(default_factory=Listeners)
     # gateway -> dev: (user_id) the page of --dev signs this user in.
     signed_in_on_page: Listeners[[str]] = field(default_factory=Listeners)
+    # pipeline -> search: (conversation_id, entries) these entries are in the log now.
+    entries_stored: Listeners[[str, Sequence[Entry]]] = field(default_factory=Listeners)
     # store -> webhooks: (conversation_id) entries were stored for which webhooks wait.
     news_stored: Listeners[[str]] = field(default_factory=Listeners)

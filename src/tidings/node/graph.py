@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from tidings.clock import Clock
 from tidings.config.settings import Settings
 from tidings.messaging.access import RULES
-from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.conversations.invitations import Invitations
 from tidings.messaging.conversations.rows import Rows
@@ -38,6 +37,7 @@ from tidings.messaging.reactions.pins import Pins
 from tidings.messaging.reactions.reactions import ReactionSends
 from tidings.messaging.reactions.reactors import Reactors
 from tidings.messaging.reading.drafts import Drafts
+from tidings.messaging.reading.flags import MUTES
 from tidings.messaging.reading.saved import Saved
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.admit import Admit
@@ -130,9 +130,8 @@ def build(stores: Stores, measures: Measures | None = None) -> Core:
     delivery = _build_delivery(stores, routing, members, reading)
     integration = build_integration(stores, events, members.log)
     work = _build_work(stores, routing, members, reading, delivery, pushing, integration)
-    sends = _build_sends(
-        stores, routing, members, reading, delivery, work, limiting, integration, filing, measures or stores.metrics
-    )
+    parts = routing, members, reading, delivery, work, limiting, integration, filing
+    sends = _build_sends(stores, events, *parts, measures or stores.metrics)
     sending = _build_sending(stores, routing, members, reading, *sends)
     lifecycle = _build_lifecycle(stores, routing, cold, members, reading, sending)
     live_status = build_live_status(stores, routing.hub, routing.registry, routing.bus, members.access, members.sight)
@@ -170,6 +169,7 @@ def _connect(
     events.read_up_to.add(reading.receipts.read)
     events.receipts_stored.add(pushing.due.received)
     events.unread_changed.add(pushing.notify.badge)
+    events.entries_stored.add(reading.searching.indexer.stored)
     events.counts_pushed.add(delivery.count_resync.record)
     events.epoch_changed.add(work.open_work.epoch_changed)
     events.epoch_changed.add(pushing.due.epoch_changed)
@@ -224,6 +224,7 @@ def _build_work(
         open_work=open_work,
         counters=counters,
         blocks=members.blocks,
+        line=members.large.line,
         lease_time_ms=routing.registry.lease_time_ms,
         due_calls=pushing.due.calls,
         is_ordered=not isinstance(keyspace, ClusterKeyspace),
@@ -251,6 +252,7 @@ def _build_work(
 
 def _build_sends(
     stores: Stores,
+    events: Events,
     routing: Routing,
     members: MemberState,
     reading: Reading,
@@ -264,15 +266,16 @@ def _build_sends(
     keyspace, tables, clock, node_id = stores.keyspace, stores.tables, stores.clock, stores.settings.node.id
     access, scripts, open_work, holds = members.access, members.scripts, work.open_work, Holds()
     acknowledge = Acknowledge(holds, clock, measures)
-    is_early = integration.review is not None
-    admit = Admit(limiting.limiter, holds, keyspace, scripts, clock, is_early=is_early)
+    admit = Admit(limiting.limiter, holds, keyspace, scripts, clock, is_early=integration.review is not None)
     load = Members(access, members.blocks, members.log, open_work, clock, stores.settings.members_max)
     number = Number(keyspace, scripts, work.counters, load, admit, open_work, clock, node_id)
     pipeline = Pipeline(
         members=load,
         admit=admit,
         number=number,
-        store=Store(tables.log, members.log, work.counters, number, integration.hooks, clock),
+        store=Store(
+            tables.log, members.log, work.counters, number, integration.hooks, clock, stores.settings.members_large
+        ),
         index=work.index,
         acknowledge=acknowledge,
         deliver=delivery.deliver,
@@ -280,7 +283,7 @@ def _build_sends(
         open_work=open_work,
         clock=clock,
         online=routing.registry.is_online,
-        stored=reading.searching.indexer.note,
+        entries_stored=events.entries_stored,
         review=integration.review,
     )
     return pipeline, Sends(
@@ -302,8 +305,7 @@ def _build_sending(
     stores: Stores, routing: Routing, members: MemberState, reading: Reading, pipeline: Pipeline, sends: Sends
 ) -> Sending:
     tables, clock, access = stores.tables, stores.clock, members.access
-    announcements = Announcements(reading.inbox, routing.registry, routing.router)
-    rows = Rows(announcements, stores.keyspace, members.scripts, members.unknown_outcomes, clock)
+    rows = Rows(reading.announcements, stores.keyspace, members.scripts, members.unknown_outcomes, clock)
     invitations = Invitations(
         access=access,
         tables=tables,
@@ -324,7 +326,7 @@ def _build_sending(
         accounts=tables.accounts,
         names=members.names,
         sends=sends,
-        announcements=announcements,
+        announcements=reading.announcements,
         inboxes=tables.inboxes,
         router=routing.router,
         keyspace=stores.keyspace,
@@ -332,6 +334,7 @@ def _build_sending(
         unknown_outcomes=members.unknown_outcomes,
         clock=clock,
         members_max=stores.settings.members_max,
+        members_large=stores.settings.members_large,
     )
     rewrites = Rewrites(access, tables.log, members.log, sends, clock)
     streams = build_streams(stores, routing, members, sends)
@@ -365,13 +368,12 @@ def _build_lifecycle(
         tables.accounts, sending.directory.introduce, Look(stores.files), stores.blobs, tables.archive.id
     )
     erasing = build_erasing(stores, cold.archiving.run, members, reading, sending, profile_pictures)
-    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send, JOBS: erasing.step, RULES: retention.keep}
-    timed = TimedWork(stores.keyspace, stores.keys, tables.records, stores.clock, node_id, works)
+    works = {EXPIRING: expiry.end, SCHEDULED: schedule.send, RULES: retention.keep, MUTES: reading.flags.end_mute}
+    for_timed = stores.keyspace, stores.keys, tables.records, stores.clock, node_id
     records, clock, access, sends = tables.records, stores.clock, members.access, sending.sends
     bans = Bans(access, records, sends, clock)
-    announcements = Announcements(reading.inbox, routing.registry, routing.router)
     return Lifecycle(
-        rules=RuleChanges(access, records, sends, announcements, clock),
+        rules=RuleChanges(access, records, sends, reading.announcements, clock),
         bans=bans,
         joining=Joining(access, tables.conversations, records, bans, sends, clock),
         reports=Reports(access, members.log, records, sending.rewrites, bans, clock),
@@ -387,7 +389,9 @@ def _build_lifecycle(
             keyspace=stores.keyspace,
             scripts=scripts,
             clock=clock,
+            members_large=stores.settings.members_large,
         ),
         retention=retention,
-        timed=timed,
+        timed=TimedWork(*for_timed, works),
+        jobs=TimedWork(*for_timed, {JOBS: erasing.step}),
     )

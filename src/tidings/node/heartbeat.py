@@ -34,7 +34,7 @@ from tidings.routing.bus import Bus, Closing, Delivery, Item, Joined, Known, Lea
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
-from tidings.tasks import Loop
+from tidings.tasks import Loop, to_beat_s
 
 log = logging.getLogger("tidings.node")
 _DEAF_S = KEYSPACE_COMMAND_S + 2 * BUS_PROBE_S  # until a subscription that hears nothing is noticed
@@ -105,6 +105,7 @@ class Heartbeat:
                 await self._registry.leave()
         except (StoreError, TimeoutError):
             pass  # the leases run out by themselves, and the other nodes read what was not published
+        await self._router.stop()
         await self._bus.close()
 
     def _take(self, item: Item, node_id: str) -> None:
@@ -200,7 +201,7 @@ class Heartbeat:
 
     async def _rest(self) -> None:
         for _ in range(int(NODE_RENEW_S / CLEAR_OPEN_S)):
-            await asyncio.sleep(CLEAR_OPEN_S)
+            await asyncio.sleep(to_beat_s(CLEAR_OPEN_S))
             await self._open_work.clear_closed(OPEN_KEPT_S)
             await self._read_missed()
 

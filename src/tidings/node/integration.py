@@ -12,6 +12,7 @@ from typing import cast
 from tidings.config.values import SettingsError
 from tidings.gateway.encode import encode_frame, message_of
 from tidings.messaging.access import Access, seen_by
+from tidings.messaging.archive.schedule import Pass
 from tidings.messaging.files.profile_pictures import ProfilePictures
 from tidings.messaging.integration.before_send import BeforeSend, secret_of
 from tidings.messaging.integration.cursors import Cursors
@@ -37,15 +38,21 @@ from tidings.messaging.threads.indexing import ThreadIndex
 from tidings.messaging.threads.replies import Replies
 from tidings.messaging.threads.unread import Standing, ThreadUnread
 from tidings.messaging.unread.count import Count
+from tidings.messaging.unread.large_counts import LargeCounts
+from tidings.messaging.unread.line import Line
+from tidings.messaging.unread.read_together import ReadTogether
 from tidings.messaging.unread.rebuild import Rebuilds
+from tidings.messaging.unread.states import States
+from tidings.messaging.unread.tallies import Tallies
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify
 from tidings.node.events import Events
-from tidings.node.rooms import MemberState, Reading, Routing, Searching, Sending, Threading
+from tidings.node.rooms import Large, MemberState, Reading, Routing, Searching, Sending, Threading
 from tidings.node.stores import Stores
 from tidings.protocol.client_frames import check_content
+from tidings.stores.keyspace.cluster import ClusterKeyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.tally import TallyScripts
 from tidings.stores.outbound import Outbound, fault_of
 
 BEFORE_SEND_CONNECTIONS_MAX = 256  # messages that a node asks about at the same time; others wait for their turn
@@ -53,7 +60,7 @@ BEFORE_SEND_CONNECTIONS_MAX = 256  # messages that a node asks about at the same
 
 @dataclass(frozen=True)
 class Integration:
-    """The webhooks, what brings entries to them, and how far they are behind; and the before-send hook."""
+    """The webhooks, the deliveries to them, their lag, and the before-send hook."""
 
     hooks: Hooks
     deliveries: Deliveries
@@ -128,16 +135,17 @@ def build_streams(stores: Stores, routing: Routing, members: MemberState, sends:
         access=members.access,
         blocks=members.blocks,
         router=routing.router,
-        messages=stores.tables.log,
+        rows=members.stored_log,
         records=stores.tables.records,
         live=members.live_texts,
         clock=stores.clock,
+        now_ms=routing.registry.now_ms,
     )
 
 
 def build_erasing(
     stores: Stores,
-    sweep: Callable[[], Awaitable[object]],
+    sweep: Callable[[], Awaitable[Pass]],
     members: MemberState,
     reading: Reading,
     sending: Sending,
@@ -162,7 +170,8 @@ class Counts:
     """The unread counts of conversations and of threads."""
 
     rebuilds: Rebuilds
-    unread: Unread
+    large: Large
+    unread: ReadTogether
     threading: Threading
     verify: Verify
 
@@ -184,21 +193,44 @@ def build_counts(
     rebuilds = Rebuilds(keyspace, scripts, count, clock, count_rebuild=count_rebuild)
     rebuilt = stores.metrics.rebuilds["threads"]
     of_threads = Rebuilds(keyspace, scripts.threads, in_threads, clock, count_rebuild=lambda _: rebuilt.inc())
+    large = _build_large(stores, access, scripts, count, rebuilds)
+    # No thread is large, so these counts only pass on what the index of threads says.
+    small = LargeCounts(keyspace, scripts.threads, large.scripts, large.tallies, in_threads, of_threads)
     parts = access, tables, keyspace, scripts
-    heard = unknown_outcomes, events.read_up_to, events.unread_changed
-    conversations = Unread(*parts, count, rebuilds, of_threads, router, *heard)
-    unread = ThreadUnread(conversations, *parts, in_threads, of_threads, router, unknown_outcomes)
+    heard = unknown_outcomes, clock, events.read_up_to, events.unread_changed
+    conversations = ReadTogether(*parts, count, rebuilds, of_threads, large.counts, router, *heard)
+    unread = ThreadUnread(conversations, *parts, in_threads, of_threads, small, router, unknown_outcomes, clock)
     threading = Threading(
         rebuilds=of_threads,
         unread=unread,
-        standing=Standing(conversations, unread),
+        standing=Standing(conversations, unread, States(conversations, large.counts)),
         replies=Replies(access, tables.log, tables.records),
-        index=ThreadIndex(keyspace, scripts, tables.records),
+        index=ThreadIndex(keyspace, scripts, tables.records, routing.registry.lease_time_ms),
         follows=Follows(*parts, of_threads, unread, unknown_outcomes, router),
     )
-    verify_threads = Verify(tables, keyspace, scripts.threads, in_threads, of_threads)
-    return Counts(
-        rebuilds, conversations, threading, Verify(tables, keyspace, scripts, count, rebuilds, verify_threads)
+    verify_threads = Verify(tables, keyspace, scripts.threads, in_threads, of_threads, small)
+    verify = Verify(tables, keyspace, scripts, count, rebuilds, large.counts, verify_threads)
+    return Counts(rebuilds, large, conversations, threading, verify)
+
+
+def _build_large(stores: Stores, access: Access, scripts: Scripts, count: Count, rebuilds: Rebuilds) -> Large:
+    stores.metrics.large_conversations.set_function(access.count_large)
+    keyspace, tally_scripts = stores.keyspace, TallyScripts(stores.keys, cap=scripts.cap)
+    rebuilt = stores.metrics.rebuilds
+    tallies = Tallies(keyspace, tally_scripts, stores.tables, stores.clock, lambda what: rebuilt[what].inc())
+    return Large(
+        scripts=tally_scripts,
+        tallies=tallies,
+        counts=LargeCounts(
+            keyspace,
+            scripts,
+            tally_scripts,
+            tallies,
+            count,
+            rebuilds,
+            is_one_server=not isinstance(keyspace, ClusterKeyspace),
+        ),
+        line=Line(keyspace, scripts, tally_scripts, stores.tables, stores.clock),
     )
 
 

@@ -9,8 +9,10 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -23,10 +25,15 @@ from tidings.node.gateway import build_gateway
 from tidings.node.graph import Core, open_core
 from tidings.node.predecessors import read_predecessors, write_predecessors
 from tidings.node.siblings import Siblings
+from tidings.node.stores import STORE_END_S
 from tidings.operators.node_samples import Samples
-from tidings.tasks import Loop
+from tidings.tasks import Ending, Loop
 
 log = logging.getLogger("tidings.node")
+PARTS_END_S = 8.0  # of DRAIN_S: the parts of a node end, after its work and before its stores are closed
+END_S = DRAIN_S + 3.0  # from SIGTERM until the process ends by force, because a part or a thread hangs
+_NAMED_MAX = 20  # tasks and threads that the last line of a node names
+_LAST_WORDS_S = 1.0  # for this line
 
 
 @dataclass(frozen=True)
@@ -55,14 +62,9 @@ async def open_node(
         core.events.may_have_missed.add(gateway.recheck)
         await _bury(core, dead)
         await core.heartbeat.start()
-        await _check_clock(core)
-        await core.limiting.overrides.start()
-        core.blocks.loop.start()
-        await core.integration.hooks.start()
-        for loop in _loops(core, samples):
-            loop.start()
-        core.pushing.notify.start()
         try:
+            await _check_clock(core)
+            await _start(core, samples)
             port = await _listen(gateway.start, settings.host, settings.port, "--port")
             if settings.metrics.port is not None:
                 await _listen(gateway.start_metrics, settings.host, settings.metrics.port, "--metrics-port")
@@ -71,12 +73,23 @@ async def open_node(
             await _leave(core, gateway, samples)
 
 
+async def _start(core: Core, samples: Samples) -> None:
+    """Begin the work in the background. Some parts first read what they must know, and raise StoreError."""
+    await core.limiting.overrides.start()
+    core.blocks.loop.start()
+    await core.integration.hooks.start()
+    for loop in _loops(core, samples):
+        loop.start()
+    core.pushing.notify.start()
+
+
 def _loops(core: Core, samples: Samples) -> list[Loop]:
     limiting = core.limiting
     integration = core.integration
     figures = (limiting.activity, limiting.lags, integration.lag, samples)
-    workers = (core.pushing.due, core.cold.archiving, core.scrubber, core.streams, integration.deliveries, core.timed)
-    return [part.loop for part in (limiting.audit, limiting.fold, core.searching.indexer, *workers, *figures)]
+    workers = (core.pushing.due, core.cold.archiving, core.scrubber, core.streams, integration.deliveries)
+    first = (limiting.audit, limiting.fold, core.searching.indexer, core.timed, core.jobs)
+    return [part.loop for part in (*first, *workers, *figures)]
 
 
 async def _bury(core: Core, dead: Sequence[str]) -> None:
@@ -107,9 +120,11 @@ async def _listen(start: Callable[[str, int], Awaitable[int]], host: str, port: 
 
 
 async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
-    """Tell the clients, finish the sends under way, write what waits, and go: within DRAIN_S."""
+    """Tell the clients, finish the sends under way, write what waits, and end every part: within DRAIN_S.
+
+    An acknowledged message is in the tables, so a part that is left behind loses none."""
     try:
-        async with asyncio.timeout(DRAIN_S):
+        async with asyncio.timeout(DRAIN_S - PARTS_END_S - STORE_END_S):
             await gateway.drain()
             await core.reactions.drain()
             outcomes = await asyncio.gather(core.sends.drain(), core.receipts.flush(), return_exceptions=True)
@@ -119,30 +134,41 @@ async def _leave(core: Core, gateway: GatewayServer, samples: Samples) -> None:
     except (TimeoutError, StoreError) as error:
         log.warning("node left with work unfinished", extra={"cause": str(error) or "out of time"})
     finally:
-        await gateway.stop()
-        await core.live_status.close()
-        await core.names.close()
-        await core.limiting.overrides.loop.stop()
-        await core.blocks.loop.stop()
-        await core.integration.hooks.loop.stop()
-        if core.integration.review is not None:
-            await core.integration.review.close()
-        for loop in reversed(_loops(core, samples)):
-            await loop.stop()
-        await core.pushing.notify.stop()
-        await core.heartbeat.stop()
-        await core.rebuilds.close()
-        await core.threading.rebuilds.close()
+        ending = Ending(PARTS_END_S)
+        for part, end in _ends(core, gateway, samples):
+            await ending(part, end)
+
+
+def _ends(
+    core: Core, gateway: GatewayServer, samples: Samples
+) -> Iterator[tuple[str, Callable[[], Awaitable[object]]]]:
+    """The parts in the order of their end: first those that take requests, then those that write, last the leases.
+
+    The stores are closed after all of them: a part that outlived its store would try it for ever."""
+    yield "gateway", gateway.stop
+    yield "live status", core.live_status.close
+    yield "names", core.names.close
+    yield "announcements", core.announcements.close
+    limiting, integration = core.limiting, core.integration
+    for loop in (limiting.overrides.loop, core.blocks.loop, integration.hooks.loop):
+        yield loop.name, loop.stop
+    if integration.review is not None:
+        yield "review", integration.review.close
+    for loop in reversed(_loops(core, samples)):
+        yield loop.name, loop.stop
+    yield "push", core.pushing.notify.stop
+    yield "receipts", core.receipts.close
+    yield "inbox rows", core.rows.close
+    yield "heartbeat", core.heartbeat.stop
+    for rebuilds in (core.rebuilds, core.threading.rebuilds, core.large.tallies):
+        yield "rebuilds", rebuilds.close
 
 
 def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[str, str] | None = None) -> int:
     """Run a node until SIGTERM, Ctrl-C or an operator's request. Returns the exit code."""
 
     async def run() -> int:
-        stopped = asyncio.Event()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, keep_settings)
+        stopped = Stop()
         async with open_node(settings, sources=sources) as node, AsyncExitStack() as extras:
             if settings.dev:
                 await extras.enter_async_context(_dev(node))
@@ -157,6 +183,44 @@ def serve(settings: Settings, on_ready: Callable[[int], None], sources: Mapping[
         return runner.run(run())
 
 
+class Stop(asyncio.Event):
+    """The order to end: SIGTERM, Ctrl-C or an operator's request. From then on the process has END_S."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self.set)
+        loop.add_signal_handler(signal.SIGHUP, _keep_settings)
+
+    def set(self) -> None:
+        if not self.is_set():
+            end_by_force(END_S)
+        super().set()
+
+
+def end_by_force(after_s: float) -> None:
+    """End the process after this time if it still runs, and say in one line of the log what did not end.
+
+    A thread does it: the event loop itself may hang, and so may a thread that the interpreter waits for."""
+    loop, said = asyncio.get_running_loop(), threading.Event()
+
+    def say() -> None:
+        tasks = sorted(task.get_name() for task in asyncio.all_tasks(loop))
+        threads = sorted(one.name for one in threading.enumerate() if one is not threading.current_thread())
+        fields = {"cause": f"not within {after_s:g} s", "tasks": tasks[:_NAMED_MAX], "threads": threads[:_NAMED_MAX]}
+        log.critical("node ends by force", extra=fields)
+        said.set()
+
+    def watch() -> None:
+        threading.Event().wait(after_s)
+        threading.Thread(target=say, name="last words", daemon=True).start()
+        said.wait(_LAST_WORDS_S)  # a log that nobody reads may hang too
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end by force", daemon=True).start()
+
+
 @asynccontextmanager
 async def _dev(node: Node) -> AsyncIterator[None]:
     """Add what --dev has beside open sign-in. The module is loaded here: no other node needs it."""
@@ -168,7 +232,7 @@ async def _dev(node: Node) -> AsyncIterator[None]:
         yield
 
 
-def keep_settings() -> None:
+def _keep_settings() -> None:
     """Survive SIGHUP, which a closed terminal and many a reload command send: its default action is death."""
     log.warning("SIGHUP ignored", extra={"cause": "settings are read at the start only; restart the node for new ones"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidings.messaging.access import Access
+from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.route import Deliver
@@ -53,16 +54,21 @@ from tidings.messaging.threads.threads import Threads
 from tidings.messaging.threads.unread import Standing, ThreadUnread
 from tidings.messaging.transfer.exporting import Exporting
 from tidings.messaging.transfer.importing import Importing
+from tidings.messaging.unread.large_counts import LargeCounts
+from tidings.messaging.unread.line import Line
+from tidings.messaging.unread.read_together import ReadTogether
 from tidings.messaging.unread.rebuild import Rebuilds
 from tidings.messaging.unread.scrubber import Scrubber
+from tidings.messaging.unread.tallies import Tallies
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
-from tidings.messaging.unread.unread import Unread
 from tidings.messaging.unread.verify import Verify
 from tidings.routing.bus import Bus
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
 from tidings.stores.keyspace.scripts.messaging import Scripts
+from tidings.stores.keyspace.scripts.tally import TallyScripts
+from tidings.stores.tables.ports import Messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +94,16 @@ class Threading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Large:
+    """Large conversations: the tally, the counts that are made of it, and the line."""
+
+    scripts: TallyScripts
+    tallies: Tallies
+    counts: LargeCounts
+    line: Line
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemberState:
     """Access to a conversation, its log, and the unread state of each member."""
 
@@ -100,10 +116,12 @@ class MemberState:
     people: FindPeople
     log: Log
     summaries: Summaries
+    stored_log: Messages  # the log as it is stored, with the texts that are archived
     live_texts: LiveTexts
     rebuilds: Rebuilds
+    large: Large
     unknown_outcomes: UnknownOutcomes
-    unread: Unread
+    unread: ReadTogether
     threading: Threading
     verify: Verify
     scrubber: Scrubber
@@ -119,9 +137,10 @@ class Searching:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Everything that a member can read."""
+    """Everything that a member can read, and the news of new conversations."""
 
     inbox: Inbox
+    announcements: Announcements
     flags: Flags
     rows: InboxRows
     receipts: Receipts
@@ -186,3 +205,4 @@ class Lifecycle:
     profile_pictures: ProfilePictures
     retention: Retention
     timed: TimedWork
+    jobs: TimedWork  # beside the rest: a step of an erasure may take minutes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,11 @@ from tidings.stores.keyspace.scripts import LUA
 from tidings.stores.keyspace.wire import without_prefix
 from tidings.stores.tables.open import Adapter, adapter_of
 from tidings.stores.tables.ports import Counts, Tables
+from tidings.tasks import Ending
 from tidings.telemetry.metrics import Metrics
 
 log = logging.getLogger("tidings.node")
+STORE_END_S = 5.0  # of DRAIN_S: a store is closed; a commit under way may wait this long for the lock of SQLite
 
 
 _OUR_NAMES = ("valkey", "tidings.db", "blobs", "auth.secret", "node.id", ".", "lost+found")  # in a data folder
@@ -76,7 +78,7 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
         apart = settings.keyspace_queues
         queues = await _open_any(apart, "queues", clock, metrics, stack) if apart else None
         tables = await open_tables(settings, clock, metrics)
-        stack.push_async_callback(tables.close)
+        stack.push_async_callback(_end, "tables", tables.close)
         metrics.store_up.labels("tables").set(1)
         yield Stores(
             settings=settings,
@@ -94,9 +96,13 @@ async def open_stores(settings: Settings, clock: Clock, *, is_guest: bool) -> As
 async def _open_any(url: str, name: str, clock: Clock, metrics: Metrics, stack: AsyncExitStack) -> AnyKeyspace:
     """Open the server or the cluster of the URL. `name` is its label in the metrics."""
     keyspace = await open_any(url, LUA, clock, metrics.keyspace_commands.inc)
-    stack.push_async_callback(keyspace.close)
+    stack.push_async_callback(_end, name, keyspace.close)
     metrics.store_up.labels(name).set_function(lambda: float(keyspace.is_up()))
     return keyspace
+
+
+async def _end(store: str, close: Callable[[], Awaitable[object]]) -> None:
+    await Ending(STORE_END_S)(store, close)
 
 
 async def _keyspace_url(settings: Settings, clock: Clock, stack: AsyncExitStack, is_guest: bool) -> tuple[str, str]:
@@ -127,8 +133,8 @@ def protect(data: Path) -> None:
 async def open_tables(settings: Settings, clock: Clock, metrics: Metrics) -> Tables:
     url = tables_url(settings)
     counts = Counts(
-        read=lambda table, rows: metrics.rows_read[table].inc(rows),
-        write=lambda table, rows: metrics.writes[table].inc(rows),
+        read=metrics.count_rows_read,
+        write=metrics.count_writes,
         units=lambda kind, units: metrics.table_units[kind].inc(units),
     )
     return await tables_adapter(settings).open(url, counts, clock)

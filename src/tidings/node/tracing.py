@@ -1,16 +1,17 @@
-"""OpenTelemetry traces of the send path: one trace for a batch, one span for each of its stages. Off unless it is set.
+"""OpenTelemetry traces of the send path: one trace for a batch, one span for each of its stages.
 
-Tracing takes the place of the pipeline's measures: a batch, its stages and its sends become spans. So
-the pipeline does not know of it, and without `otel.endpoint` the measures are the metrics themselves and nothing is
-added. One batch in `otel.every` is traced, by counting. A span holds sizes and times, never an id or a text. wiring.py
-opens it; node.py closes it, which sends what waits.
+Tracing takes the place of the pipeline's measures: a batch, its stages and its sends become spans. So the pipeline does
+not know of tracing. Without `otel.endpoint` the measures are the metrics themselves, and tracing adds nothing. One
+batch in `otel.every` is traced, by counting. A span holds sizes and times, never an id or a text. graph.py opens and
+closes it; at the close the waiting spans are sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -162,7 +163,7 @@ class Batches:
         return self._of_task.get(task) if task is not None else None
 
     def _abandon(self, task: asyncio.Task[object]) -> None:
-        """Its batch is over. One that was never acknowledged was refused: that is what its trace should say."""
+        """End the trace of the batch. A batch without an acknowledgement was refused, and its trace says so."""
         batch = self._of_task[task]
         if batch is not None and batch.is_open:
             from opentelemetry.trace import StatusCode
@@ -176,35 +177,16 @@ class Batches:
         del self._of_task[task]
 
 
-class BatchSizes:
-    def __init__(self, measured: Observed, batches: Batches) -> None:
+class ObservedTwice:
+    """A measure of the metrics whose values also go to the traces."""
+
+    def __init__(self, measured: Observed, trace: Callable[[float], None]) -> None:
         self._measured = measured
-        self._batches = batches
+        self._trace = trace
 
     def observe(self, value: float) -> None:
         self._measured.observe(value)
-        self._batches.begin(value)
-
-
-class SendTimes:
-    def __init__(self, measured: Observed, batches: Batches) -> None:
-        self._measured = measured
-        self._batches = batches
-
-    def observe(self, value: float) -> None:
-        self._measured.observe(value)
-        self._batches.sent(value)
-
-
-class StageTimes:
-    def __init__(self, name: str, measured: Observed, batches: Batches) -> None:
-        self._name = name
-        self._measured = measured
-        self._batches = batches
-
-    def observe(self, value: float) -> None:
-        self._measured.observe(value)
-        self._batches.stage(self._name, value)
+        self._trace(value)
 
 
 class TracedMeasures:
@@ -212,8 +194,9 @@ class TracedMeasures:
 
     def __init__(self, measures: Measures, batches: Batches) -> None:
         self.messages: Counted = measures.messages
-        self.batch_size: Observed = BatchSizes(measures.batch_size, batches)
-        self.send_seconds: Observed = SendTimes(measures.send_seconds, batches)
+        self.batch_size: Observed = ObservedTwice(measures.batch_size, batches.begin)
+        self.send_seconds: Observed = ObservedTwice(measures.send_seconds, batches.sent)
         self.stage_seconds: Mapping[str, Observed] = {
-            name: StageTimes(name, measured, batches) for name, measured in measures.stage_seconds.items()
+            name: ObservedTwice(measured, partial(batches.stage, name))
+            for name, measured in measures.stage_seconds.items()
         }

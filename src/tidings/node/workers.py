@@ -17,6 +17,7 @@ from tidings.messaging.archive.mover import Archiver, Writer
 from tidings.messaging.archive.read_through import ReadThrough, Segments
 from tidings.messaging.archive.recheck import Rechecker
 from tidings.messaging.archive.schedule import Archiving
+from tidings.messaging.conversations.announcements import Announcements
 from tidings.messaging.files.attach import Attachments
 from tidings.messaging.files.downloads import Downloads
 from tidings.messaging.files.sweep import FileSweep
@@ -43,6 +44,7 @@ from tidings.messaging.reading.flags import Flags
 from tidings.messaging.reading.history import History
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.reading.inbox_rows import InboxRows
+from tidings.messaging.reading.large_pages import LargePages
 from tidings.messaging.reading.receipt_marks import ReceiptMarks
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.reading.resume import Resume
@@ -100,6 +102,7 @@ def build_cold_tier(stores: Stores) -> ColdTier:
         messages=tables.log,
         conversations=tables.conversations,
         blobs=blobs,
+        files=stores.files,
         archive_id=archive.id,
         clock=clock,
     )
@@ -127,6 +130,7 @@ def build_cold_tier(stores: Stores) -> ColdTier:
         every_s=stores.settings.archive.every_s,
         count=count,
         beside=file_sweep,
+        wipe=tables.wipe,
     )
     return ColdTier(segments, ReadThrough(tables.log, segments, archive, clock, count), archiving, file_sweep)
 
@@ -311,6 +315,7 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         log=Log(
             StreamedLog(cold.messages, tables.records, live_texts), tables.conversations, clock, metrics.count_repair
         ),
+        stored_log=cold.messages,
         live_texts=live_texts,
         summaries=Summaries(access, tables.log, tables.records, keyspace, stores.keys, summaries.beside),
         unknown_outcomes=unknown_outcomes,
@@ -325,7 +330,8 @@ def build_reading(stores: Stores, events: Events, routing: Routing, members: Mem
     keyspace, tables = stores.keyspace, stores.tables
     access, log, unread = members.access, members.log, members.unread
     count_repair, clock = stores.metrics.count_repair, stores.clock
-    inbox = Inbox(access, tables, keyspace, members.scripts, members.rebuilds, unread, count_repair, clock)
+    pages = LargePages(members.large.counts, members.scripts.cap)
+    inbox = Inbox(access, tables, keyspace, members.scripts, members.rebuilds, unread, pages, count_repair, clock)
     receipts = Receipts(
         access=access,
         messages=tables.log,
@@ -335,12 +341,14 @@ def build_reading(stores: Stores, events: Events, routing: Routing, members: Mem
         receipt_marks=ReceiptMarks(keyspace, ReceiptScripts(stores.keys), tables.statuses),
         router=routing.router,
         receipts_stored=events.receipts_stored,
+        clock=clock,
     )
     scripts, rebuilds, outcomes = members.scripts, members.rebuilds, members.unknown_outcomes
     router, changed = routing.router, events.unread_changed
     flags = Flags(access, tables, keyspace, scripts, rebuilds, inbox, router, outcomes, changed, stores.clock)
     return Reading(
         inbox=inbox,
+        announcements=Announcements(inbox, routing.registry, router),
         flags=flags,
         rows=InboxRows(tables, stores.clock, has_counts=stores.settings.unread.policy == "until_read"),
         receipts=receipts,

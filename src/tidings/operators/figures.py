@@ -1,7 +1,7 @@
 """Figures: rates and latencies of one node, or of several together, from two readings of their counters.
 
 A reading holds sums since the node started. Figures are differences of two readings, so they describe the time between
-them. A counter that is lower than before belongs to a node that started again: it gained what it now holds.
+them. A counter that is lower than before belongs to a node that has restarted: its whole value counts as growth.
 """
 
 from __future__ import annotations

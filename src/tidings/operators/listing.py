@@ -1,7 +1,7 @@
 """Listing: users and conversations as an operator looks through them, a page at a time, without any text.
 
-A search reads on until it has a page of hits, or until it has read ADMIN_SCAN_PAGES reads of rows. Then it answers with
-what it found so far and a cursor, so no request walks a whole table.
+A search reads on until it has a page of hits, or until it has read ADMIN_SCAN_PAGES pages of rows. Then it answers with
+the hits so far and a cursor, so no request walks a whole table.
 """
 
 from __future__ import annotations

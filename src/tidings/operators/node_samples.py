@@ -1,8 +1,8 @@
 """Node samples: each node writes its counters to the keyspace every SAMPLE_S, for the charts of the admin page.
 
 A sample holds sums since the node started. Figures are differences of two samples, so a missed sample costs nothing and
-a restart is noticed. The samples of a node are a short stream in the keyspace: any node can show all nodes, and the
-charts of a page that was just opened have a past. Nothing else depends on samples.
+a restart is noticed. The samples of a node are a short stream in the keyspace: any node can show all nodes, and a page
+that was just opened shows the minutes before. Nothing else depends on samples.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Traffic: messages, deliveries and connections of the last day, for the charts of the admin page.
 
 Samples are only five minutes long and go with their node. So each node also adds what it has counted to slots of
-TRAFFIC_SLOT_S, which all nodes share. A restart leaves no hole, and a node that dies takes a minute of counts with it.
-Nothing else depends on these sums.
+TRAFFIC_SLOT_S, which all nodes share. A restart leaves no gap, and a node that dies loses at most the counts of its
+last minute. Nothing else depends on these sums.
 """
 
 from __future__ import annotations

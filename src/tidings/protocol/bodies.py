@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidings.bounds import ID_CHARS_MAX, MEMBERS_NAMED_MAX, NAME_CHARS_MAX, PROFILES_MAX
+from tidings.bounds import MEMBERS_BULK_MAX, PAGE_MAX
 from tidings.errors import Reason
 from tidings.model import (
     ConversationKind,
@@ -28,43 +28,28 @@ from tidings.model import (
     Totals,
     Visibility,
 )
-from tidings.protocol.beside import LastMessageBody, OwnDraftBody
-from tidings.protocol.client_frames import (
+from tidings.protocol.types import (
     Anchor,
     Data,
+    Fields,
     FileIds,
     Limit,
     Mention,
     Mentions,
     MessageId,
     Millis,
+    Name,
+    RetentionS,
     Seq,
     Seqs,
+    SlowS,
     Timestamp,
     TtlS,
+    Url,
     UserId,
+    UserIds,
+    is_name,
 )
-from tidings.protocol.names import Url, is_name
-from tidings.protocol.quiet import QuietBody
-from tidings.protocol.rules import RetentionS, RulesBody, SlowS
-
-WhoMay = Literal["anybody", "shared", "nobody"]
-Name = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=NAME_CHARS_MAX,
-        description="Not blank, on one line, without control characters and characters that change the direction.",
-    ),
-]
-UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_NAMED_MAX)]
-ProfileIds = Annotated[
-    str,
-    Meta(
-        max_length=PROFILES_MAX * (ID_CHARS_MAX + 1),
-        description="User ids with commas between them; without any: all members.",
-    ),
-]
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -74,14 +59,12 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     anchor: Anchor | None = None
     limit: Limit = 20
     thread_seq: Seq | None = None
-
-
-class ProfilesQuery(msgspec.Struct, frozen=True):
-    user_ids: ProfileIds | None = None
+    fields: Fields | None = None
 
 
 class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request. An unknown field is refused by name: what a caller meant must not be lost in silence."""
+    """The body of a request. An unknown field is refused by name, so that nothing that the caller meant is lost in
+    silence."""
 
 
 class FlagsBody(RequestBody, frozen=True):
@@ -92,7 +75,7 @@ class FlagsBody(RequestBody, frozen=True):
     notify: Notify | None = None
 
 
-class _Named(RequestBody, frozen=True):
+class NamedBody(RequestBody, frozen=True):
     """A body with an optional name."""
 
     def __post_init__(self) -> None:
@@ -101,7 +84,7 @@ class _Named(RequestBody, frozen=True):
             raise ValueError("`name` must have a visible character, and no control or direction characters")
 
 
-class NewConversation(_Named, frozen=True):
+class NewConversation(NamedBody, frozen=True):
     kind: ConversationKind
     members: UserIds = []
     name: Name | None = None
@@ -110,11 +93,11 @@ class NewConversation(_Named, frozen=True):
     client_id: MessageId | None = None
 
 
-class ConversationPatch(_Named, frozen=True):
+class ConversationPatch(NamedBody, frozen=True):
     name: Name | UnsetType | None = UNSET
     avatar_url: Url | UnsetType | None = UNSET
     post: Post | UnsetType = UNSET
-    slow_s: SlowS | UnsetType | None = UNSET  # null: no slow mode
+    slow_s: SlowS | UnsetType | None = UNSET  # null or 0: no slow mode
     frozen: bool | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
     retention_s: RetentionS | UnsetType | None = UNSET  # null: messages stay
@@ -123,6 +106,20 @@ class ConversationPatch(_Named, frozen=True):
 
 class RolePatch(RequestBody, frozen=True):
     role: Role
+
+
+class NewMembers(RequestBody, frozen=True):
+    user_ids: Annotated[list[UserId], Meta(min_length=1, max_length=MEMBERS_BULK_MAX)]
+
+
+class MembersQuery(msgspec.Struct, frozen=True):
+    limit: Limit = PAGE_MAX
+    cursor: str | None = None  # the last user_id of the page before
+
+
+class ReceiptsQuery(msgspec.Struct, frozen=True):
+    limit: Limit | None = None  # none: all members, or 100 of a large conversation
+    cursor: str | None = None  # the last user_id of the page before
 
 
 class NewMessage(RequestBody, frozen=True):
@@ -167,16 +164,6 @@ class ReadMark(RequestBody, frozen=True):
 class UnreadMark(RequestBody, frozen=True):
     from_seq: Seq
     thread_seq: Seq | None = None
-
-
-class ProfilePut(_Named, frozen=True):
-    name: Name | None = None
-    avatar_url: Url | None = None
-
-
-class TokenRequest(RequestBody, frozen=True):
-    user_id: UserId
-    welcome: bool = False  # the page asks for it: the bot of --dev greets the user, once
 
 
 class MemberEntryBody(msgspec.Struct, frozen=True, gc=False):
@@ -233,6 +220,15 @@ class MessageBody(msgspec.Struct, frozen=True, gc=False):
     thread: ThreadBeside | UnsetType = UNSET  # of a root
 
 
+class BesideBody(msgspec.Struct, frozen=True, gc=False):
+    """The fields of MESSAGE that others change: reactions, the pin and the thread. Absent means none."""
+
+    reactions: dict[str, ReactionCount] | UnsetType = UNSET
+    reactions_seq: int | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    thread: ThreadBeside | UnsetType = UNSET
+
+
 class HistoryBody(msgspec.Struct, frozen=True):
     """Newest first; a null cursor means nothing more that way."""
 
@@ -243,6 +239,53 @@ class HistoryBody(msgspec.Struct, frozen=True):
     head: int
     delivered_all_seq: int
     read_all_seq: int
+
+
+class ReceiptTimes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When the member's marks came to where they are: a message below the mark was received or read no later."""
+
+    delivered_at: int | msgspec.UnsetType = msgspec.UNSET
+    read_at: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class ReceiptsBody(msgspec.Struct, frozen=True):
+    """Each member but the sender once, at the furthest state. `times` has those whose times are known.
+
+    `next_cursor` is there where more members follow."""
+
+    read: list[str]
+    delivered: list[str]
+    pending: list[str]
+    times: dict[str, ReceiptTimes] | msgspec.UnsetType = msgspec.UNSET
+    next_cursor: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class OwnDraftBody(msgspec.Struct, frozen=True, gc=False):
+    """A text that the user has typed and not sent."""
+
+    text: str
+    version: int
+
+
+class LastMessageBody(msgspec.Struct, frozen=True, gc=False):
+    """The message that an inbox row shows."""
+
+    seq: int
+    sender_id: str | None
+    kind: EntryKind
+    text_preview: str | UnsetType = UNSET
+    deleted: Literal[True] | UnsetType = UNSET
+    files: int | UnsetType = UNSET
+
+
+class RulesBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rules that differ from the defaults."""
+
+    post: Post = "all"
+    slow_s: int | None = None
+    frozen: bool = False
+    visibility: Visibility = "private"
+    retention_s: int | None = None
 
 
 class InboxRowBody(msgspec.Struct, frozen=True):
@@ -304,6 +347,11 @@ class MemberBody(msgspec.Struct, frozen=True):
     joined_at: int
 
 
+class MembersBody(msgspec.Struct, frozen=True):
+    members: list[MemberBody]
+    next_cursor: str | None
+
+
 class ConversationBody(msgspec.Struct, frozen=True):
     conversation_id: str
     kind: ConversationKind
@@ -317,14 +365,6 @@ class ConversationBody(msgspec.Struct, frozen=True):
     members_count: int | UnsetType = UNSET  # where there are more than in `members`
     rules: RulesBody | UnsetType = UNSET
     data: dict[str, Any] | UnsetType = UNSET
-
-
-class ReceiptsBody(msgspec.Struct, frozen=True):
-    """Each member but the sender once, at the furthest state."""
-
-    read: list[str]
-    delivered: list[str]
-    pending: list[str]
 
 
 class TotalsBody(Totals, frozen=True):
@@ -341,45 +381,6 @@ class RateLimitsBody(msgspec.Struct, frozen=True):
     """By class name; a class that is off is absent."""
 
     rate_limits: dict[str, BudgetBody]
-
-
-class ProfileBody(msgspec.Struct, frozen=True):
-    user_id: str
-    name: str | None
-    avatar_url: str | None
-
-
-class ProfilesBody(msgspec.Struct, frozen=True):
-    """In the order asked. A user who is not a member is left out."""
-
-    profiles: list[ProfileBody]
-
-
-class BlockBody(msgspec.Struct, frozen=True):
-    user_id: str
-    since: int
-
-
-class BlocksBody(msgspec.Struct, frozen=True):
-    """By user id."""
-
-    blocks: list[BlockBody]
-
-
-class PreferencesBody(RequestBody, frozen=True):
-    """The choices of a user. `shared`: from people with whom the user shares a group or channel."""
-
-    who_may_write: WhoMay = "anybody"
-    who_may_add: WhoMay = "anybody"
-    badge: Literal["loud", "all", "mentions"] = "loud"
-    time_zone: str | UnsetType = UNSET
-    quiet: list[QuietBody] | UnsetType = UNSET
-    quiet_lets: Literal["mentions", "nothing"] | UnsetType = UNSET
-
-
-class RevokedBody(msgspec.Struct, frozen=True):
-    user_id: str
-    tokens_valid_after: int
 
 
 class ErrorFacts(msgspec.Struct, frozen=True):

@@ -1,15 +1,15 @@
 """The frames that a client sends over the WebSocket: one struct each, decoded and validated without I/O.
 
 The structs are the one definition: the decoder checks them, and /asyncapi.json is made from them. An unknown field of
-`message.send` is refused by name: what a person meant to send must not be lost in silence. In other frames unknown
-fields are ignored. Of a repeated key the last one counts. A frame that is not of the documented form raises a
+`message.send` is refused by name, so that nothing that a person meant to send is lost in silence. In other frames
+unknown fields are ignored. Of a repeated key the last one counts. A frame that is not of the documented form raises a
 `Problem`. Ids are safe inside keys once a frame is decoded.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -18,45 +18,33 @@ from tidings.bounds import (
     ACKS_MAX,
     DATA_BYTES_MAX,
     DATA_DEPTH_MAX,
-    FILES_PER_MESSAGE_MAX,
-    MENTIONS_MAX,
     REACTION_KEY_BYTES_MAX,
-    READ_SEQS_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
-    TTL_S_MAX,
-    TTL_S_MIN,
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings.ids import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN
 from tidings.model import ConversationKind
-from tidings.protocol.names import is_name
-
-INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time
-DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
-
-Id = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a conversation or device.")]
-UserId = Annotated[str, Meta(pattern=USER_ID_PATTERN, description="A user id.")]
-MessageId = Annotated[
-    str, Meta(pattern=MESSAGE_ID_PATTERN, description="Made by the client; the key of a safe resend.")
-]
-Integer = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
-Seq = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="A position in a conversation's log.")]
-Millis = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="Milliseconds since 1970, UTC.")]
-Timestamp = Annotated[int, Meta(ge=0, le=DATE_MAX, description="The sender's own time, in milliseconds since 1970.")]
-Limit = Annotated[int, Meta(ge=1, le=INTEGER_MAX, description="Entries wanted; above 100 it is 100.")]
-Cursor = Annotated[str, Meta(max_length=512, description="`next_cursor` of the page before.")]
-Seqs = Annotated[list[Seq], Meta(min_length=1, max_length=READ_SEQS_MAX)]
-Data = Annotated[dict[str, Any], Meta(description="The application's own, 8 KiB as JSON with sorted keys.")]
-FileIds = Annotated[
-    tuple[MessageId, ...], Meta(max_length=FILES_PER_MESSAGE_MAX, description="Complete uploads of this conversation.")
-]
-TtlS = Annotated[int, Meta(ge=TTL_S_MIN, le=TTL_S_MAX, description="The server deletes it so many seconds later.")]
-Anchor = Literal["first_unread", "first_mention"]
-Mentions = Annotated[list[Id], Meta(max_length=MENTIONS_MAX, description="Users whom the message mentions.")]
-InboxFilter = Literal["unread", "mentions", "pinned", "archived", "muted"]
-Mention = Literal["all", "here"]  # all members, or those who are online now
-ReactionKey = Annotated[str, Meta(min_length=1, description="1-32 bytes of UTF-8 without blanks: an emoji, or a name.")]
+from tidings.protocol.types import (
+    Anchor,
+    Cursor,
+    Data,
+    FileIds,
+    Id,
+    InboxFilter,
+    Integer,
+    Limit,
+    Mention,
+    Mentions,
+    MessageId,
+    Millis,
+    ReactionKey,
+    Seq,
+    Seqs,
+    Timestamp,
+    TtlS,
+    is_name,
+)
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
@@ -195,7 +183,6 @@ class _IdAlone(msgspec.Struct, gc=False):
 
 _frames: msgspec.json.Decoder[ClientFrame] = msgspec.json.Decoder(ClientFrame)
 _ids = msgspec.json.Decoder(_IdAlone)
-
 _CURSOR_FIELDS = ("`$.before_seq`", "`$.after_seq`", "`$.around_seq`", "`$.cursor`")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _REASON_CHARS_MAX = 200  # a reason names the field and need not repeat a long value
@@ -214,7 +201,8 @@ def decode_frame(text: str) -> ClientFrame:
         raise refusal_of(problem) from None
     if type(frame) is Send:
         check_content(frame.text, frame.data, frame.files)
-        check_thread(frame.thread_seq, also_here=frame.also_here)
+        if frame.also_here:
+            check_thread(frame.thread_seq, also_here=True)
     elif type(frame) is Reaction:
         check_reaction_key(frame.key)
     elif type(frame) is Begin:
@@ -248,11 +236,7 @@ def refusal_of(problem: Exception) -> Problem:
     reason = str(problem)
     for pattern, words in _WORDS.items():
         reason = reason.replace(pattern, words)
-    kind: type[Problem] = BadRequest
-    if reason.endswith(_CURSOR_FIELDS):
-        kind = BadCursor
-    elif " of length <= " in reason:
-        kind = TooLarge
+    kind: type[Problem] = BadCursor if reason.endswith(_CURSOR_FIELDS) else BadRequest
     return kind(reason[:_REASON_CHARS_MAX])
 
 

@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from tidings.bounds import FILE_NAME_CHARS_MAX, FILE_TYPE_CHARS_MAX
 from tidings.protocol.bodies import FileBody, RequestBody
-from tidings.protocol.client_frames import INTEGER_MAX, Cursor, Limit
-from tidings.protocol.names import is_name
+from tidings.protocol.types import INTEGER_MAX, Cursor, Limit, is_name
 
 _PIXELS_MAX = 1_000_000  # of one side, as an uploader may claim it
 

@@ -10,11 +10,11 @@ from msgspec import UNSET, Meta, UnsetType
 from tidings.bounds import RETENTION_S_MAX
 from tidings.model import ConversationKind
 from tidings.protocol.bodies import MessageBody, RequestBody
-from tidings.protocol.client_frames import Cursor, Limit, Millis
+from tidings.protocol.types import Cursor, Limit, Millis
 
 Seconds = Annotated[int, Meta(ge=1, le=RETENTION_S_MAX)]
 Uses = Annotated[int, Meta(ge=1, le=1_000_000)]
-Reason = Annotated[str, Meta(max_length=1_000)]
+ReportReason = Annotated[str, Meta(max_length=1_000)]
 
 
 class BanBody(RequestBody, frozen=True):
@@ -71,7 +71,7 @@ class JoinedBody(msgspec.Struct, frozen=True):
 
 
 class NewReport(RequestBody, frozen=True):
-    reason: Reason = ""
+    reason: ReportReason = ""
 
 
 class ReportMadeBody(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from tidings.model import Entry
 from tidings.pushes import Event, Presence, ThreadsOf, Typing
 from tidings.stores.keyspace.call import Keyspace, Subscription, plain
 from tidings.stores.keyspace.keys import Keys
+from tidings.tasks import cancel
 
 log = logging.getLogger("tidings.bus")
 
@@ -119,8 +120,7 @@ class Bus:
             await asyncio.wait([self._flushing])
 
     async def close(self) -> None:
-        if self._flushing is not None:
-            self._flushing.cancel()
+        await cancel(self._flushing)
         feeds, self._feeds = self._feeds, []
         for feed in feeds:
             await feed.close()

@@ -46,6 +46,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._by_user: dict[str, tuple[Connection, ...]] = {}
+        self._count = 0
 
     def attach(self, connection: Connection) -> bool:
         """False when the user has too many. The same device again replaces the older connection."""
@@ -57,10 +58,13 @@ class Hub:
         if len(mine) >= CONNECTIONS_PER_USER_MAX:
             return False
         self._by_user[connection.user_id] = (*mine, connection)
+        self._count += 1
         return True
 
     def detach(self, connection: Connection) -> None:
-        left = tuple(one for one in self._by_user.get(connection.user_id, ()) if one is not connection)
+        mine = self._by_user.get(connection.user_id, ())
+        left = tuple(one for one in mine if one is not connection)
+        self._count -= len(mine) - len(left)
         if left:
             self._by_user[connection.user_id] = left
         else:
@@ -86,4 +90,8 @@ class Hub:
         return (connection for mine in self._by_user.values() for connection in mine)
 
     def __len__(self) -> int:
-        return sum(len(mine) for mine in self._by_user.values())
+        return self._count
+
+    @property
+    def users_count(self) -> int:
+        return len(self._by_user)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +31,8 @@ from tidings.routing.lease_clock import LeaseClock
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.keyspace.scripts.session import session_release
+
+_EXPIRE_AGAIN_S = 86_400.0  # far below INDEX_TTL_S: a renewal sets the expiry of a key once a day
 
 log = logging.getLogger("tidings.registry")
 
@@ -55,6 +57,7 @@ class Registry:
         self._confirmed: set[str] = set()  # nodes that answered it: they route to us
         self._all_know = asyncio.Event()
         self._renewed_s = clock.monotonic_s()  # when the leases of all our connections were renewed
+        self._expires_s = self._renewed_s + _EXPIRE_AGAIN_S  # when their keys get a new expiry
         self._claimed_ms: dict[str, int] = {}  # by connection_id
         self._in_doubt: set[str] = (
             set()
@@ -197,21 +200,23 @@ class Registry:
 
     # --- connections ------------------------------------------------------------------------------
 
-    async def claim(self, connection: Connection) -> None:
-        """Write the lease of a connection, before its `hello`. Another connection of its device closes."""
-        announced = self._announce(connection)
-        if connection.device is None:
-            await self._keyspace.run(announced)
-            return
+    async def claim(self, connection: Connection, beside: Sequence[Call[Any]] = ()) -> list[Any]:
+        """Write the lease of a connection, before its `hello`. Another connection of its device closes.
+
+        `beside` are reads of the same user, in the same round trip and behind the lease. Returns their answers."""
+        announced, device = self._announce(connection), connection.device
+        if device is None:
+            return (await self._keyspace.run([*announced, *beside]))[len(announced) :]
         self._claimed_ms[connection.connection_id] = self._leases.now_ms()
         # One round trip reads and writes: of two nodes with the same device, the second sees the first.
         session = self._keys.session(connection.user_id)
-        asked: list[Call[Any]] = [plain(session, b"HGET", session, connection.device), plain(session, b"HLEN", session)]
-        earlier, count, *_ = await self._keyspace.run([*asked, *announced])
+        asked: list[Call[Any]] = [plain(session, b"HGET", session, device), plain(session, b"HLEN", session)]
+        earlier, count, *answers = await self._keyspace.run([*asked, *announced, *beside])
         if earlier is not None:
             self._replace(connection.user_id, earlier.decode().partition(" ")[0], connection)
         if count > DEVICES_REMEMBERED_MAX:
             await self._forget_oldest(session)
+        return answers[len(announced) :]
 
     def release(self, connection: Connection) -> None:
         """Remove the lease of a connection that is gone, and only that lease."""
@@ -232,17 +237,19 @@ class Registry:
         for start in range(0, len(connections), 500):
             # The lease of a connection that went meanwhile has been removed, and must not be written again.
             chunk = [one for one in connections[start : start + 500] if self._is_here(one)]
-            for one in await self._renew(chunk, is_late):
+            for one in await self._renew(chunk, is_late, is_expiring=began_s >= self._expires_s):
                 if self._is_here(one):
                     on_lost(one.user_id)
         self._renewed_s = began_s
+        if began_s >= self._expires_s:
+            self._expires_s = began_s + _EXPIRE_AGAIN_S
 
-    async def _renew(self, chunk: list[Connection], is_late: bool) -> list[Connection]:
+    async def _renew(self, chunk: list[Connection], is_late: bool, *, is_expiring: bool) -> list[Connection]:
         """Returns the connections whose leases were gone. Their leases are written again, with their devices."""
         until_ms = self._leases.now_ms() + int(LEASE_S * 1000)
         keys = [self._keys.ws(one.user_id) for one in chunk]
         adds = [plain(key, b"ZADD", key, until_ms, self._lease(one)) for key, one in zip(keys, chunk, strict=True)]
-        expires = [plain(key, b"EXPIRE", key, INDEX_TTL_S) for key in keys]
+        expires = [plain(key, b"EXPIRE", key, INDEX_TTL_S) for key in keys] if is_expiring else []
         doubted, ids = set(self._in_doubt), {one.connection_id for one in chunk}
         self._in_doubt |= ids
         replies = await self._keyspace.run([*adds, *expires])
@@ -302,6 +309,16 @@ class Registry:
         keys = [self._keys.ws(user_id) for user_id in ids]
         counts = await self._keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
         return {user_id: bool(count or self._hub.of_user(user_id)) for user_id, count in zip(ids, counts, strict=True)}
+
+    def elsewhere(self, user_id: str, until_ms: int | None = None) -> Call[bool]:
+        """Whether the user has a live lease on another node, one that ends by `until_ms` at the latest."""
+        key, own = self._keys.ws(user_id), f"{self._node_id}:".encode()
+        end = b"+inf" if until_ms is None else until_ms
+        return plain(
+            key,
+            *(b"ZRANGE", key, self._leases.now_ms(), end, b"BYSCORE"),
+            parse=lambda leases: any(not lease.startswith(own) for lease in leases),
+        )
 
     def last_renewed(self, user_id: str) -> Call[int | None]:
         """When a lease that was never removed was last renewed, ms: the last sign of a user whose node died."""

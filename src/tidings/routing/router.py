@@ -19,7 +19,7 @@ from tidings.pushes import Event, ReadSynced, Receipt
 from tidings.routing.bus import Bus, Closing, Item, Pushed
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
-from tidings.tasks import Listeners, Recent
+from tidings.tasks import Listeners, Recent, cancel
 
 log = logging.getLogger("tidings.router")
 
@@ -72,6 +72,10 @@ class Router:
         """Returns when every event is on the bus."""
         while self._sending is not None:
             await asyncio.wait([self._sending])
+
+    async def stop(self) -> None:
+        """End the task that publishes. The other nodes read what was not published."""
+        await cancel(self._sending)
 
     def take(self, item: Pushed | Closing, node_id: str) -> None:
         """Carry out what another node published to this one."""

@@ -50,7 +50,7 @@ ARCHIVE_SOURCES = ("blobs", "cache")
 
 C = TypeVar("C")
 K = TypeVar("K", bound="str | tuple[str, ...]")
-REBUILT = ("inbox", "unread", "threads")  # all of a user, one conversation, threads
+REBUILT = ("inbox", "unread", "threads", "tally")  # all of a user, one conversation, threads, a large conversation
 
 
 class Tally:
@@ -66,11 +66,6 @@ class Tally:
     def observe(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
-
-    def observe_many(self, value: float, n: int) -> None:
-        """Observe the same value `n` times: all entries of a batch waited equally long."""
-        self._counts[bisect_left(self._bounds, value)] += n
-        self._sum += value * n
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative buckets, as Prometheus wants them."""
@@ -142,6 +137,8 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self.connections = Gauge("tidings_connections", "Open WebSocket connections.", registry=registry)
+        about = "Large conversations whose members this node has in memory."
+        self.large_conversations = Gauge("tidings_large_conversations", about, registry=registry)
         self.store_up = Gauge("tidings_store_up", "1 while a store answers, by store.", ["store"], registry=registry)
         self.stream_lag = Gauge(
             "tidings_stream_lag", "Entries of a stream that no worker has finished.", ["stream"], registry=registry
@@ -191,6 +188,12 @@ class Metrics:
             self.webhook_lag.remove(webhook_id)
         else:
             self.webhook_lag.labels(webhook_id).set(seconds)
+
+    def count_rows_read(self, table: str, rows: int) -> None:
+        self.rows_read[table].inc(rows)
+
+    def count_writes(self, table: str, rows: int) -> None:
+        self.writes[table].inc(rows)
 
     def count_repair(self, what: str, n: int) -> None:
         self.repairs[what].inc(n)

@@ -37,10 +37,16 @@ async def test_what_is_not_a_conversation_is_a_bad_request(gateway: Gateway, bad
     assert (await gateway.rest("POST", "/v1/conversations", bad))[0] == 400
 
 
-async def test_more_members_than_allowed_are_too_large(gateway: Gateway) -> None:
+async def test_more_members_than_one_request_may_name_are_a_bad_request(gateway: Gateway) -> None:
     members = [f"u{n}" for n in range(MEMBERS_NAMED_MAX + 1)]
     status, _, body = await gateway.rest("POST", "/v1/conversations", {"kind": "group", "members": members})
-    assert (status, body["error"]["code"]) == (413, "too_large")
+    assert (status, body["error"]["code"]) == (400, "bad_request") and "members" in body["error"]["message"]
+
+
+async def test_a_name_that_is_too_long_is_a_bad_request(gateway: Gateway) -> None:
+    body = {"kind": "group", "members": ["bob"], "name": "n" * 101}
+    status, _, answer = await gateway.rest("POST", "/v1/conversations", body)
+    assert (status, answer["error"]["code"]) == (400, "bad_request") and "name" in answer["error"]["message"]
 
 
 async def test_a_conversation_is_seen_renamed_and_deleted(gateway: Gateway) -> None:
@@ -89,7 +95,7 @@ async def test_a_server_key_adds_ten_thousand_members_in_one_call(gateway: Gatew
     path = "/v1/conversations/c1/members"
     status, _, _ = await http(gateway.port, "POST", path, {"user_ids": user_ids}, headers)
     assert status == 200 and gateway.directory.calls == [("add", "c1", user_ids)]
-    assert (await http(gateway.port, "POST", path, {"user_ids": [*user_ids, "x"]}, headers))[0] == 413
+    assert (await http(gateway.port, "POST", path, {"user_ids": [*user_ids, "x"]}, headers))[0] == 400
 
 
 async def test_an_invitation_is_accepted_by_its_own_route(gateway: Gateway) -> None:

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.clocks import StillClock
 from tests.support.gateway.raw_websocket import Wire, http
 from tests.support.gateway.served import SECRET, Gateway, opened
 from tidings.bounds import READY_KNOWN_S
-from tidings.clock import Clock
 from tidings.config.settings import Auth, Metrics, Settings
 from tidings.gateway.http.health import PageRoutes
 from tidings.gateway.http.web import read_files
@@ -38,13 +38,6 @@ async def test_readiness_names_each_store_and_fails_for_the_tables_only(
 
 async def no_metrics() -> tuple[bytes, str]:
     return b"", ""
-
-
-class StillClock(Clock):
-    at_s = 100.0
-
-    def monotonic_s(self) -> float:
-        return self.at_s
 
 
 async def test_readiness_asks_the_stores_at_most_once_a_second() -> None:

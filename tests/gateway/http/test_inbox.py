@@ -15,6 +15,34 @@ async def test_the_inbox_is_a_page_of_rows(gateway: Gateway) -> None:
     assert gateway.limiter.asked == [("http", "alice")]
 
 
+async def test_a_reader_names_the_fields_of_a_row_and_gets_these_alone(gateway: Gateway) -> None:
+    status, _, body = await gateway.rest("GET", "/v1/inbox?fields=unread_count,name,draft,name")
+    assert status == 200
+    assert body["conversations"] == [{"conversation_id": "c1", "unread_count": 3, "name": "Crew"}]
+    assert (body["next_cursor"], body["total_unread"], body["stale"]) == ("next", 12, False)
+    assert gateway.inbox.has_records
+
+
+async def test_a_page_has_the_fields_of_its_own_that_are_named(gateway: Gateway) -> None:
+    body = (await gateway.rest("GET", "/v1/inbox?fields=name,next_cursor"))[2]
+    assert body == {"conversations": [{"conversation_id": "c1", "name": "Crew"}], "next_cursor": "next"}
+
+
+async def test_a_page_without_drafts_and_rules_reads_no_records(gateway: Gateway) -> None:
+    await gateway.rest("GET", "/v1/inbox?fields=name")
+    assert not gateway.inbox.has_records
+    await gateway.rest("GET", "/v1/inbox")
+    assert gateway.inbox.has_records
+
+
+@pytest.mark.parametrize("bad", ["nothing", "name,", "name,%20kind", "__class__"])
+async def test_a_field_that_no_row_has_is_refused(gateway: Gateway, bad: str) -> None:
+    status, _, body = await gateway.rest("GET", f"/v1/inbox?fields={bad}")
+    assert (status, body["error"]["code"]) == (400, "bad_request")
+    assert "fields" in body["error"]["message"]
+    assert gateway.inbox.calls == []
+
+
 async def test_flags_that_are_not_named_stay(gateway: Gateway) -> None:
     status, _, body = await gateway.rest("PATCH", "/v1/inbox/c1", {"muted": True})
     assert status == 200 and body["conversation_id"] == "c1"

@@ -78,6 +78,15 @@ async def test_a_page_from_nowhere_is_refused(gateway: Gateway, code: str, query
     assert (status, body["error"]["code"]) == (400, code)
 
 
+async def test_a_reader_names_the_fields_of_a_message_and_gets_these_alone(gateway: Gateway) -> None:
+    await gateway.rest("POST", LOG, {"message_id": "m1", "text": "hi", "ts": 5})
+    whole = (await gateway.rest("GET", LOG))[2]
+    status, _, body = await gateway.rest("GET", f"{LOG}?fields=text,data,sender_id")
+    assert status == 200 and body == whole | {"messages": [{"seq": 1, "text": "hi", "sender_id": "alice"}]}
+    status, _, body = await gateway.rest("GET", f"{LOG}?fields=text,name")
+    assert (status, body["error"]["code"]) == (400, "bad_request")
+
+
 async def test_edit_and_delete_name_an_entry(gateway: Gateway) -> None:
     await gateway.rest("POST", LOG, {"message_id": "m1", "text": "hi"})
     assert (await gateway.rest("PATCH", LOG + "/1", {"text": "ho", "message_id": "e1"}))[0] == 200
@@ -106,5 +115,15 @@ async def test_marks_are_answered_with_the_state(gateway: Gateway) -> None:
 async def test_receipts_of_a_message(gateway: Gateway) -> None:
     await gateway.rest("POST", LOG, {"message_id": "m1", "text": "hi"})
     body = (await gateway.rest("GET", LOG + "/1/receipts"))[2]
-    assert body == {"read": ["bob"], "delivered": ["carol"], "pending": ["dan"]}
+    times = {"bob": {"delivered_at": 5, "read_at": 7}, "carol": {"delivered_at": 6}}
+    assert body == {"read": ["bob"], "delivered": ["carol"], "pending": ["dan"], "times": times}
     assert (await gateway.rest("GET", LOG + "/2/receipts"))[0] == 404
+
+
+async def test_receipts_of_a_message_in_pages(gateway: Gateway) -> None:
+    await gateway.rest("POST", LOG, {"message_id": "m1", "text": "hi"})
+    body = (await gateway.rest("GET", LOG + "/1/receipts?limit=1&cursor=bob"))[2]
+    assert body == {"read": [], "delivered": ["bob"], "pending": [], "next_cursor": "carol"}
+    for query, code in (("cursor=%00", "bad_cursor"), ("limit=0", "bad_request"), ("limit=x", "bad_request")):
+        status, _, problem = await gateway.rest("GET", f"{LOG}/1/receipts?{query}")
+        assert (status, problem["error"]["code"]) == (400, code)

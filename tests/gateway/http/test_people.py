@@ -20,6 +20,9 @@ async def test_preferences_have_defaults_and_are_replaced_as_a_whole(gateway: Ga
     assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_write": "shared"}))[0] == 200
     assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody | {"who_may_write": "shared"}
     assert (await gateway.rest("PUT", "/v1/preferences", {"who_may_add": "friends"}))[0] == 400
+    nights = {"quiet": [{"days": [1, 7], "from": "22:00", "to": "07:00"}], "quiet_lets": "mentions"}
+    assert (await gateway.rest("PUT", "/v1/preferences", nights))[0] == 200
+    assert (await gateway.rest("GET", "/v1/preferences"))[2] == anybody | nights
 
 
 async def test_people_are_found_and_each_question_is_paid_for(gateway: Gateway) -> None:

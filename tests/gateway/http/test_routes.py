@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from tidings.errors import BadRequest, Unauthorized
+from tidings.errors import BadRequest, Forbidden, NotFound, Unauthorized
 from tidings.gateway.auth import Caller
-from tidings.gateway.http.routes import Reply, Request, Route, Router
+from tidings.gateway.http.routes import Reply, Request, Route, Router, Routes, route
 
 
 async def nothing(request: Request) -> Reply:
     return Reply(204)
 
 
-def route(method: str, path: str) -> Route:
+def plain_route(method: str, path: str) -> Route:
     return Route(method, path, nothing, "does nothing")
 
 
@@ -23,12 +23,12 @@ def request(*params: str, user_id: str | None = "alice") -> Request:
 
 ROUTER = Router(
     [
-        route("GET", "/"),
-        route("GET", "/v1/inbox"),
-        route("GET", "/v1/c/{id}"),
-        route("PUT", "/v1/c/{id}"),
-        route("GET", "/v1/c/{id}/m/{seq}"),
-        route("GET", "/v1/c/special"),
+        plain_route("GET", "/"),
+        plain_route("GET", "/v1/inbox"),
+        plain_route("GET", "/v1/c/{id}"),
+        plain_route("PUT", "/v1/c/{id}"),
+        plain_route("GET", "/v1/c/{id}/m/{seq}"),
+        plain_route("GET", "/v1/c/special"),
     ]
 )
 
@@ -67,7 +67,7 @@ def test_a_path_has_a_route_per_method() -> None:
 
 def test_the_same_route_twice_is_our_mistake() -> None:
     with pytest.raises(AssertionError):
-        Router([route("GET", "/a"), route("GET", "/a")])
+        Router([plain_route("GET", "/a"), plain_route("GET", "/a")])
 
 
 @pytest.mark.parametrize("bad", ["", "a{b", "a:b", "x" * 129, "a b", "a\n", "é"])
@@ -90,4 +90,50 @@ def test_a_server_without_a_user_cannot_act_for_one() -> None:
 
 
 def test_a_route_knows_the_names_of_its_parameters() -> None:
-    assert route("GET", "/v1/c/{id}/m/{seq}").param_names == ["id", "seq"]
+    assert plain_route("GET", "/v1/c/{id}/m/{seq}").param_names == ["id", "seq"]
+
+
+class Ships(Routes):
+    @route("GET", "/ships", answer=None, errors=("not_found",))
+    @route("GET", "/boats", "operator")
+    async def all(self, request: Request) -> Reply:
+        """List every ship.
+
+        The order is by name."""
+        return Reply(204)
+
+
+def test_a_class_declares_its_routes_on_its_methods_and_the_docstring_is_the_summary() -> None:
+    ships = Ships()
+    first, second = ships.routes()
+    assert (first.method, first.path, first.summary, first.errors) == (
+        "GET",
+        "/ships",
+        "List every ship",
+        ("not_found",),
+    )
+    assert (second.path, second.access, second.run) == ("/boats", "operator", ships.all)
+
+
+def test_a_route_without_a_docstring_is_refused() -> None:
+    with pytest.raises(AssertionError, match="GET /ships has no docstring"):
+
+        @route("GET", "/ships")
+        async def all(request: Request) -> Reply:
+            return Reply(204)
+
+
+def asked_by(role: str | None, user_id: str | None = None) -> Request:
+    return Request("GET", ("bob",), Caller(user_id, role, "x"), None, None, None, [])
+
+
+def test_a_user_is_the_subject_of_their_own_path_only() -> None:
+    assert asked_by(None, "bob").subject(needs_admin=True) == "bob"
+    with pytest.raises(NotFound):
+        asked_by(None, "alice").subject()
+
+
+def test_a_server_key_reaches_every_subject_and_some_need_an_admin() -> None:
+    assert asked_by("readonly").subject() == asked_by("admin").subject(needs_admin=True) == "bob"
+    with pytest.raises(Forbidden):
+        asked_by("readonly").subject(needs_admin=True)

@@ -13,7 +13,7 @@ from tidings.errors import Forbidden
 from tidings.gateway.auth import Caller
 from tidings.gateway.http.routes import Request
 from tidings.gateway.http.users import AccountRoutes
-from tidings.protocol.bodies import TokenRequest
+from tidings.protocol.people_bodies import TokenRequest
 
 DEV = Settings(auth=Auth(secret=SECRET), dev=True)
 LISTED = Settings(auth=Auth(secret=SECRET), picture_hosts=("example.com", "*.pictures.test"))

@@ -29,7 +29,9 @@ async def test_a_worker_says_that_it_is_ready_and_leaves_when_its_supervisor_is_
     boss = Boss()
     channel = await Channel.over(ours, boss.answer)
     talking = asyncio.create_task(channel.run())
-    worker = asyncio.create_task(Worker(Order(dataclasses.replace(settings, port=0), {}, ("dead",))).run(theirs))
+    worker = asyncio.create_task(
+        Worker(Order(dataclasses.replace(settings, port=0), {}, ("dead",)), asyncio.Event()).run(theirs)
+    )
     await asyncio.wait_for(boss.heard.wait(), 60)
     assert "ready" in boss.told and await channel.ask("state") == "ready"
     assert "tidings_messages_total" in await channel.ask("page")
@@ -42,6 +44,6 @@ async def test_a_worker_that_cannot_start_names_the_store(settings: Settings) ->
     boss = Boss()
     talking = asyncio.create_task((await Channel.over(ours, boss.answer)).run())
     gone = dataclasses.replace(settings, keyspace="unix:///nowhere/at.all")
-    assert await Worker(Order(gone, {}, ())).run(theirs) == 1
+    assert await Worker(Order(gone, {}, ()), asyncio.Event()).run(theirs) == 1
     assert "at.all" in boss.told["store"]
     talking.cancel()

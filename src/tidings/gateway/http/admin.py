@@ -17,7 +17,7 @@ from msgspec import Meta
 from tidings.clock import Clock
 from tidings.config.settings import Auth
 from tidings.errors import Close, NotFound
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Method, Reply, Request, Route, Routes, route
 from tidings.gateway.http.users import TokenBody
 from tidings.gateway.tokens import mint_token
 from tidings.messaging.archive.schedule import ArchiveStatus
@@ -30,10 +30,12 @@ from tidings.operators.node_samples import STEP_MS, Point, Sample, Samples, poin
 from tidings.operators.status import Days, PushView, RejectsView, SystemStatus
 from tidings.routing.bus import Bus, Leave
 from tidings.routing.router import Router
+from tidings.stores.findings import Finding
 
 TOKEN_TTL_S = 3_600  # enough to see what a user sees; another token is a click away
 
 _USER = "/v1/admin/users/{user_id}"
+_TOKEN = _USER + "/token"
 _ERRORS = ("forbidden",)
 
 
@@ -49,22 +51,12 @@ class Setting(msgspec.Struct, frozen=True):
     about: str
 
 
-class Check(msgspec.Struct, frozen=True):
-    """One finding of doctor."""
-
-    name: str
-    level: str
-    says: str
-    fix: str = ""
-    where: str = ""
-
-
 class DoctorView(msgspec.Struct, frozen=True):
     """`keyspace`: the families of keys on each server."""
 
     at_ms: int
     is_healthy: bool
-    findings: list[Check]
+    findings: list[Finding]
     keyspace: list[dict[str, Any]]
 
 
@@ -141,8 +133,14 @@ class KickBody(msgspec.Struct, frozen=True):
 # --- routes ---------------------------------------------------------------------------------------
 
 
+def _view(
+    path: str, answer: type[msgspec.Struct], query: type[msgspec.Struct] | None = None, errors: tuple[str, ...] = ()
+) -> Callable[[Method], Method]:
+    return route("GET", f"/v1/admin/{path}", "operator", query=query, answer=answer, errors=(*_ERRORS, *errors))
+
+
 @dataclass(frozen=True, kw_only=True)
-class AdminRoutes:
+class AdminRoutes(Routes):
     node_id: str
     settings: Sequence[Setting]
     doctor: Callable[[], Awaitable[DoctorView]]
@@ -157,68 +155,21 @@ class AdminRoutes:
     dev_auth: Auth | None  # None unless the node runs with --dev
 
     def routes(self) -> list[Route]:
-        return [*self._views(), *self._actions()]
-
-    def _views(self) -> list[Route]:
-        return [
-            _view("me", self.me, "Whose key this is", OperatorBody),
-            _view("overview", self.overview, "Nodes and their figures over the last minutes", OverviewBody, SinceQuery),
-            _view("activity", self.activity, "How many users each of the last days had", Days),
-            _view("users/{user_id}", self.user, "A user: devices, connections, unread", UserView, CursorQuery),
-            _view("users/{user_id}/verify", self.verify, "Recount a user's unread from the tables", UnreadReport),
-            _view(
-                "conversations/{conversation_id}",
-                self.conversation,
-                "A conversation: members, receipts, archive; no text",
-                ConversationView,
-                errors=("not_found",),
-            ),
-            _view("rejects", self.rejects, "Who was refused, by class and minute", RejectsView, MinutesQuery),
-            _view("audit", self.audit_entries, "The newest audit entries", AuditBody),
-            _view("push", self.push, "The push queue and what was given up", PushView),
-            _view("cold", self.cold, "The cold tier: lists all its objects", ArchiveStatus),
-            _view("settings", self.all_settings, "Every setting and where it came from", SettingsBody),
-            _view("doctor", self.examination, "Run all checks now: one run at a time", DoctorView),
-        ]
-
-    def _actions(self) -> list[Route]:
-        routes = [
-            Route(
-                "POST",
-                "/v1/admin/nodes/{node_id}/drain",
-                self.drain,
-                "The node drains and exits, as on SIGTERM",
-                "server",
-                answer=DrainBody,
-                statuses=(202,),
-                errors=("forbidden", "not_found"),
-            ),
-            Route(
-                "POST",
-                _USER + "/kick",
-                self.kick,
-                "Close every connection of a user; clients come back",
-                "server",
-                answer=KickBody,
-                errors=_ERRORS,
-            ),
-        ]
-        if self.dev_auth is not None:
-            about = "A token of this user for an hour: only with --dev"
-            routes.append(
-                Route("POST", _USER + "/token", self.token, about, "server", answer=TokenBody, errors=_ERRORS)
-            )
-        return routes
+        return [one for one in super().routes() if self.dev_auth is not None or one.path != _TOKEN]
 
     # --- views ---
 
+    @_view("me", OperatorBody)
     async def me(self, request: Request) -> Reply:
+        """Name the operator of this key."""
         caller = request.caller
         return Reply(
             200, OperatorBody(caller.key_name or "", caller.role or "", self.node_id, self.dev_auth is not None)
         )
 
+    @_view("overview", OverviewBody, SinceQuery)
     async def overview(self, request: Request) -> Reply:
+        """Show the nodes and their figures over the last minutes."""
         asked: SinceQuery = request.query
         found = await self.samples.read(asked.since)
         newest = [samples[-1] for samples in found.values() if samples]
@@ -253,55 +204,88 @@ class AdminRoutes:
             figures=point_of(pairs, self.edges_s, pairs[0][1].at_ms) if pairs else None,
         )
 
+    @_view("activity", Days)
     async def activity(self, request: Request) -> Reply:
+        """Count the active users of each of the last days."""
         return Reply(200, await self.condition.days())
 
+    @_view("users/{user_id}", UserView, CursorQuery)
     async def user(self, request: Request) -> Reply:
+        """Show devices, connections and unread counts of a user."""
         asked: CursorQuery = request.query
         return Reply(200, await self.lookup.user(request.user(), asked.cursor))
 
+    @_view("users/{user_id}/verify", UnreadReport)
     async def verify(self, request: Request) -> Reply:
+        """Recount a user's unread from the tables."""
         return Reply(200, await self.lookup.verify(request.user()))
 
+    @_view("conversations/{conversation_id}", ConversationView, errors=("not_found",))
     async def conversation(self, request: Request) -> Reply:
+        """Show members, receipts and archive of a conversation, without texts."""
         return Reply(200, await self.lookup.conversation(request.id()))
 
+    @_view("rejects", RejectsView, MinutesQuery)
     async def rejects(self, request: Request) -> Reply:
+        """List refused users, by class and minute."""
         asked: MinutesQuery = request.query
         return Reply(200, await self.condition.rejects(asked.minutes))
 
+    @_view("audit", AuditBody)
     async def audit_entries(self, request: Request) -> Reply:
+        """List the newest audit entries."""
         return Reply(200, AuditBody(await self.condition.audit()))
 
+    @_view("push", PushView)
     async def push(self, request: Request) -> Reply:
+        """Show the push queue, and the notifications that were given up."""
         return Reply(200, await self.condition.push())
 
+    @_view("cold", ArchiveStatus)
     async def cold(self, request: Request) -> Reply:
+        """Show the state of the cold tier; this lists all its objects."""
         return Reply(200, await self.condition.cold())
 
+    @_view("settings", SettingsBody)
     async def all_settings(self, request: Request) -> Reply:
+        """List every setting, its value and its source."""
         return Reply(200, SettingsBody(self.node_id, list(self.settings)))
 
+    @_view("doctor", DoctorView)
     async def examination(self, request: Request) -> Reply:
+        """Run all checks now: one run at a time."""
         return Reply(200, await self.doctor())
 
     # --- actions ---
 
+    @route(
+        "POST",
+        "/v1/admin/nodes/{node_id}/drain",
+        "server",
+        answer=DrainBody,
+        statuses=(202,),
+        errors=("forbidden", "not_found"),
+    )
     async def drain(self, request: Request) -> Reply:
+        """The node drains and exits, as on SIGTERM."""
         node_id = request.id()
         if not await self.bus.publish_now(node_id, Leave()):
             raise NotFound("no node of this id listens")
         self._record(request, "node.drain", detail=node_id)
         return Reply(202, DrainBody(node_id))
 
+    @route("POST", _USER + "/kick", "server", answer=KickBody, errors=_ERRORS)
     async def kick(self, request: Request) -> Reply:
+        """Close every connection of a user; clients come back."""
         user_id = request.user()
         live = len(await self.lookup.connections(user_id))
         self.router.close(user_id, Close.KICKED)
         self._record(request, "user.kick", user_id, f"{live} connections")
         return Reply(200, KickBody(user_id, live))
 
+    @route("POST", _TOKEN, "server", answer=TokenBody, errors=_ERRORS)
     async def token(self, request: Request) -> Reply:
+        """Make a token of this user for an hour: only with --dev."""
         assert self.dev_auth is not None
         user_id = request.user()
         token = mint_token(self.dev_auth, user_id, ttl_s=TOKEN_TTL_S, now_ms=self.clock.now_ms())
@@ -310,19 +294,6 @@ class AdminRoutes:
 
     def _record(self, request: Request, action: str, user_id: str = "-", detail: str = "") -> None:
         self.audit.acted(action, request.caller.key_name or "", user_id=user_id, detail=detail)
-
-
-def _view(
-    path: str,
-    run: Any,
-    about: str,
-    answer: type[msgspec.Struct],
-    query: type[msgspec.Struct] | None = None,
-    errors: tuple[str, ...] = (),
-) -> Route:
-    return Route(
-        "GET", f"/v1/admin/{path}", run, about, "operator", query=query, answer=answer, errors=(*_ERRORS, *errors)
-    )
 
 
 def _sums(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

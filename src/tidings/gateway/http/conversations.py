@@ -14,7 +14,7 @@ from tidings.bounds import MEMBERS_BULK_BYTES_MAX, MEMBERS_CHANGED_PER_SLOT, MEM
 from tidings.errors import BadCursor
 from tidings.gateway.encode import conversation_of, member_of
 from tidings.gateway.http.pictures import Pictures
-from tidings.gateway.http.routes import Reply, Request, Route, ids_of, pay_create
+from tidings.gateway.http.routes import Reply, Request, Routes, ids_of, pay_create, route
 from tidings.ids import is_user_id
 from tidings.messaging.conversations.directory import Directory, View
 from tidings.messaging.limits.limiter import Limiter
@@ -24,14 +24,14 @@ from tidings.model import Rules
 from tidings.protocol.bodies import (
     ConversationBody,
     ConversationPatch,
+    MembersBody,
+    MembersQuery,
     NewConversation,
-    ProfileBody,
-    ProfilesBody,
-    ProfilesQuery,
+    NewMembers,
     RolePatch,
 )
 from tidings.protocol.client_frames import check_data
-from tidings.protocol.member_bodies import MembersBody, MembersQuery, NewMembers
+from tidings.protocol.people_bodies import ProfileBody, ProfilesBody, ProfilesQuery
 
 _ONE = "/v1/conversations/{conversation_id}"
 _MEMBER = _ONE + "/members/{user_id}"
@@ -39,7 +39,7 @@ _REFUSED = ("not_found", "forbidden")
 _RULES = Rules.__struct_fields__
 
 
-class ConversationRoutes:
+class ConversationRoutes(Routes):
     def __init__(
         self, directory: Directory, rules: RuleChanges, pictures: Pictures, limiter: Limiter, search: Search
     ) -> None:
@@ -49,85 +49,16 @@ class ConversationRoutes:
         self._limiter = limiter
         self._pictures = pictures
 
-    def routes(self) -> list[Route]:
-        return [*self._whole(), *self._people()]
-
-    def _whole(self) -> list[Route]:
-        return [
-            Route(
-                "POST",
-                "/v1/conversations",
-                self.create,
-                "Create a conversation; the same direct pair twice is the same conversation",
-                body=NewConversation,
-                answer=ConversationBody,
-                statuses=(201, 200),
-                errors=("too_large",),
-            ),
-            Route("GET", _ONE, self.view, "A conversation and its members", answer=ConversationBody, errors=_REFUSED),
-            Route(
-                "PATCH",
-                _ONE,
-                self.rename,
-                "Change name, avatar or rules",
-                body=ConversationPatch,
-                answer=ConversationBody,
-                errors=_REFUSED,
-            ),
-            Route("DELETE", _ONE, self.delete, "Delete a conversation for everyone", statuses=(204,), errors=_REFUSED),
-        ]
-
-    def _people(self) -> list[Route]:
-        return [
-            Route(
-                "GET",
-                _ONE + "/members",
-                self.members,
-                "A page of the members, by user_id",
-                query=MembersQuery,
-                answer=MembersBody,
-                errors=("not_found", "bad_cursor"),
-            ),
-            Route(
-                "POST",
-                _ONE + "/members",
-                self.add,
-                "Add members: 1,000 at most, or 10,000 with a server key",
-                body=NewMembers,
-                answer=ConversationBody,
-                errors=(*_REFUSED, "too_large"),
-                server_body_bytes_max=MEMBERS_BULK_BYTES_MAX,
-            ),
-            Route(
-                "PATCH",
-                _MEMBER,
-                self.set_role,
-                "Change a member's role",
-                body=RolePatch,
-                answer=ConversationBody,
-                errors=_REFUSED,
-            ),
-            Route(
-                "GET",
-                _ONE + "/profiles",
-                self.profiles,
-                "Names and pictures of members",
-                query=ProfilesQuery,
-                answer=ProfilesBody,
-                errors=("not_found", "too_large"),
-            ),
-            Route(
-                "PUT",
-                _ONE + "/accept",
-                self.accept,
-                "Accept an invitation, or the request of a stranger",
-                answer=ConversationBody,
-                errors=("not_found",),
-            ),
-            Route("DELETE", _MEMBER, self.remove, "Remove a member, or leave", statuses=(204,), errors=_REFUSED),
-        ]
-
+    @route(
+        "POST",
+        "/v1/conversations",
+        body=NewConversation,
+        answer=ConversationBody,
+        statuses=(201, 200),
+        errors=("too_large",),
+    )
     async def create(self, request: Request) -> Reply:
+        """Create a conversation; the same direct pair twice is the same conversation."""
         asked: NewConversation = request.body
         self._pictures.check(asked.avatar_url)
         await pay_create(self._limiter, request, _slots(asked.members, MEMBERS_NAMED_PER_SLOT))
@@ -143,28 +74,37 @@ class ConversationRoutes:
         )
         return _reply(request, view, 201 if is_new else 200)
 
+    @route("GET", _ONE, answer=ConversationBody, errors=_REFUSED)
     async def view(self, request: Request) -> Reply:
+        """Show a conversation and its members."""
         return _reply(request, await self._directory.view(request.user_id, request.id()))
 
+    @route("PATCH", _ONE, body=ConversationPatch, answer=ConversationBody, errors=_REFUSED)
     async def rename(self, request: Request) -> Reply:
+        """Change name, avatar or rules."""
         patch: ConversationPatch = request.body
         self._pictures.check(patch.avatar_url)
         if patch.data:
             check_data(patch.data)
         await pay_create(self._limiter, request)
         if rules := {name: value for name in _RULES if (value := getattr(patch, name)) is not UNSET}:
+            rules |= {"slow_s": None} if rules.get("slow_s") == 0 else {}
             await self._rules.change(request.user_id, request.id(), rules)
         if patch.name is UNSET and patch.avatar_url is UNSET:
             return _reply(request, await self._directory.view(request.user_id, request.id()))
         view = await self._directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
         return _reply(request, view)
 
+    @route("DELETE", _ONE, statuses=(204,), errors=_REFUSED)
     async def delete(self, request: Request) -> Reply:
+        """Delete a conversation for everyone."""
         await self._directory.delete(request.user_id, request.id())
         self._search.deleted(request.id())
         return Reply(204)
 
+    @route("GET", _ONE + "/members", query=MembersQuery, answer=MembersBody, errors=("not_found", "bad_cursor"))
     async def members(self, request: Request) -> Reply:
+        """Read a page of the members, by user_id."""
         query: MembersQuery = request.query
         limit, after_id = min(query.limit, PAGE_MAX), query.cursor or ""
         if after_id and not is_user_id(after_id):
@@ -173,29 +113,46 @@ class ConversationRoutes:
         page = [member_of(one) for one in found[:limit]]
         return Reply(200, MembersBody(page, page[-1].user_id if len(found) > limit else None))
 
+    @route(
+        "POST",
+        _ONE + "/members",
+        body=NewMembers,
+        answer=ConversationBody,
+        errors=(*_REFUSED, "too_large"),
+        server_body_bytes_max=MEMBERS_BULK_BYTES_MAX,
+    )
     async def add(self, request: Request) -> Reply:
+        """Add members: 1,000 at most, or 10,000 with a server key."""
         asked: NewMembers = request.body
         is_server = request.caller.role is not None
         await pay_create(self._limiter, request, _slots(asked.user_ids, MEMBERS_CHANGED_PER_SLOT))
         view = await self._directory.add(request.user_id, request.id(), asked.user_ids, is_server=is_server)
         return _reply(request, view)
 
+    @route("PUT", _ONE + "/accept", answer=ConversationBody, errors=("not_found",))
     async def accept(self, request: Request) -> Reply:
+        """Accept an invitation, or the request of a stranger."""
         return _reply(request, await self._directory.accept(request.user_id, request.id()))
 
+    @route("PATCH", _MEMBER, body=RolePatch, answer=ConversationBody, errors=_REFUSED)
     async def set_role(self, request: Request) -> Reply:
+        """Change a member's role."""
         asked: RolePatch = request.body
         await pay_create(self._limiter, request)
         view = await self._directory.set_role(request.user_id, request.id(), request.user(1), asked.role)
         return _reply(request, view)
 
+    @route("DELETE", _MEMBER, statuses=(204,), errors=_REFUSED)
     async def remove(self, request: Request) -> Reply:
+        """Remove a member, or leave."""
         if request.user(1) != request.user_id:  # everybody may leave at any time
             await pay_create(self._limiter, request)
         await self._directory.remove(request.user_id, request.id(), request.user(1))
         return Reply(204)
 
+    @route("GET", _ONE + "/profiles", query=ProfilesQuery, answer=ProfilesBody, errors=("not_found", "too_large"))
     async def profiles(self, request: Request) -> Reply:
+        """Show names and pictures of members."""
         query: ProfilesQuery = request.query
         found = await self._directory.profiles(request.user_id, request.id(), ids_of(query.user_ids))
         return Reply(200, ProfilesBody([ProfileBody(one.user_id, one.name, one.avatar_url) for one in found]))

@@ -17,10 +17,10 @@ from msgspec import Meta
 from tidings.bounds import PUSH_TOKEN_CHARS_MAX
 from tidings.clock import Clock
 from tidings.errors import BadRequest, NotFound
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.model import Provider
 from tidings.protocol.bodies import RequestBody
-from tidings.protocol.client_frames import Id
+from tidings.protocol.types import Id
 from tidings.pushes import DeviceRemoved, Event
 from tidings.stores.push.ports import is_endpoint, is_token
 from tidings.stores.tables.ports import Devices
@@ -74,7 +74,7 @@ class DevicesBody(msgspec.Struct, frozen=True):
     vapid_public_key: str | None
 
 
-class DeviceRoutes:
+class DeviceRoutes(Routes):
     """`providers` are those that are set up. An endpoint must be on one of `webpush_hosts`."""
 
     def __init__(
@@ -94,35 +94,17 @@ class DeviceRoutes:
         self._webpush_hosts = tuple(webpush_hosts)
         self._vapid_public_key = vapid_public_key
 
-    def routes(self) -> list[Route]:
-        return [
-            Route("GET", _PATH, self.listed, "The caller's devices, and how to register one", answer=DevicesBody),
-            Route(
-                "POST",
-                _PATH,
-                self.register,
-                "Register a device for push, or give it another token",
-                body=NewDevice,
-                answer=DeviceBody,
-            ),
-            Route(
-                "DELETE",
-                _PATH,
-                self.forget,
-                "No push to this device any more",
-                query=DeviceQuery,
-                statuses=(204,),
-                errors=("not_found",),
-            ),
-        ]
-
+    @route("GET", _PATH, answer=DevicesBody)
     async def listed(self, request: Request) -> Reply:
+        """List the caller's devices, and the providers that a device can use."""
         devices = await self._devices.of_user(request.user_id)
         return Reply(
             200, DevicesBody([_body(device) for device in devices], sorted(self._providers), self._vapid_public_key)
         )
 
+    @route("POST", _PATH, body=NewDevice, answer=DeviceBody)
     async def register(self, request: Request) -> Reply:
+        """Register a device for push, or give it another token."""
         asked: NewDevice = request.body
         if asked.provider not in self._providers:
             raise BadRequest(f"`provider`: {asked.provider} is not set up on this server")
@@ -143,7 +125,9 @@ class DeviceRoutes:
             self._push(former[0], DeviceRemoved(former[1]))
         return Reply(200, _body(device))
 
+    @route("DELETE", _PATH, query=DeviceQuery, statuses=(204,), errors=("not_found",))
     async def forget(self, request: Request) -> Reply:
+        """Remove a device; it gets no push any more."""
         query: DeviceQuery = request.query
         if query.device is None and query.token is None:
             raise BadRequest("`device` or `token` must name the device")

@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.bounds import READY_KNOWN_S
 from tidings.clock import Clock
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Route, Routes, route
 from tidings.tasks import SingleFlight
 
 
@@ -24,7 +24,7 @@ MetricsPage = Callable[[], Awaitable[tuple[bytes, str]]]
 WorkerStates = Callable[[], Awaitable[dict[str, str]]]
 
 
-class PageRoutes:
+class PageRoutes(Routes):
     def __init__(
         self,
         readiness: Readiness,
@@ -43,26 +43,9 @@ class PageRoutes:
         self._metrics_page = metrics_page
         self._documents: dict[str, bytes] = {}
 
-    def routes(self) -> list[Route]:
-        return [
-            Route("GET", "/healthz", self.healthz, "The process answers", "open", answer=HealthBody),
-            Route(
-                "GET",
-                "/readyz",
-                self.readyz,
-                "Each store by name; 503 when tables are down or the node drains",
-                "open",
-                statuses=(200, 503),
-            ),
-            self.metrics_route(),
-            Route("GET", "/openapi.json", self.document, "This description", "open"),
-            Route("GET", "/asyncapi.json", self.document_of_frames, "The WebSocket's description", "open"),
-            Route("GET", "/docs", self.docs, "This description as a page", "open"),
-        ]
-
     def metrics_route(self) -> Route:
         """The route of the metrics, which may also be alone on a port of its own."""
-        return Route("GET", METRICS_PATH, self.metrics, "Prometheus metrics", "open")
+        return next(one for one in self.routes() if one.path == METRICS_PATH)
 
     def publish(self, openapi: dict[str, Any], asyncapi: dict[str, Any], page: bytes) -> None:
         """Take the documents. They describe all routes, also these, so they are made last."""
@@ -72,11 +55,16 @@ class PageRoutes:
             "docs": page,
         }
 
+    @route("GET", "/healthz", "open", answer=HealthBody)
     async def healthz(self, request: Request) -> Reply:
+        """Say that the process answers."""
         return Reply(200, HealthBody("ok"))
 
+    @route("GET", "/readyz", "open", statuses=(200, 503))
     async def readyz(self, request: Request) -> Reply:
-        """One ready worker is enough: the kernel gives it the new connections."""
+        """Show the state of each store; 503 when the tables are down or the node drains.
+
+        One ready worker is enough: the kernel gives it the new connections."""
         body: dict[str, Any] = dict(await self._store_states())
         states = await self._worker_states() if self._worker_states is not None else {}
         is_draining = self._is_draining() and "ready" not in states.values()
@@ -93,15 +81,23 @@ class PageRoutes:
             self._asked_s = now_s
         return self._stores
 
+    @route("GET", METRICS_PATH, "open")
     async def metrics(self, request: Request) -> Reply:
+        """Print the metrics for Prometheus."""
         page, content_type = await self._metrics_page()
         return Reply(200, page, content_type.encode())
 
+    @route("GET", "/openapi.json", "open")
     async def document(self, request: Request) -> Reply:
+        """Describe the REST API, as OpenAPI."""
         return Reply(200, self._documents["openapi"])
 
+    @route("GET", "/asyncapi.json", "open")
     async def document_of_frames(self, request: Request) -> Reply:
+        """Describe the WebSocket, as AsyncAPI."""
         return Reply(200, self._documents["asyncapi"])
 
+    @route("GET", "/docs", "open")
     async def docs(self, request: Request) -> Reply:
+        """Show both descriptions as a page."""
         return Reply(200, self._documents["docs"], b"text/html; charset=utf-8")

@@ -2,100 +2,63 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from tidings.bounds import PAGE_MAX
 from tidings.errors import BadRequest
 from tidings.gateway.dispatch import payment
 from tidings.gateway.encode import inbox_of, inbox_row_of, rate_limits_of
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.reading.flags import FlagChange, Flags
 from tidings.messaging.reading.inbox import Inbox
-from tidings.messaging.unread.explain import Explain
+from tidings.messaging.unread.explain import Explain, Explanation
 from tidings.messaging.unread.unread import Unread
-from tidings.protocol.bodies import (
-    FlagsBody,
-    InboxBody,
-    InboxRowBody,
-    RateLimitsBody,
-    TotalsBody,
-)
-from tidings.protocol.own_bodies import ExplainQuery, ExplanationBody, InboxQuery
+from tidings.protocol.bodies import FlagsBody, InboxBody, InboxRowBody, RateLimitsBody, TotalsBody
+from tidings.protocol.fields import PickedInboxBody, inbox_fields, picked_inbox
+from tidings.protocol.own_bodies import ExplainQuery, InboxQuery
+
+RECORD_FIELDS = ("draft", "rules", "data")  # a page without them reads no records
 
 
-class ExplainRoutes:
+class ExplainRoutes(Routes):
     def __init__(self, explain: Explain, limiter: Limiter) -> None:
         self._explain = explain
         self._limiter = limiter
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "GET",
-                "/v1/unread/explain",
-                self.explain,
-                "Why the unread count of a conversation is what it is",
-                query=ExplainQuery,
-                answer=ExplanationBody,
-                errors=("not_found",),
-            )
-        ]
-
+    @route("GET", "/v1/unread/explain", query=ExplainQuery, answer=Explanation, errors=("not_found",))
     async def explain(self, request: Request) -> Reply:
+        """Explain the unread count of a conversation."""
         query: ExplainQuery = request.query
         if query.conversation_id is None:
             raise BadRequest("`conversation_id` is missing")
         pay = payment(self._limiter, request.user_id)
-        found = await self._explain.explain(request.user_id, query.conversation_id, pay)
-        return Reply(200, ExplanationBody(**msgspec.structs.asdict(found)))
+        return Reply(200, await self._explain.explain(request.user_id, query.conversation_id, pay))
 
 
-class InboxRoutes:
+class InboxRoutes(Routes):
     def __init__(self, inbox: Inbox, flags: Flags, unread: Unread, limiter: Limiter) -> None:
         self._inbox = inbox
         self._flags = flags
         self._unread = unread
         self._limiter = limiter
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "GET",
-                "/v1/inbox",
-                self.page,
-                "The conversations of the caller: pinned first, then the latest message first; or one filter",
-                query=InboxQuery,
-                answer=InboxBody,
-                errors=("bad_cursor",),
-            ),
-            Route(
-                "PATCH",
-                "/v1/inbox/{conversation_id}",
-                self.flag,
-                "Mute, pin or archive a conversation for oneself, or choose its notifications",
-                body=FlagsBody,
-                answer=InboxRowBody,
-                errors=("not_found",),
-            ),
-            Route("GET", "/v1/unread", self.totals, "The badge", answer=TotalsBody),
-            Route(
-                "GET", "/v1/rate_limits", self.budgets, "What is left of each budget", "profile", answer=RateLimitsBody
-            ),
-        ]
-
+    @route("GET", "/v1/inbox", query=InboxQuery, answer=InboxBody, picked=PickedInboxBody, errors=("bad_cursor",))
     async def page(self, request: Request) -> Reply:
+        """List the caller's conversations: pinned first, then the latest message first; or those of a filter."""
         query: InboxQuery = request.query
+        names = inbox_fields(query.fields)
         page = await self._inbox.page(
             request.user_id,
             limit=min(query.limit, PAGE_MAX),
             cursor=query.cursor,
             filter_name=query.filter,
             kind=query.kind,
+            has_records=not names.rows or any(name in names.rows for name in RECORD_FIELDS),
         )
-        return Reply(200, inbox_of(page))
+        return Reply(200, picked_inbox(inbox_of(page), names))
 
+    @route("PATCH", "/v1/inbox/{conversation_id}", body=FlagsBody, answer=InboxRowBody, errors=("not_found",))
     async def flag(self, request: Request) -> Reply:
+        """Mute, pin or archive a conversation for oneself, or choose its notifications."""
         asked: FlagsBody = request.body
         change = FlagChange(
             muted=asked.muted,
@@ -106,9 +69,12 @@ class InboxRoutes:
         )
         return Reply(200, inbox_row_of(await self._flags.set(request.user_id, request.id(), change)))
 
+    @route("GET", "/v1/unread", answer=TotalsBody)
     async def totals(self, request: Request) -> Reply:
+        """Show the totals for the badge."""
         return Reply(200, await self._unread.totals(request.user_id))
 
+    @route("GET", "/v1/rate_limits", "profile", answer=RateLimitsBody)
     async def budgets(self, request: Request) -> Reply:
-        """The budgets of the user, or the own ones of a server that acts for nobody."""
+        """Show what is left of each budget: of the user, or of a server that acts for nobody."""
         return Reply(200, rate_limits_of(await self._limiter.budgets(request.caller.budget_id)))

@@ -12,12 +12,14 @@ from msgspec import Meta
 
 from tidings.bounds import LIMIT_COUNT_MAX, LIMIT_WINDOW_S_MAX
 from tidings.errors import Forbidden
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.overrides import Overrides
 from tidings.operators.audit.events import Audit
 from tidings.protocol.bodies import RequestBody
 from tidings.stores.tables.values import Override
 
+_ALL = "/v1/rate_limits/overrides"
+_ONE = _ALL + "/{scope}/{subject}/{class}"
 Count = Annotated[int, Meta(ge=0, le=LIMIT_COUNT_MAX)]
 Window = Annotated[int, Meta(ge=1, le=LIMIT_WINDOW_S_MAX)]
 
@@ -42,58 +44,30 @@ class OverridesBody(msgspec.Struct, frozen=True):
     overrides: list[OverrideBody]
 
 
-class LimitRoutes:
+class LimitRoutes(Routes):
     def __init__(self, overrides: Overrides, audit: Audit) -> None:
         self._overrides = overrides
         self._audit = audit
 
-    def routes(self) -> list[Route]:
-        every = "/v1/rate_limits/overrides"
-        one = every + "/{scope}/{subject}/{class}"
-        return [
-            Route(
-                "GET",
-                every,
-                self.all,
-                "Every exception to the rate limits; for a server key",
-                "profile",
-                answer=OverridesBody,
-                errors=("forbidden",),
-            ),
-            Route(
-                "PUT",
-                one,
-                self.put,
-                "Give a user, a role or an API key another limit, from now on and on every node",
-                "server",
-                body=OverridePut,
-                answer=OverrideBody,
-                errors=("forbidden",),
-            ),
-            Route(
-                "DELETE",
-                one,
-                self.remove,
-                "Back to the limit that holds without it",
-                "server",
-                statuses=(204,),
-                errors=("forbidden", "not_found"),
-            ),
-        ]
-
+    @route("GET", _ALL, "profile", answer=OverridesBody, errors=("forbidden",))
     async def all(self, request: Request) -> Reply:
+        """List every exception to the rate limits; for a server key."""
         if request.caller.role is None:
             raise Forbidden("this needs an API key")
         return Reply(200, OverridesBody([_body(one) for one in await self._overrides.all()]))
 
+    @route("PUT", _ONE, "server", body=OverridePut, answer=OverrideBody, errors=("forbidden",))
     async def put(self, request: Request) -> Reply:
+        """Give a user, a role or an API key another limit, from now on and on every node."""
         asked: OverridePut = request.body
         stored = await self._overrides.put(*request.params, count=asked.limit, window_s=asked.window_s)
         limit = "off" if asked.limit is None else f"{asked.limit}/{asked.window_s}s"
         self._record(request, "limits.set", limit)
         return Reply(200, _body(stored))
 
+    @route("DELETE", _ONE, "server", statuses=(204,), errors=("forbidden", "not_found"))
     async def remove(self, request: Request) -> Reply:
+        """Remove an exception; the usual limit holds again."""
         await self._overrides.remove(*request.params)
         self._record(request, "limits.clear")
         return Reply(204)

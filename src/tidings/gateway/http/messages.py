@@ -5,10 +5,11 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from tidings.bounds import PAGE_MAX
-from tidings.errors import BadRequest
+from tidings.errors import BadCursor, BadRequest
 from tidings.gateway.dispatch import content_of, payment
 from tidings.gateway.encode import history_of, message_of, sent_of
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
+from tidings.ids import is_user_id
 from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.reading.history import History
@@ -29,6 +30,8 @@ from tidings.protocol.bodies import (
     ReadMark,
     ReadStateBody,
     ReceiptsBody,
+    ReceiptsQuery,
+    ReceiptTimes,
     SentBody,
     UnreadMark,
 )
@@ -41,13 +44,15 @@ from tidings.protocol.client_frames import (
     check_thread,
     check_thread_place,
 )
+from tidings.protocol.fields import PickedHistoryBody, history_fields, picked_history
 
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 _LOG = _CONVERSATION + "/messages"
 _ENTRY = _LOG + "/{seq}"
+_REFUSED = ("not_found", "forbidden", "conflict", "too_large")
 
 
-class MessageRoutes:
+class MessageRoutes(Routes):
     def __init__(
         self,
         history: History,
@@ -66,81 +71,18 @@ class MessageRoutes:
         self._threads = threads
         self._receipts = receipts
 
-    def routes(self) -> list[Route]:
-        return [*self._log_routes(), *self._mark_routes()]
-
-    def _log_routes(self) -> list[Route]:
-        refused = ("not_found", "forbidden", "conflict", "too_large")
-        return [
-            Route(
-                "GET",
-                _LOG,
-                self.page,
-                "A page of history, newest first",
-                query=HistoryQuery,
-                answer=HistoryBody,
-                errors=("bad_cursor", "not_found"),
-            ),
-            Route(
-                "POST",
-                _LOG,
-                self.send,
-                "Send a message; 200 when this message_id was stored before",
-                is_send=True,
-                body=NewMessage,
-                answer=SentBody,
-                statuses=(201, 200),
-                errors=("not_found", "conflict", "too_large"),
-            ),
-            Route("GET", _ENTRY, self.entry, "One entry as it is now", answer=MessageBody, errors=("not_found",)),
-            Route(
-                "PATCH", _ENTRY, self.edit, "Edit an own message", body=MessagePatch, answer=SentBody, errors=refused
-            ),
-            Route(
-                "DELETE",
-                _ENTRY,
-                self.delete,
-                "Delete a message: the sender, or an admin",
-                query=MessageDeleteQuery,
-                body=MessageDelete,
-                is_body_optional=True,
-                answer=SentBody,
-                errors=refused,
-            ),
-        ]
-
-    def _mark_routes(self) -> list[Route]:
-        return [
-            Route(
-                "POST",
-                _CONVERSATION + "/read",
-                self.mark_read,
-                "Mark read: up to a seq, up to a time, or these",
-                body=ReadMark,
-                answer=ReadStateBody,
-                errors=("not_found", "too_large"),
-            ),
-            Route(
-                "POST",
-                _CONVERSATION + "/unread",
-                self.mark_unread,
-                "Mark everything from a seq on as unread",
-                body=UnreadMark,
-                answer=ReadStateBody,
-                errors=("not_found",),
-            ),
-            Route(
-                "GET",
-                _ENTRY + "/receipts",
-                self.receipts,
-                "Who has it and who has read it",
-                answer=ReceiptsBody,
-                errors=("not_found",),
-            ),
-        ]
-
+    @route(
+        "GET",
+        _LOG,
+        query=HistoryQuery,
+        answer=HistoryBody,
+        picked=PickedHistoryBody,
+        errors=("bad_cursor", "not_found"),
+    )
     async def page(self, request: Request) -> Reply:
+        """Read a page of history, newest first."""
         query: HistoryQuery = request.query
+        names = history_fields(query.fields)
         check_one_place(query.before_seq, query.after_seq, query.around_seq, query.anchor)
         check_thread_place(query.thread_seq, query.around_seq, query.anchor)
         if query.thread_seq is not None:
@@ -152,7 +94,7 @@ class MessageRoutes:
                 after_seq=query.after_seq,
                 limit=query.limit,
             )
-            return Reply(200, history_of(replies))
+            return Reply(200, picked_history(history_of(replies), names))
         page = await self._history.page(
             request.user_id,
             request.id(),
@@ -162,12 +104,24 @@ class MessageRoutes:
             anchor=query.anchor,
             limit=min(query.limit, PAGE_MAX),
         )
-        return Reply(200, history_of(page))
+        return Reply(200, picked_history(history_of(page), names))
 
+    @route("GET", _ENTRY, answer=MessageBody, errors=("not_found",))
     async def entry(self, request: Request) -> Reply:
+        """Show one entry as it is now."""
         return Reply(200, message_of(await self._history.entry(request.user_id, request.id(), request.seq())))
 
+    @route(
+        "POST",
+        _LOG,
+        is_send=True,
+        body=NewMessage,
+        answer=SentBody,
+        statuses=(201, 200),
+        errors=("not_found", "conflict", "too_large"),
+    )
     async def send(self, request: Request) -> Reply:
+        """Send a message; 200 when this message_id was stored before."""
         asked: NewMessage = request.body
         check_content(asked.text, asked.data, asked.files)
         check_thread(asked.thread_seq, also_here=asked.also_here)
@@ -177,7 +131,9 @@ class MessageRoutes:
         sent = await self._sends.send(request.user_id, request.id(), message_id, content, asked.ts, companion)
         return Reply(200 if sent.is_duplicate else 201, sent_of(sent))
 
+    @route("PATCH", _ENTRY, body=MessagePatch, answer=SentBody, errors=_REFUSED)
     async def edit(self, request: Request) -> Reply:
+        """Edit an own message."""
         asked: MessagePatch = request.body
         if all(given is UNSET for given in (asked.text, asked.data, asked.mentions, asked.mention)):
             raise BadRequest("give `text`, `data` or `mentions`")
@@ -190,12 +146,24 @@ class MessageRoutes:
         sent = await self._rewrites.edit(request.user_id, request.id(), request.seq(), patch, asked.message_id)
         return Reply(200, sent_of(sent))
 
+    @route(
+        "DELETE",
+        _ENTRY,
+        query=MessageDeleteQuery,
+        body=MessageDelete,
+        is_body_optional=True,
+        answer=SentBody,
+        errors=_REFUSED,
+    )
     async def delete(self, request: Request) -> Reply:
+        """Delete a message: the sender, or an admin."""
         message_id = request.body.message_id or request.query.message_id
         sent = await self._rewrites.delete(request.user_id, request.id(), request.seq(), message_id)
         return Reply(200, sent_of(sent))
 
+    @route("POST", _CONVERSATION + "/read", body=ReadMark, answer=ReadStateBody, errors=("not_found", "too_large"))
     async def mark_read(self, request: Request) -> Reply:
+        """Mark messages as read: up to a seq, up to a time, or a list of seqs."""
         mark: ReadMark = request.body
         if mark.threads:
             if mark != ReadMark(threads=True):
@@ -217,7 +185,9 @@ class MessageRoutes:
         )
         return Reply(200, state)
 
+    @route("POST", _CONVERSATION + "/unread", body=UnreadMark, answer=ReadStateBody, errors=("not_found",))
     async def mark_unread(self, request: Request) -> Reply:
+        """Mark everything from a seq on as unread."""
         mark: UnreadMark = request.body
         pay = payment(self._limiter, request.user_id)
         if mark.thread_seq is not None:
@@ -226,6 +196,17 @@ class MessageRoutes:
         state = await self._unread.mark_unread(request.user_id, request.id(), from_seq=mark.from_seq, pay=pay)
         return Reply(200, state)
 
+    @route("GET", _ENTRY + "/receipts", query=ReceiptsQuery, answer=ReceiptsBody, errors=("not_found", "bad_cursor"))
     async def receipts(self, request: Request) -> Reply:
-        read, delivered, pending = await self._receipts.of_message(request.user_id, request.id(), request.seq())
-        return Reply(200, ReceiptsBody(read, delivered, pending))
+        """List the members who have the message, and those who have read it. A large conversation comes in pages."""
+        query: ReceiptsQuery = request.query
+        if query.cursor and not is_user_id(query.cursor):
+            raise BadCursor()
+        found = await self._receipts.of_message(
+            request.user_id, request.id(), request.seq(), after_id=query.cursor or "", limit=query.limit
+        )
+        times = {
+            user_id: ReceiptTimes(one.delivered_ms or UNSET, one.read_ms or UNSET)
+            for user_id, one in found.times.items()
+        }
+        return Reply(200, ReceiptsBody(*found[:3], times or UNSET, found.next_cursor or UNSET))

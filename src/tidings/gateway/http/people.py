@@ -9,15 +9,23 @@ from msgspec import UNSET, Meta
 
 from tidings.bounds import NAME_CHARS_MAX, PEOPLE_FOUND_MAX
 from tidings.errors import BadRequest
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.find import FindPeople
 from tidings.messaging.push.quiet import zone_of
 from tidings.messaging.unread.unread import Unread
-from tidings.protocol.bodies import BlockBody, BlocksBody, PreferencesBody, ProfileBody
-from tidings.protocol.quiet import QuietBody, check_quiet, minute_of, time_of
+from tidings.protocol.people_bodies import (
+    BlockBody,
+    BlocksBody,
+    PreferencesBody,
+    ProfileBody,
+    QuietBody,
+    check_quiet,
+    minute_of,
+    time_of,
+)
 from tidings.stores.tables.values import Preferences, Quiet
 
 _BLOCK = "/v1/blocks/{user_id}"
@@ -40,7 +48,7 @@ class PeopleBody(msgspec.Struct, frozen=True):
     users: list[PersonFound]
 
 
-class PeopleRoutes:
+class PeopleRoutes(Routes):
     def __init__(self, blocks: Blocks, consent: Consent, people: FindPeople, unread: Unread, limiter: Limiter) -> None:
         self._unread = unread
         self._people = people
@@ -48,61 +56,41 @@ class PeopleRoutes:
         self._blocks = blocks
         self._consent = consent
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "GET",
-                "/v1/users",
-                self.find,
-                "Find people by the beginning of a name or user id",
-                query=PeopleQuery,
-                answer=PeopleBody,
-                errors=("forbidden",),
-            ),
-            Route("GET", "/v1/blocks", self.blocks, "The people whom the caller has blocked", answer=BlocksBody),
-            Route(
-                "PUT",
-                _BLOCK,
-                self.block,
-                "Block a person: no direct messages, and nothing of theirs is counted or notified",
-                statuses=(204,),
-                errors=("too_large",),
-            ),
-            Route("GET", "/v1/preferences", self.preferences, "The caller's preferences", answer=PreferencesBody),
-            Route(
-                "PUT",
-                "/v1/preferences",
-                self.put_preferences,
-                "Set the caller's preferences; what is left out gets its default",
-                body=PreferencesBody,
-                answer=PreferencesBody,
-            ),
-            Route("DELETE", _BLOCK, self.unblock, "End a block", statuses=(204,)),
-        ]
-
+    @route("GET", "/v1/users", query=PeopleQuery, answer=PeopleBody, errors=("forbidden",))
     async def find(self, request: Request) -> Reply:
+        """Find people by the beginning of a name or user id."""
         query: PeopleQuery = request.query
         await self._limiter.admit("search", request.user_id)
         found = await self._people.find(request.user_id, query.query, query.limit)
         return Reply(200, PeopleBody([PersonFound(one.user_id, one.name, one.avatar_url, one.online) for one in found]))
 
+    @route("GET", "/v1/blocks", answer=BlocksBody)
     async def blocks(self, request: Request) -> Reply:
+        """List the people whom the caller has blocked."""
         found = await self._blocks.all(request.user_id)
         return Reply(200, BlocksBody([BlockBody(one.blocked_id, one.since_ms) for one in found]))
 
+    @route("PUT", _BLOCK, statuses=(204,), errors=("too_large",))
     async def block(self, request: Request) -> Reply:
+        """Block a person: no direct messages, and nothing of theirs is counted or notified."""
         await self._blocks.block(request.user_id, request.user())
         return Reply(204)
 
+    @route("DELETE", _BLOCK, statuses=(204,))
     async def unblock(self, request: Request) -> Reply:
+        """End a block."""
         await self._blocks.unblock(request.user_id, request.user())
         return Reply(204)
 
+    @route("GET", "/v1/preferences", answer=PreferencesBody)
     async def preferences(self, request: Request) -> Reply:
+        """Show the caller's preferences."""
         found = await self._consent.preferences(request.user_id)
         return Reply(200, preferences_of(found))
 
+    @route("PUT", "/v1/preferences", body=PreferencesBody, answer=PreferencesBody)
     async def put_preferences(self, request: Request) -> Reply:
+        """Set the caller's preferences; what is left out gets its default."""
         asked: PreferencesBody = request.body
         before = await self._consent.preferences(request.user_id)
         chosen = _chosen(asked)
@@ -120,7 +108,7 @@ def preferences_of(chosen: Preferences) -> PreferencesBody:
         chosen.badge,
         chosen.time_zone if chosen.time_zone != "UTC" else UNSET,
         quiet or UNSET,
-        chosen.quiet_lets if chosen.quiet_lets != "mentions" else UNSET,
+        chosen.quiet_lets if quiet or chosen.quiet_lets != "mentions" else UNSET,
     )
 
 

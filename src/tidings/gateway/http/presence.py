@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from tidings.bounds import ID_CHARS_MAX, PRESENCE_BURST_MAX
 from tidings.errors import BadRequest
-from tidings.gateway.http.routes import Reply, Request, Route, ids_of
+from tidings.gateway.http.routes import Reply, Request, Routes, ids_of, route
 from tidings.messaging.presence.live_status import LiveStatus
-from tidings.protocol.client_frames import Id
+from tidings.protocol.types import Id
 from tidings.pushes import Presence
 
 UserIdList = Annotated[
@@ -41,24 +41,13 @@ class PresenceBody(msgspec.Struct, frozen=True):
     presence: list[PersonBody]
 
 
-class PresenceRoutes:
+class PresenceRoutes(Routes):
     def __init__(self, live_status: LiveStatus) -> None:
         self._live_status = live_status
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "GET",
-                "/v1/presence",
-                self.presence,
-                "Who of a conversation is online",
-                query=PresenceQuery,
-                answer=PresenceBody,
-                errors=("not_found", "too_large"),
-            )
-        ]
-
+    @route("GET", "/v1/presence", query=PresenceQuery, answer=PresenceBody, errors=("not_found", "too_large"))
     async def presence(self, request: Request) -> Reply:
+        """Say which members of a conversation are online."""
         query: PresenceQuery = request.query
         if query.conversation_id is None:
             raise BadRequest("`conversation_id` must name a conversation")

@@ -1,26 +1,27 @@
 """The REST surface as a table: a `Route` has a path, a method, the forms of request and answer, and its callers.
 
-app.py serves the table and docs/openapi.py describes it, so the two cannot differ. `Router` finds a route with one dict
-lookup per path segment.
+A class of routes declares them on its methods, with `@route`. app.py serves the table and docs/openapi.py describes it,
+so the two cannot differ. `Router` finds a route with one dict lookup per path segment.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 
 from tidings.bounds import HTTP_BODY_BYTES_MAX
-from tidings.errors import BadRequest, Unauthorized
+from tidings.errors import BadRequest, Forbidden, NotFound, Unauthorized
 from tidings.gateway.auth import Caller
 from tidings.ids import is_id, is_user_id
 from tidings.messaging.limits.limiter import Limiter
-from tidings.protocol.client_frames import INTEGER_MAX
+from tidings.protocol.types import INTEGER_MAX
 
 Access = Literal["user", "profile", "operator", "moderator", "server", "open"]
+_DECLARED = "declared_routes"
 
 
 @dataclass(slots=True)
@@ -47,6 +48,17 @@ class Request:
         if not is_user_id(text):
             raise BadRequest(f"`{text[:40]}` in the path is not a user id")
         return text
+
+    def subject(self, *, needs_admin: bool = False) -> str:
+        """The user whom the path names. A user reaches only themself: others do not exist. A server key reaches all.
+
+        `needs_admin`: a server key must be of role admin. Raises NotFound, Forbidden."""
+        user_id, role = self.user(), self.caller.role
+        if role is None and self.caller.user_id != user_id:
+            raise NotFound()
+        if needs_admin and role not in (None, "admin"):
+            raise Forbidden("this needs an admin key")
+        return user_id
 
     def id(self, position: int = 0) -> str:
         """A path segment as the id of a conversation or node."""
@@ -87,6 +99,7 @@ def ids_of(text: str | None) -> list[str]:
 
 
 Operation = Callable[[Request], Awaitable[Reply]]
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Reply]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,7 @@ class Route:
     is_body_optional: bool = False
     is_streamed: bool = False  # the body of the request is an iterator of chunks, of any size
     answer: type[msgspec.Struct] | None = None
+    picked: type[msgspec.Struct] | None = None  # the answer to a query that names `fields`
     statuses: tuple[int, ...] = (200,)
     errors: tuple[str, ...] = ()
     is_send: bool = False  # it may use the room that is kept for sends
@@ -109,6 +123,32 @@ class Route:
     @property
     def param_names(self) -> list[str]:
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+
+def route(method: str, path: str, access: Access = "user", **facts: Any) -> Callable[[Method], Method]:
+    """Declare a method as the operation of a route. The first line of its docstring is the summary of the route.
+
+    `facts` are the other fields of `Route`."""
+
+    def declare(run: Method) -> Method:
+        summary = (run.__doc__ or "").partition("\n")[0].removesuffix(".")
+        assert summary, f"{method} {path} has no docstring"
+        declared = {"method": method, "path": path, "summary": summary, "access": access, **facts}
+        vars(run).setdefault(_DECLARED, []).insert(0, declared)
+        return run
+
+    return declare
+
+
+class Routes:
+    """The routes of one noun: every method with `@route`, in the order of the class."""
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(run=getattr(self, name), **declared)
+            for name, member in vars(type(self)).items()
+            for declared in getattr(member, _DECLARED, ())
+        ]
 
 
 class _Node:

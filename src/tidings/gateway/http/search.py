@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from tidings.gateway.encode import message_of
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.search.search import Question, Search
 from tidings.protocol.bodies import MessageBody
-from tidings.protocol.client_frames import Cursor, Id, Millis, UserId
+from tidings.protocol.types import Cursor, Id, Millis, UserId
 
 SEARCH_CHARS_MAX = 200  # of a query
 
@@ -44,25 +44,14 @@ class SearchBody(msgspec.Struct, frozen=True):
     complete: bool
 
 
-class SearchRoutes:
+class SearchRoutes(Routes):
     def __init__(self, search: Search, limiter: Limiter) -> None:
         self._search = search
         self._limiter = limiter
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "GET",
-                "/v1/search",
-                self.search,
-                "Find messages of one's own conversations by words",
-                query=SearchQuery,
-                answer=SearchBody,
-                errors=("bad_cursor", "not_found"),
-            )
-        ]
-
+    @route("GET", "/v1/search", query=SearchQuery, answer=SearchBody, errors=("bad_cursor", "not_found"))
     async def search(self, request: Request) -> Reply:
+        """Find messages of one's own conversations by words."""
         await self._limiter.admit("search", request.user_id)
         asked = {name: getattr(request.query, name) for name in SearchQuery.__struct_fields__}
         found = await self._search.find(request.user_id, Question(**asked))

@@ -10,19 +10,21 @@ import msgspec
 from tidings.bounds import DEV_TOKEN_TTL_S
 from tidings.clock import Clock
 from tidings.config.settings import Auth
-from tidings.errors import Forbidden, NotFound
+from tidings.errors import Forbidden
 from tidings.gateway.auth import Authenticator
 from tidings.gateway.http.pictures import Pictures
-from tidings.gateway.http.routes import Reply, Request, Route, pay_create
+from tidings.gateway.http.routes import Reply, Request, Route, Routes, pay_create, route
 from tidings.gateway.tokens import mint_token
 from tidings.gateway.upgrade import is_origin_allowed
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.limits.limiter import Limiter
 from tidings.model import User
 from tidings.operators.audit.events import Audit
-from tidings.protocol.bodies import ProfileBody, ProfilePut, RevokedBody, TokenRequest
+from tidings.protocol.people_bodies import ProfileBody, ProfilePut, RevokedBody, TokenRequest
 from tidings.stores.tables.ports import Accounts
 
+_ONE = "/v1/users/{user_id}"
+_DEV_TOKEN = "/v1/dev/token"
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 _FORWARDED = frozenset((b"forwarded", b"via", b"x-real-ip"))  # what proxies and tunnels add, beside X-Forwarded-*
 
@@ -31,7 +33,7 @@ class TokenBody(msgspec.Struct, frozen=True):
     token: str
 
 
-class AccountRoutes:
+class AccountRoutes(Routes):
     """`dev_auth` is None unless the node runs with --dev."""
 
     def __init__(
@@ -59,59 +61,19 @@ class AccountRoutes:
         self._dev_auth = dev_auth
 
     def routes(self) -> list[Route]:
-        one = "/v1/users/{user_id}"
-        routes = [
-            Route(
-                "GET",
-                one,
-                self.profile,
-                "A profile: one's own, or any with a server key",
-                "profile",
-                answer=ProfileBody,
-                errors=("not_found",),
-            ),
-            Route(
-                "PUT",
-                one,
-                self.put_profile,
-                "Set a profile: one's own, or any with a server key",
-                "profile",
-                body=ProfilePut,
-                answer=ProfileBody,
-                errors=("not_found",),
-            ),
-            Route(
-                "POST",
-                one + "/revoke",
-                self.revoke,
-                "Refuse every token made before now",
-                "server",
-                answer=RevokedBody,
-                errors=("forbidden",),
-            ),
-        ]
-        if self._dev_auth is not None:
-            routes.append(
-                Route(
-                    "POST",
-                    "/v1/dev/token",
-                    self.dev_token,
-                    "A token for anyone: only with --dev, only from here",
-                    "open",
-                    body=TokenRequest,
-                    answer=TokenBody,
-                    errors=("forbidden",),
-                )
-            )
-        return routes
+        return [one for one in super().routes() if self._dev_auth is not None or one.path != _DEV_TOKEN]
 
+    @route("GET", _ONE, "profile", answer=ProfileBody, errors=("not_found",))
     async def profile(self, request: Request) -> Reply:
-        user_id = self._whose(request)
+        """Show a profile: one's own, or any with a server key."""
+        user_id = request.subject()
         user = await self._accounts.user(user_id) or User(user_id=user_id)
         return Reply(200, ProfileBody(user_id, user.name, user.avatar_url))
 
+    @route("PUT", _ONE, "profile", body=ProfilePut, answer=ProfileBody, errors=("not_found",))
     async def put_profile(self, request: Request) -> Reply:
-        user_id = self._whose(request)
+        """Set a profile: one's own, or any with a server key."""
+        user_id = request.subject()
         asked: ProfilePut = request.body
         self._pictures.check(asked.avatar_url)
         await pay_create(self._limiter, request)  # the rows of everybody with a direct conversation are written
@@ -119,7 +81,9 @@ class AccountRoutes:
         self._auth.forget_user(user_id)
         return Reply(200, ProfileBody(user_id, asked.name, asked.avatar_url))
 
+    @route("POST", _ONE + "/revoke", "server", answer=RevokedBody, errors=("forbidden",))
     async def revoke(self, request: Request) -> Reply:
+        """Refuse every token made before now."""
         user_id = request.user()
         user = await self._accounts.user(user_id) or User(user_id=user_id)
         now_ms = self._clock.now_ms()
@@ -130,8 +94,11 @@ class AccountRoutes:
         self._audit.revoked(user_id, request.caller.key_name or "")
         return Reply(200, RevokedBody(user_id, now_ms))
 
+    @route("POST", _DEV_TOKEN, "open", body=TokenRequest, answer=TokenBody, errors=("forbidden",))
     async def dev_token(self, request: Request) -> Reply:
-        """A token for a client on this machine. Address and host must be loopback, and the page our own: no website can
+        """Make a token for any user: only with --dev, only for a client on this machine.
+
+        Address and host must be loopback, and the page our own: no website can
         get a token through the browser of a developer. A tunnel connects from loopback too, and may rewrite the host,
         but it says for whom it forwards."""
         assert self._dev_auth is not None
@@ -143,13 +110,6 @@ class AccountRoutes:
         if asked.welcome:
             self._signed_in_on_page(asked.user_id)
         return Reply(200, TokenBody(token))
-
-    def _whose(self, request: Request) -> str:
-        """The user whose profile is meant. A user reaches only the own profile: others do not exist."""
-        user_id = request.user()
-        if request.caller.role is None and request.caller.user_id != user_id:
-            raise NotFound()
-        return user_id
 
 
 def _is_loopback(peer: str | None) -> bool:

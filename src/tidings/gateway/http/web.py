@@ -20,7 +20,7 @@ import msgspec
 from tidings.errors import NotFound, StoreError
 from tidings.gateway.http.page.assets import packed
 from tidings.gateway.http.pictures import Pictures
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 
 CONTENT_TYPES = {
     "html": b"text/html; charset=utf-8",
@@ -39,6 +39,8 @@ PAGE_CSP = (
     "connect-src 'self'{files}; media-src 'self' blob:{files}; manifest-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types tidings-worker"
 )
+_MISSING = ("not_found",)
+_STATUSES = (200, 304)  # 304: the browser has it
 _NO_CHANGES = (b"cache-control", b"no-cache")  # a browser keeps the file, but asks each time
 _FOR_EVER = (b"cache-control", b"public, max-age=31536000, immutable")
 _VARIES = (b"vary", b"accept-encoding")
@@ -55,7 +57,7 @@ class WebFile(msgspec.Struct, frozen=True):
     etag: bytes
 
 
-class WebRoutes:
+class WebRoutes(Routes):
     def __init__(self, pictures: Pictures, login_url: str | None = None, files_origin: Origin | None = None) -> None:
         """`files_origin`: the place with which the page exchanges files, if it is not this server."""
         self._files_origin = files_origin
@@ -67,56 +69,40 @@ class WebRoutes:
         self._gzipped: dict[bytes, bytes] = {}  # by ETag, made when first asked for
         self._csp: bytes | None = None  # known when the store of files has signed something
 
-    def routes(self) -> list[Route]:
-        missing = ("not_found",)
-        statuses = (200, 304)
-        return [
-            Route("GET", "/assets/{name}", self.asset, "A file of the pages", "open", errors=missing),
-            Route("GET", "/", self.index, "The page", "open", statuses=statuses),
-            Route("GET", "/worker.js", self.worker, "The service worker of the page", "open", statuses=statuses),
-            Route("GET", "/admin", self.admin, "The page for operators", "open", statuses=statuses),
-            Route("GET", "/web/{name}", self.file, "A file of the page", "open", statuses=statuses, errors=missing),
-            Route(
-                "GET",
-                "/web/{folder}/{name}",
-                self.file,
-                "A file of the page, in a folder",
-                "open",
-                statuses=statuses,
-                errors=missing,
-            ),
-            Route(
-                "GET",
-                "/web/{folder}/{room}/{name}",
-                self.file,
-                "A file of the page, in a room of a folder",
-                "open",
-                statuses=statuses,
-                errors=missing,
-            ),
-            Route("GET", "/sdk/{name}", self.sdk, "The JavaScript client", "open", statuses=statuses, errors=missing),
-        ]
-
+    @route("GET", "/assets/{name}", "open", errors=_MISSING)
     async def asset(self, request: Request) -> Reply:
+        """Get a file of the pages, by the hash in its name."""
         name = request.params[0]
         if name in self._assets:
             return self._answer(self._assets[name], request, (_FOR_EVER,))
         found = self._found(name)
         return Reply(200, found.content, found.content_type)
 
+    @route("GET", "/", "open", statuses=_STATUSES)
     async def index(self, request: Request) -> Reply:
+        """Show the page."""
         return self._answer(self._page, request, (_NO_CHANGES, await self._policy()))
 
+    @route("GET", "/worker.js", "open", statuses=_STATUSES)
     async def worker(self, request: Request) -> Reply:
+        """Get the service worker of the page."""
         return await self._reply("app/worker.js", request)
 
+    @route("GET", "/admin", "open", statuses=_STATUSES)
     async def admin(self, request: Request) -> Reply:
+        """Show the page for operators."""
         return await self._reply("admin/index.html", request)
 
+    @route("GET", "/web/{name}", "open", statuses=_STATUSES, errors=_MISSING)
+    @route("GET", "/web/{folder}/{name}", "open", statuses=_STATUSES, errors=_MISSING)
+    @route("GET", "/web/{folder}/{room}/{name}", "open", statuses=_STATUSES, errors=_MISSING)
     async def file(self, request: Request) -> Reply:
+        """Get a file of the page."""
         return await self._reply("/".join(request.params), request)
 
+    @route("GET", "/sdk/{name}", "open", statuses=_STATUSES, errors=_MISSING)
     async def sdk(self, request: Request) -> Reply:
+        """Get a file of the JavaScript client."""
         return await self._reply(f"sdk/{request.params[0]}", request)
 
     async def _policy(self) -> tuple[bytes, bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-import signal
 import socket
 import struct
 import sys
@@ -20,7 +19,7 @@ from tidings.config.values import SettingsError
 from tidings.errors import Problem, StoreError
 from tidings.gateway.server import loop_factory
 from tidings.node.channel import Channel
-from tidings.node.node import Node, keep_settings, open_node, spare_the_collector
+from tidings.node.node import Node, Stop, open_node, spare_the_collector
 from tidings.node.siblings import Siblings
 from tidings.telemetry.logs import configure_logs
 
@@ -43,16 +42,13 @@ class Order:
 class Worker:
     """The node of this process, as the supervisor may ask about it."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, stopped: asyncio.Event) -> None:
+        """`stopped`: the order to end. The worker sets it too, when the supervisor is dead."""
         self._order = order
         self._node: Node | None = None
-        self._stopped = asyncio.Event()
+        self._stopped = stopped
 
     async def run(self, link: socket.socket) -> int:
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, self._stopped.set)
-        loop.add_signal_handler(signal.SIGHUP, keep_settings)
         channel = await Channel.over(link, self._answer)
         lifeline = asyncio.create_task(channel.run(), name="supervisor")
         lifeline.add_done_callback(lambda _: self._stopped.set())
@@ -109,7 +105,7 @@ def main() -> int:
 
 
 async def _run(order: Order, link: socket.socket) -> int:
-    return await Worker(order).run(link)
+    return await Worker(order, Stop()).run(link)
 
 
 if __name__ == "__main__":

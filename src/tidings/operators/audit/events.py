@@ -2,11 +2,12 @@
 
 Events that are alike are counted and written together, ten times a second, as entries of a capped stream: a flood
 becomes a few entries a second. No request waits for the audit. No event is counted twice: a flush with a lost answer is
-sent again under the same token, and the script ignores a token that it knows.
+sent again under the same token, and the script ignores a token that it knows. Nothing runs while nothing happens.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -23,7 +24,7 @@ from tidings.tasks import Loop
 Kind = Literal["reject", "sign_in", "revocation", "admin"]
 OTHERS = "*"  # the user of events that are too many to be kept apart
 NOBODY = "-"  # the user of an event without a user, such as a failed sign-in
-HELD = "held"  # the class of sends that wait behind a refused one
+_AGAIN_S = 1.0  # the next try after a store did not answer
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename={"class_name": "class"}):
@@ -74,7 +75,8 @@ class Audit:
         self._clock = clock
         self._node_id = node_id
         self._shards = [_Shard() for _ in range(bounds.AUDIT_SHARDS)]
-        self.loop = Loop("audit", bounds.AUDIT_FLUSH_S, self.flush, at_end=self._flush_all)
+        self._is_waking = False  # a flush comes soon
+        self.loop = Loop("audit", _AGAIN_S, self.flush, at_end=self._flush_all)
 
     # --- recording; nothing here blocks -----------------------------------------------------------
 
@@ -100,9 +102,21 @@ class Audit:
         if key not in counts and len(counts) >= bounds.AUDIT_NOTES_MAX:
             key = (kind, class_name, OTHERS)
         counts[key] = counts.get(key, 0) + count
+        self._wake()
 
     def _act(self, event: Event) -> None:
         self._shards[audit_shard(event.user_id)].actions.append(event)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Flush after AUDIT_FLUSH_S, with everything that is recorded until then."""
+        if not self._is_waking:
+            self._is_waking = True
+            asyncio.get_running_loop().call_later(bounds.AUDIT_FLUSH_S, self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._is_waking = False
+        self.loop.nudge()
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -120,6 +134,8 @@ class Audit:
         entries = sum(len(shard.sending) for shard in written)
         for shard in written:
             shard.sending = []
+        if any(shard.counts or shard.actions for shard in self._shards):
+            self._wake()
         return entries
 
     def _gather(self, shard: _Shard) -> bool:

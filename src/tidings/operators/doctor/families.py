@@ -51,7 +51,12 @@ _STUCK = "no worker takes from it: does a node run, and do the push providers an
 
 def families(settings: Settings) -> tuple[Family, ...]:
     """Every kind of key, with the limits from these settings."""
-    return (*_of_users(settings.unread.cap), *_of_conversations(settings.members_max), *_of_nodes(), *_of_figures())
+    return (
+        *_of_users(settings.unread.cap),
+        *_of_conversations(settings.members_max, settings.unread.cap),
+        *_of_nodes(),
+        *_of_figures(),
+    )
 
 
 def _of_users(cap: int) -> tuple[Family, ...]:
@@ -70,14 +75,17 @@ def _of_users(cap: int) -> tuple[Family, ...]:
     )
 
 
-def _of_conversations(members_max: int) -> tuple[Family, ...]:
-    members = members_max + 1
+def _of_conversations(members_max: int, cap: int) -> tuple[Family, ...]:
+    members, tallied = members_max + 1, 2 * cap + 1_000
     return (
         Family("conv", "conv:{}", "hash", 100, 300, "a conversation's counter", "it is seeded from the log"),
         Family("sent", "sent:{}:#", "hash", 100_000, 300, "message ids of ten minutes", "the table's dedupe answers"),
         Family("slow", "slow:{}:*", "string", 1_000, 8, "a member whom slow mode holds", "one message more may pass"),
         Family("delivered", "delivered:{}", "zset", members, 200, "how far each member has received", _ALIEN),
         Family("readby", "readby:{}", "zset", members, 200, "how far each member has read", _ALIEN),
+        Family("tally", "tally:{}", "hash", 100, 300, "the state of a large conversation's index", _AGAIN),
+        Family("tally_set", "tally:{}:*", "zset", 20 * tallied, 400, "messages of a large conversation", _AGAIN),
+        Family("rev", "rev:{}", "string", 1_000, 8, "the last change of a large conversation's index", _AGAIN),
         Family("watch", "watch:{}", "zset", 1_000, 200, "nodes with watchers", "it is announced again"),
     )
 

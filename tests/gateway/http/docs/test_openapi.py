@@ -66,8 +66,7 @@ async def test_each_parameter_of_a_path_is_described(gateway: Gateway) -> None:
 
 
 def test_a_route_says_what_it_takes_and_how_it_may_fail() -> None:
-    from tidings.protocol.bodies import HistoryQuery, SentBody
-    from tidings.protocol.member_bodies import NewMembers
+    from tidings.protocol.bodies import HistoryQuery, NewMembers, SentBody
 
     async def nothing(request: Request) -> Reply:
         return Reply(204)
@@ -80,7 +79,18 @@ def test_a_route_says_what_it_takes_and_how_it_may_fail() -> None:
     operation = api["paths"]["/v1/x/{seq}"]["post"]
     assert set(operation["responses"]) == {"200", "201", "400", "401", "409", "413", "429", "500", "503"}
     assert {one["name"] for one in operation["parameters"]} == {
-        "seq", "before_seq", "after_seq", "around_seq", "anchor", "limit", "thread_seq",
+        "seq", "before_seq", "after_seq", "around_seq", "anchor", "limit", "thread_seq", "fields",
     }  # fmt: skip
     assert operation["requestBody"]["required"] is True
     assert api["components"]["schemas"]["NewMembers"]["required"] == ["user_ids"]
+
+
+async def test_a_page_whose_fields_may_be_named_has_two_forms(gateway: Gateway) -> None:
+    api = await document(gateway)
+    for path, names in {
+        "/v1/inbox": ["InboxBody", "PickedInboxBody"],
+        "/v1/conversations/{conversation_id}/messages": ["HistoryBody", "PickedHistoryBody"],
+    }.items():
+        schema = api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert [one["$ref"].rpartition("/")[2] for one in schema["anyOf"]] == names
+    assert api["components"]["schemas"]["PickedRow"]["required"] == ["conversation_id"]

@@ -30,6 +30,7 @@ async def test_rules_invites_and_bans_over_rest() -> None:
         (left,) = (await http.get(one + "/invites", headers=alice)).json()["invites"]
         assert left["uses_left"] == 0
         assert (await http.delete(f"{one}/invites/{left['invite_id']}", headers=alice)).status_code == 204
+        assert (await http.patch(one, headers=alice, json={"slow_s": 0})).json()["rules"] == {"visibility": "open"}
         assert (await http.patch(one, headers=alice, json={"slow_s": None})).json()["rules"] == {"visibility": "open"}
         sent = {"text": "hi"}
         assert (await http.patch(one, headers=alice, json={"post": "admins"})).status_code == 200

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.gateway.http.page.bundle import CannotBundle, bundle, join_styles
+from tidings.gateway.http.page.bundle import FIRST, LATER, CannotBundle, bundle, join_styles
 
 MODULES = {
     "/a/main.js": "import { twice as two } from './parts/more.js';\n"
@@ -15,13 +15,34 @@ MODULES = {
 
 def test_modules_become_one_script_in_the_order_of_their_imports() -> None:
     made = bundle(MODULES, "/a/main.js")
-    assert made == (
+    assert made.later == ""
+    assert made.first == (
         "'use strict';\n"
         "const m0 = (() => {\nconst twice = (n) => n * 2;\nreturn { twice };\n})();\n"
         "const m1 = (() => {\nfunction half(n) {\nreturn n / 2;\n}\nreturn { half };\n})();\n"
         "const m2 = (() => {\nreturn { half: m1.half };\n})();\n"
         "const m3 = (() => {\nconst { twice: two } = m0;\nconst { half } = m2;\nhalf(two(4));\nreturn {  };\n})();\n"
     )
+
+
+def test_modules_that_are_asked_for_later_are_a_script_of_their_own_and_run_once() -> None:
+    more = {
+        "/a/main.js": "import { twice } from './parts/more.js';\nconst open = () => import('./parts/rare.js');\n",
+        "/a/parts/rare.js": "import { twice } from './more.js';\nimport { half } from '/sdk/y.js';\n"
+        "export const show = () => import('./rarer.js').then(() => half(twice(1)));\n",
+        "/a/parts/rarer.js": "export const end = 1;\n",
+    }
+    made = bundle(MODULES | more, "/a/main.js")
+    assert made.first == (
+        "'use strict';\n"
+        "const m0 = (() => {\nconst twice = (n) => n * 2;\nreturn { twice };\n})();\n"
+        f"const m1 = (() => {{\nconst {{ twice }} = m0;\nconst open = () => import('{LATER}').then((all) => all.m3);\n"
+        "return {  };\n})();\n"
+        "export { m0 };\n"
+    )
+    assert made.later.startswith(f"'use strict';\nimport {{ m0 }} from '{FIRST}';\nconst m2 = ")
+    assert f"import('{LATER}').then((all) => all.m4)" in made.later
+    assert made.later.endswith("export { m2, m3, m4 };\n")
 
 
 @pytest.mark.parametrize(

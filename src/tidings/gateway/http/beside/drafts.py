@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.reading.drafts import Drafts, NewerDraft, OwnDraft
 from tidings.protocol.bodies import ErrorFacts
 from tidings.protocol.client_frames import check_text
 from tidings.protocol.own_bodies import DraftBody, DraftPut, NewerDraftBody
 
 
-class DraftRoutes:
+class DraftRoutes(Routes):
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "PUT",
-                "/v1/drafts/{conversation_id}",
-                self.put,
-                "Keep a text that is not sent yet, on all devices; an empty text removes it",
-                body=DraftPut,
-                answer=DraftBody,
-                errors=("not_found", "too_large", "conflict"),
-            )
-        ]
-
+    @route(
+        "PUT",
+        "/v1/drafts/{conversation_id}",
+        body=DraftPut,
+        answer=DraftBody,
+        errors=("not_found", "too_large", "conflict"),
+    )
     async def put(self, request: Request) -> Reply:
+        """Store a draft for all devices of the caller; an empty text removes it."""
         asked: DraftPut = request.body
         check_text(asked.text)
         try:

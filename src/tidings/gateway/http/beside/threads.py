@@ -3,45 +3,36 @@
 from __future__ import annotations
 
 from tidings.gateway.encode import message_of
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.threads.threads import ThreadItem, Threads
 from tidings.protocol.bodies import ReadStateBody
-from tidings.protocol.thread_bodies import ThreadBody, ThreadsBody, ThreadsQuery
+from tidings.protocol.own_bodies import ThreadBody, ThreadsBody, ThreadsQuery
 
 _FOLLOW = "/v1/conversations/{conversation_id}/threads/{seq}/follow"
+_REFUSED = ("not_found", "too_large")
 
 
-class ThreadRoutes:
+class ThreadRoutes(Routes):
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
 
-    def routes(self) -> list[Route]:
-        refused = ("not_found", "too_large")
-        return [
-            Route(
-                "GET",
-                "/v1/threads",
-                self.page,
-                "The threads that the caller follows, the latest reply first; or those with unread replies",
-                query=ThreadsQuery,
-                answer=ThreadsBody,
-                errors=("bad_cursor",),
-            ),
-            Route("PUT", _FOLLOW, self.follow, "Follow a thread", answer=ReadStateBody, errors=refused),
-            Route("DELETE", _FOLLOW, self.unfollow, "Follow a thread no more", answer=ReadStateBody, errors=refused),
-        ]
-
+    @route("GET", "/v1/threads", query=ThreadsQuery, answer=ThreadsBody, errors=("bad_cursor",))
     async def page(self, request: Request) -> Reply:
+        """List the threads that the caller follows, the latest reply first; or those with unread replies."""
         query: ThreadsQuery = request.query
         page = await self._threads.page(
             request.user_id, limit=query.limit, cursor=query.cursor, filter_name=query.filter
         )
         return Reply(200, ThreadsBody([_body_of(item) for item in page.items], page.next_cursor, page.unread_threads))
 
+    @route("PUT", _FOLLOW, answer=ReadStateBody, errors=_REFUSED)
     async def follow(self, request: Request) -> Reply:
+        """Follow a thread."""
         return Reply(200, await self._threads.follow(request.user_id, request.id(), request.seq(), is_on=True))
 
+    @route("DELETE", _FOLLOW, answer=ReadStateBody, errors=_REFUSED)
     async def unfollow(self, request: Request) -> Reply:
+        """Stop following a thread."""
         return Reply(200, await self._threads.follow(request.user_id, request.id(), request.seq(), is_on=False))
 
 

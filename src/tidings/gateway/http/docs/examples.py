@@ -1,7 +1,7 @@
 """Examples of the description: a request, an answer and a curl command for each operation, made from the schemas.
 
-A value comes from its name, such as "bob" for `user_id`, else from its schema. REQUESTS and QUERIES are for operations
-whose required fields alone would say too little. A test sends every example to a node.
+A value comes from its name, such as "bob" for `user_id`, else from its schema. REQUESTS and QUERIES hold examples of
+operations whose required fields alone would explain too little. A test sends every example to a node.
 """
 
 from __future__ import annotations

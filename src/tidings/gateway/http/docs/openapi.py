@@ -16,7 +16,7 @@ from tidings.errors import TABLE
 from tidings.gateway.http.docs.examples import add_examples
 from tidings.gateway.http.routes import Route
 from tidings.protocol.bodies import ErrorBody
-from tidings.protocol.client_frames import Id, ReactionKey, Seq, UserId
+from tidings.protocol.types import Id, ReactionKey, Seq, UserId
 
 Document = dict[str, Any]
 
@@ -76,7 +76,8 @@ def openapi_of(routes: Sequence[Route]) -> Document:
 def _types_of(routes: Sequence[Route]) -> list[Any]:
     found: dict[Any, None] = {ErrorBody: None}
     for route in routes:
-        found.update(dict.fromkeys(kind for kind in (route.query, route.body, route.answer) if kind is not None))
+        kinds = (route.query, route.body, route.answer, route.picked)
+        found.update(dict.fromkeys(kind for kind in kinds if kind is not None))
     return list(found)
 
 
@@ -122,7 +123,7 @@ def _responses(route: Route) -> Document:
     for status in route.statuses:
         response: Document = {"description": "done" if status < 400 else "not ready"}
         if route.answer is not None:
-            response["content"] = _json(route.answer)
+            response["content"] = _json(route.answer, route.picked)
         responses[str(status)] = response
     for code in _error_codes(route):
         rule = TABLE[code]
@@ -142,5 +143,6 @@ def _error_codes(route: Route) -> list[str]:
     return list(dict.fromkeys(codes))
 
 
-def _json(kind: type[msgspec.Struct]) -> Document:
-    return {"application/json": {"schema": {"$ref": _REF.format(name=kind.__name__)}}}
+def _json(kind: type[msgspec.Struct], other: type[msgspec.Struct] | None = None) -> Document:
+    forms = [{"$ref": _REF.format(name=one.__name__)} for one in (kind, other) if one is not None]
+    return {"application/json": {"schema": forms[0] if other is None else {"anyOf": forms}}}

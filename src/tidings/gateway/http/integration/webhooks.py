@@ -12,17 +12,19 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tidings.bounds import URL_CHARS_MAX, WEBHOOK_CONVERSATIONS_MAX
 from tidings.errors import BadRequest, Conflict, StoreUnavailable
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
+from tidings.messaging.integration.deliveries import LastAnswer
 from tidings.messaging.integration.hooks import Hook, HookPatch, Hooks
-from tidings.messaging.integration.lag import HookState, Lag
+from tidings.messaging.integration.lag import HookState, Lag, Paused
 from tidings.model import EntryKind
 from tidings.operators.audit.events import Audit
 from tidings.protocol.bodies import RequestBody
-from tidings.protocol.client_frames import Id, Seq
+from tidings.protocol.types import Id, Seq
 from tidings.stores.outbound import fault_of
 
 _ALL = "/v1/webhooks"
 _ONE = _ALL + "/{webhook_id}"
+_REFUSED = ("forbidden", "not_found")
 Url = Annotated[str, Meta(max_length=URL_CHARS_MAX, description="An https:// address of the team.")]
 Kinds = Annotated[list[EntryKind], Meta(min_length=1, description="Kinds of entries; without a list: all.")]
 Ids = Annotated[
@@ -64,85 +66,28 @@ class WebhooksBody(msgspec.Struct, frozen=True):
     webhooks: list[WebhookBody]
 
 
-class AnswerBody(msgspec.Struct, frozen=True):
-    """The last answer of the endpoint. Status 0: there was none."""
-
-    at: int
-    status: int
-    text: str
-
-
-class PausedBody(msgspec.Struct, frozen=True):
-    conversation_id: str
-    from_seq: int
-    answer: str
-
-
 class WebhookStateBody(msgspec.Struct, frozen=True):
     """`behind_by`: entries that are not delivered. `complete` false: there are more than were counted."""
 
     behind_by: int
     oldest_at: int | None
-    last_answer: AnswerBody | None
-    paused: list[PausedBody] | UnsetType = UNSET
+    last_answer: LastAnswer | None  # status 0: the endpoint did not answer
+    paused: list[Paused] | UnsetType = UNSET
     complete: Literal[False] | UnsetType = UNSET
 
 
-class WebhookRoutes:
+class WebhookRoutes(Routes):
     def __init__(self, hooks: Hooks, lag: Lag, audit: Audit, *, allows_private: bool) -> None:
         self._hooks = hooks
         self._lag = lag
         self._audit = audit
         self._allows_private = allows_private
 
-    def routes(self) -> list[Route]:
-        wrong = ("forbidden", "not_found")
-        return [
-            Route(
-                "POST",
-                _ALL,
-                self.create,
-                "Make a webhook: every entry from now on, or from the start, is posted to the URL",
-                "server",
-                body=NewWebhook,
-                answer=WebhookBody,
-                statuses=(201,),
-                errors=("forbidden", "too_large"),
-            ),
-            Route("GET", _ALL, self.all, "Every webhook", "operator", answer=WebhooksBody, errors=("forbidden",)),
-            Route(
-                "PATCH",
-                _ONE,
-                self.change,
-                "Change a webhook",
-                "server",
-                body=WebhookPatch,
-                answer=WebhookBody,
-                errors=wrong,
-            ),
-            Route("DELETE", _ONE, self.remove, "Remove a webhook", "server", statuses=(204,), errors=wrong),
-            Route(
-                "GET",
-                _ONE + "/state",
-                self.state,
-                "How far the endpoint is behind, and what it answered last",
-                "operator",
-                answer=WebhookStateBody,
-                errors=wrong,
-            ),
-            Route(
-                "POST",
-                _ONE + "/replay",
-                self.replay,
-                "Deliver a conversation again from this entry on; also ends a pause",
-                "server",
-                body=Replay,
-                statuses=(202,),
-                errors=wrong,
-            ),
-        ]
-
+    @route(
+        "POST", _ALL, "server", body=NewWebhook, answer=WebhookBody, statuses=(201,), errors=("forbidden", "too_large")
+    )
     async def create(self, request: Request) -> Reply:
+        """Make a webhook: every entry from now on, or from the start, is posted to the URL."""
         asked: NewWebhook = request.body
         self._check(asked.url)
         hook = await self._hooks.create(
@@ -154,10 +99,14 @@ class WebhookRoutes:
         self._acted(request, "webhook.created", hook.webhook_id)
         return Reply(201, body_of(hook, secret=hook.secret))
 
+    @route("GET", _ALL, "operator", answer=WebhooksBody, errors=("forbidden",))
     async def all(self, request: Request) -> Reply:
+        """List every webhook."""
         return Reply(200, WebhooksBody([body_of(hook) for hook in await self._hooks.all()]))
 
+    @route("PATCH", _ONE, "server", body=WebhookPatch, answer=WebhookBody, errors=_REFUSED)
     async def change(self, request: Request) -> Reply:
+        """Change a webhook."""
         asked: WebhookPatch = request.body
         if asked.url is not None:
             self._check(asked.url)
@@ -170,15 +119,21 @@ class WebhookRoutes:
         self._acted(request, "webhook.changed", hook.webhook_id)
         return Reply(200, body_of(hook))
 
+    @route("DELETE", _ONE, "server", statuses=(204,), errors=_REFUSED)
     async def remove(self, request: Request) -> Reply:
+        """Remove a webhook."""
         await self._hooks.remove(request.id())
         self._acted(request, "webhook.removed", request.id())
         return Reply(204)
 
+    @route("GET", _ONE + "/state", "operator", answer=WebhookStateBody, errors=_REFUSED)
     async def state(self, request: Request) -> Reply:
+        """Show how far the endpoint is behind, and its last answer."""
         return Reply(200, state_of(await self._lag.state(request.id())))
 
+    @route("POST", _ONE + "/replay", "server", body=Replay, statuses=(202,), errors=_REFUSED)
     async def replay(self, request: Request) -> Reply:
+        """Deliver a conversation again from this entry on, and end its pause."""
         asked: Replay = request.body
         try:
             await self._lag.replay(request.id(), asked.conversation_id, asked.from_seq)
@@ -209,11 +164,10 @@ def body_of(hook: Hook, *, secret: str | UnsetType = UNSET) -> WebhookBody:
 
 
 def state_of(state: HookState) -> WebhookStateBody:
-    last = state.last_answer
     return WebhookStateBody(
         behind_by=state.behind_by,
         oldest_at=state.oldest_ms,
-        last_answer=None if last is None else AnswerBody(last.at, last.status, last.text),
-        paused=[PausedBody(one.conversation_id, one.from_seq, one.answer) for one in state.paused] or UNSET,
+        last_answer=state.last_answer,
+        paused=list(state.paused) or UNSET,
         complete=UNSET if state.is_complete else False,
     )

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from tidings.errors import BadRequest
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.ids import is_message_id
 from tidings.messaging.lifecycle.scheduled import Schedule, Scheduled
 from tidings.model import Content
 from tidings.protocol.client_frames import check_content, check_thread
-from tidings.protocol.time_bodies import NewScheduled, ScheduledBody, ScheduledListBody
+from tidings.protocol.own_bodies import NewScheduled, ScheduledBody, ScheduledListBody
 
 _ALL = "/v1/scheduled"
 _ONE = _ALL + "/{message_id}"
 
 
-class ScheduledRoutes:
+class ScheduledRoutes(Routes):
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "GET", _ALL, self.all, "The caller's scheduled messages, the soonest first", answer=ScheduledListBody
-            ),
-            Route(
-                "PUT",
-                _ONE,
-                self.put,
-                "Schedule a message, or replace one that waits",
-                body=NewScheduled,
-                answer=ScheduledBody,
-                statuses=(201, 200),
-                errors=("not_found", "too_large"),
-            ),
-            Route("DELETE", _ONE, self.remove, "Take a message back", statuses=(204,), errors=("not_found",)),
-        ]
-
+    @route("GET", _ALL, answer=ScheduledListBody)
     async def all(self, request: Request) -> Reply:
+        """List the caller's scheduled messages, the soonest first."""
         found = await self._schedule.all(request.user_id)
         return Reply(200, ScheduledListBody([_body(one) for one in found]))
 
+    @route("PUT", _ONE, body=NewScheduled, answer=ScheduledBody, statuses=(201, 200), errors=("not_found", "too_large"))
     async def put(self, request: Request) -> Reply:
+        """Schedule a message, or replace one that waits."""
         asked: NewScheduled = request.body
         check_content(asked.text, asked.data)
         check_thread(asked.thread_seq, also_here=asked.also_here)
@@ -57,7 +43,9 @@ class ScheduledRoutes:
         is_new = await self._schedule.put(request.user_id, scheduled)
         return Reply(201 if is_new else 200, _body(scheduled))
 
+    @route("DELETE", _ONE, statuses=(204,), errors=("not_found",))
     async def remove(self, request: Request) -> Reply:
+        """Cancel a scheduled message."""
         await self._schedule.remove(request.user_id, _message_id(request))
         return Reply(204)
 

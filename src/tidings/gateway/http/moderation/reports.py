@@ -4,70 +4,40 @@ from __future__ import annotations
 
 from tidings.bounds import PAGE_MAX
 from tidings.gateway.encode import message_of
-from tidings.gateway.http.routes import Reply, Request, Route, pay_create
+from tidings.gateway.http.routes import Reply, Request, Routes, pay_create, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.reports import Reports
 from tidings.operators.audit.events import Audit
-from tidings.protocol.rule_bodies import (
-    NewReport,
-    ReportBody,
-    ReportMadeBody,
-    ReportsBody,
-    ReportsQuery,
-    ReportVerdict,
-)
+from tidings.protocol.rule_bodies import NewReport, ReportBody, ReportMadeBody, ReportsBody, ReportsQuery, ReportVerdict
 
 _QUEUE = "/v1/admin/reports"
 
 
-class ReportRoutes:
+class ReportRoutes(Routes):
     def __init__(self, reports: Reports, audit: Audit, limiter: Limiter) -> None:
         self._reports = reports
         self._audit = audit
         self._limiter = limiter
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                "POST",
-                "/v1/conversations/{conversation_id}/messages/{seq}/report",
-                self.report,
-                "Report a message to the moderators",
-                body=NewReport,
-                is_body_optional=True,
-                answer=ReportMadeBody,
-                statuses=(201,),
-                errors=("not_found",),
-            ),
-            Route(
-                "GET",
-                _QUEUE,
-                self.waiting,
-                "Reports that wait, with their messages",
-                "moderator",
-                query=ReportsQuery,
-                answer=ReportsBody,
-                errors=("forbidden",),
-            ),
-            Route(
-                "POST",
-                _QUEUE + "/{report_id}",
-                self.settle,
-                "Decide a report",
-                "moderator",
-                body=ReportVerdict,
-                statuses=(204,),
-                errors=("forbidden", "not_found"),
-            ),
-        ]
-
+    @route(
+        "POST",
+        "/v1/conversations/{conversation_id}/messages/{seq}/report",
+        body=NewReport,
+        is_body_optional=True,
+        answer=ReportMadeBody,
+        statuses=(201,),
+        errors=("not_found",),
+    )
     async def report(self, request: Request) -> Reply:
+        """Report a message to the moderators."""
         asked: NewReport = request.body
         await pay_create(self._limiter, request)
         made = await self._reports.report(request.user_id, request.id(), request.seq(), asked.reason)
         return Reply(201, ReportMadeBody(made))
 
+    @route("GET", _QUEUE, "moderator", query=ReportsQuery, answer=ReportsBody, errors=("forbidden",))
     async def waiting(self, request: Request) -> Reply:
+        """List the reports that wait, with their messages."""
         query: ReportsQuery = request.query
         limit = min(query.limit, PAGE_MAX)
         found = await self._reports.waiting(query.cursor or "", limit)
@@ -87,7 +57,16 @@ class ReportRoutes:
         ]
         return Reply(200, ReportsBody(listed, found[-1][0].report_id if len(found) == limit else None))
 
+    @route(
+        "POST",
+        _QUEUE + "/{report_id}",
+        "moderator",
+        body=ReportVerdict,
+        statuses=(204,),
+        errors=("forbidden", "not_found"),
+    )
     async def settle(self, request: Request) -> Reply:
+        """Decide a report."""
         asked: ReportVerdict = request.body
         by = request.caller.key_name or ""
         report = await self._reports.settle(request.params[0], asked.action, by)

@@ -2,7 +2,7 @@
 
 A name should belong to one key, because limits and the audit stream use the name. An exception to the limits is removed
 with the last key of its name, so that a later key never inherits it. Only the hash of a key is stored. Nodes remember a
-key for API_KEY_S: after that time every node refuses a revoked key.
+key for API_KEY_S: after that time every node refuses a revoked key, and has closed the connections of its bot.
 """
 
 from __future__ import annotations

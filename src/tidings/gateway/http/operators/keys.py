@@ -13,9 +13,9 @@ from msgspec import Meta
 
 from tidings.errors import BadRequest, NotFound
 from tidings.gateway.http.operators.api_keys import ApiKeys, KeyRole
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.protocol.bodies import RequestBody
-from tidings.protocol.client_frames import UserId
+from tidings.protocol.types import UserId
 from tidings.stores.tables.values import ApiKey
 
 _ALL = "/v1/admin/keys"
@@ -50,46 +50,27 @@ class NewKeyBody(msgspec.Struct, frozen=True):
     role: KeyRole
 
 
-class KeyRoutes:
+class KeyRoutes(Routes):
     def __init__(self, keys: ApiKeys) -> None:
         self._keys = keys
 
-    def routes(self) -> list[Route]:
-        return [
-            Route("GET", _ALL, self.all, "Every API key", "operator", answer=KeysBody, errors=("forbidden",)),
-            Route(
-                "POST",
-                _ALL,
-                self.create,
-                "Make an API key; it is shown once",
-                "server",
-                body=NewKey,
-                answer=NewKeyBody,
-                statuses=(201,),
-                errors=("forbidden",),
-            ),
-            Route(
-                "DELETE",
-                _ALL + "/{key_id}",
-                self.revoke,
-                "Revoke an API key; every node refuses it within 5 s",
-                "server",
-                statuses=(204,),
-                errors=("forbidden", "not_found"),
-            ),
-        ]
-
+    @route("GET", _ALL, "operator", answer=KeysBody, errors=("forbidden",))
     async def all(self, request: Request) -> Reply:
+        """List every API key."""
         return Reply(200, KeysBody([_body(key) for key in await self._keys.all()]))
 
+    @route("POST", _ALL, "server", body=NewKey, answer=NewKeyBody, statuses=(201,), errors=("forbidden",))
     async def create(self, request: Request) -> Reply:
+        """Make an API key; it is shown once."""
         asked: NewKey = request.body
         if (asked.role == "bot") != (asked.user_id is not None):
             raise BadRequest("`user_id` names the user of a key of role bot; give both or neither")
         key, made = await self._keys.create(asked.name, asked.role, request.caller.key_name or "", asked.user_id)
         return Reply(201, NewKeyBody(key, made.key_hash[:_ID_CHARS], made.name, made.role))
 
+    @route("DELETE", _ALL + "/{key_id}", "server", statuses=(204,), errors=("forbidden", "not_found"))
     async def revoke(self, request: Request) -> Reply:
+        """Revoke an API key; every node refuses it within 5 s."""
         found = [key for key in await self._keys.all() if key.key_hash[:_ID_CHARS] == request.params[0]]
         if not found:
             raise NotFound("no such key")

@@ -8,9 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from tidings.clock import Clock
-from tidings.gateway.http.routes import Reply, Request, Route
+from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.operators.listing import ListedConversations, ListedUsers, Listing
 from tidings.operators.traffic import Traffic, TrafficDay
+
+_REFUSED = ("forbidden", "bad_cursor")
 
 
 class ListQuery(msgspec.Struct, frozen=True):
@@ -20,53 +22,25 @@ class ListQuery(msgspec.Struct, frozen=True):
     cursor: Annotated[str, Meta(max_length=1_024)] | None = None
 
 
-class ListRoutes:
+class ListRoutes(Routes):
     def __init__(self, listing: Listing, traffic: Traffic, clock: Clock) -> None:
         self._listing = listing
         self._traffic = traffic
         self._clock = clock
 
-    def routes(self) -> list[Route]:
-        errors = ("forbidden", "bad_cursor")
-        return [
-            Route(
-                "GET",
-                "/v1/admin/users",
-                self.users,
-                "Users by a part of their id or name",
-                "operator",
-                query=ListQuery,
-                answer=ListedUsers,
-                errors=errors,
-            ),
-            Route(
-                "GET",
-                "/v1/admin/conversations",
-                self.conversations,
-                "Conversations by a part of their id or name",
-                "operator",
-                query=ListQuery,
-                answer=ListedConversations,
-                errors=errors,
-            ),
-            Route(
-                "GET",
-                "/v1/admin/traffic",
-                self.traffic,
-                "Messages, deliveries and connections of the last day",
-                "operator",
-                answer=TrafficDay,
-                errors=("forbidden",),
-            ),
-        ]
-
+    @route("GET", "/v1/admin/users", "operator", query=ListQuery, answer=ListedUsers, errors=_REFUSED)
     async def users(self, request: Request) -> Reply:
+        """Find users by a part of their id or name."""
         asked: ListQuery = request.query
         return Reply(200, await self._listing.users(asked.query, asked.cursor))
 
+    @route("GET", "/v1/admin/conversations", "operator", query=ListQuery, answer=ListedConversations, errors=_REFUSED)
     async def conversations(self, request: Request) -> Reply:
+        """Find conversations by a part of their id or name."""
         asked: ListQuery = request.query
         return Reply(200, await self._listing.conversations(asked.query, asked.cursor))
 
+    @route("GET", "/v1/admin/traffic", "operator", answer=TrafficDay, errors=("forbidden",))
     async def traffic(self, request: Request) -> Reply:
+        """Count messages, deliveries and connections of the last day."""
         return Reply(200, await self._traffic.day(self._clock.now_ms()))

@@ -1,7 +1,7 @@
-"""The files that the page needs at first: its HTML, one script, one style sheet and its icon, named by their hash.
+"""The files of the page: its HTML, one script, one style sheet and its icon, and a script for later, named by hashes.
 
 A name with a hash never changes its content, so a browser keeps the file for ever. The HTML names them and is asked for
-each time: an upgrade shows at once.
+each time: an upgrade shows at once. The two scripts name each other, so the later one is named by the content of both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from html import escape
 
 import msgspec
 
-from tidings.gateway.http.page.bundle import bundle, join_styles
+from tidings.gateway.http.page.bundle import FIRST, LATER, bundle, join_styles
 
 _STYLE = re.compile(r'<link rel="stylesheet" href="/web/([^"]+)">\n')
 _SCRIPT = re.compile(r'<script type="module" src="(/web/[^"]+)"></script>')
@@ -33,19 +33,23 @@ def packed(files: Mapping[str, bytes], login_url: str | None = None) -> Packed:
     assets: dict[str, bytes] = {}
 
     def named(stem: str, ending: str, content: bytes) -> str:
-        name = f"{stem}-{sha256(content).hexdigest()[:16]}.{ending}"
+        name = f"{stem}-{_hash(content)}.{ending}"
         assets[name] = content
         return f"/assets/{name}"
+
+    def scripts(found: re.Match[str]) -> str:
+        made = bundle(sources, found[1])
+        later = f"later-{_hash((made.first + made.later).encode())}.js"
+        first = named("page", "js", made.first.replace(LATER, f"/assets/{later}").encode())
+        if made.later:
+            assets[later] = made.later.replace(FIRST, first).replace(LATER, f"/assets/{later}").encode()
+        waits = f'<meta name="later" content="/assets/{later}">\n' if made.later else ""
+        return f'{waits}<script type="module" src="{first}"></script>'
 
     sheets = join_styles([files[found[1]].decode() for found in _STYLE.finditer(index)])
     style = f'<link rel="stylesheet" href="{named("page", "css", sheets.encode())}">\n'
     index = _STYLE.sub("", _STYLE.sub(style, index, count=1))
-    index = _SCRIPT.sub(
-        lambda found: (
-            f'<script type="module" src="{named("page", "js", bundle(sources, found[1]).encode())}"></script>'
-        ),
-        index,
-    )
+    index = _SCRIPT.sub(scripts, index)
     index = _ICON.sub(lambda found: f'{found[1]}{named("icon", "svg", files[found[2]])}"', index)
     if login_url is not None:
         index = index.replace("<title>", f'<meta name="login-url" content="{escape(login_url)}">\n<title>', 1)
@@ -54,3 +58,7 @@ def packed(files: Mapping[str, bytes], login_url: str | None = None) -> Packed:
 
 def _address(name: str) -> str:
     return f"/{name}" if name.startswith("sdk/") else f"/web/{name}"
+
+
+def _hash(content: bytes) -> str:
+    return sha256(content).hexdigest()[:16]

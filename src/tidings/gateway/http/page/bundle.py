@@ -1,9 +1,11 @@
-"""The page as one script and one style sheet, made of its ES modules when a node starts.
+"""The page as two scripts and one style sheet, made of its ES modules when a node starts.
 
 A browser that loads a module per request waits for each of them. The node therefore joins the modules into one script:
-each module becomes a function that returns its exports, in the order of the imports. The modules stay as they are on
-the disk, so no build step is needed, and `/web/index.html` still loads them one by one for a developer. The rules are
-small because the modules keep them: imports are named, exports are declarations, and there are no cycles.
+each module becomes a function that returns its exports, in the order of the imports. Modules that are reached only by
+`import('./name.js')` are joined into a second script, which a browser loads when the first of them is needed. It uses
+the modules of the first script, so no module runs twice. The modules stay as they are on the disk, so no build step is
+needed, and `/web/index.html` still loads them one by one for a developer. The rules are small because the modules keep
+them: imports are named, exports are declarations, and there are no cycles.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 _IMPORT = re.compile(r"^import\s*\{([^}]*)\}\s*from\s*'([^']+)';\n?", re.MULTILINE)
+_LATER = re.compile(r"\bimport\('(\.[^']+)'\)")
 _AGAIN = re.compile(r"^export\s*\{([^}]*)\}\s*from\s*'([^']+)';\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const|let) (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*?[\s\S]*?\*/)[ \t]*\n", re.MULTILINE)
@@ -25,13 +30,36 @@ class CannotBundle(Exception):
     """A module breaks a rule of the bundle."""
 
 
-def bundle(sources: Mapping[str, str], first: str) -> str:
-    """One script of the module `first` and of all that it imports. `sources` has every module by its path."""
+class Bundle(msgspec.Struct, frozen=True):
+    """The two scripts. `FIRST` and `LATER` in them stand for their addresses, which the caller knows."""
+
+    first: str
+    later: str  # empty where nothing waits
+
+
+FIRST, LATER = "{the first script}", "{the later script}"
+
+
+def bundle(sources: Mapping[str, str], start: str) -> Bundle:
+    """The scripts of the module `start` and of all that it imports. `sources` has every module by its path."""
     order: list[str] = []
-    _visit(sources, first, order, ())
+    _visit(sources, start, order, ())
+    count = len(order)
+    for path in order:  # it grows: a module of the second script may name others
+        for found in _LATER.finditer(sources[path]):
+            _visit(sources, _resolved(path, found[1]), order, ())
     numbers = {path: number for number, path in enumerate(order)}
     modules = [_wrapped(path, sources[path], numbers) for path in order]
-    return "'use strict';\n" + "".join(modules)
+    first, later = "".join(modules[:count]), "".join(modules[count:])
+    if not later:
+        return Bundle(f"'use strict';\n{first}", "")
+    used = sorted({int(name) for name in re.findall(r"\bm(\d+)\b", later) if int(name) < count})
+    shared = ", ".join(f"m{number}" for number in used)
+    all_later = ", ".join(f"m{number}" for number in range(count, len(order)))
+    return Bundle(
+        f"'use strict';\n{first}export {{ {shared} }};\n",
+        f"'use strict';\nimport {{ {shared} }} from '{FIRST}';\n{later}export {{ {all_later} }};\n",
+    )
 
 
 def join_styles(sheets: list[str]) -> str:
@@ -83,7 +111,10 @@ def _wrapped(path: str, text: str, numbers: Mapping[str, int]) -> str:
         exported.append(found[2])
         return f"{found[1]} {found[2]}"
 
-    body = _EXPORT.sub(declared, _AGAIN.sub(again, _IMPORT.sub(imported, text)))
+    def awaited(found: re.Match[str]) -> str:
+        return f"import('{LATER}').then((all) => all.m{numbers[_resolved(path, found[1])]})"
+
+    body = _EXPORT.sub(declared, _AGAIN.sub(again, _IMPORT.sub(imported, _LATER.sub(awaited, text))))
     if _LEFT_OVER.search(body):
         raise CannotBundle(f"{path} has an import or export of another form")
     lean = _INDENT.sub("", _COMMENT.sub("", body))

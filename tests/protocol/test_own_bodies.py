@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tidings.protocol.time_bodies import NewScheduled
+from tidings.protocol.own_bodies import NewScheduled
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.protocol.names import is_name
+from tidings.protocol.types import is_name
 
 
 @pytest.mark.parametrize(

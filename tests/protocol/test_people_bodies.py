@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tidings.errors import BadRequest
-from tidings.protocol.quiet import QUIET_MAX, QuietBody, check_quiet, minute_of, time_of
+from tidings.protocol.people_bodies import QUIET_MAX, QuietBody, check_quiet, minute_of, time_of
 
 NIGHT = {"days": [1, 7], "from": "22:00", "to": "07:05"}
 
