@@ -72,8 +72,8 @@ export class Actions {
 
   /** The files of the conversation, newest first. */
   files({ kind, limit, cursor } = {}) {
-    const given = Object.entries({ kind, limit, cursor }).filter(([, value]) => value !== undefined && value !== null);
-    return this._client._rest.send('GET', `${this._path}/files?${new URLSearchParams(given)}`, undefined, true);
+    const query = queryOf({ kind, limit, cursor });
+    return this._client._rest.send('GET', `${this._path}/files${query}`, undefined, true);
   }
 
   /** A URL of a file that lives a minute and needs no token: for an image, a video, or a link to save it. */
@@ -83,8 +83,9 @@ export class Actions {
     return rest.absolute((await rest.send('GET', path, undefined, true)).url);
   }
 
-  receipts(seq) {
-    return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts`, undefined, true);
+  receipts(seq, { limit, cursor } = {}) {
+    const query = queryOf({ limit, cursor });
+    return this._client._rest.send('GET', `${this._path}/messages/${seq}/receipts${query}`, undefined, true);
   }
 
   details() {
@@ -100,9 +101,9 @@ export class Actions {
     return this._detailed('PATCH', this._path, { name, avatar_url: avatarUrl }, true);
   }
 
-  members({ limit = 100, cursor } = {}) {
-    const query = new URLSearchParams({ limit, ...(cursor ? { cursor } : {}) });
-    return this._client._rest.send('GET', `${this._path}/members?${query}`, undefined, true);
+  members({ limit, cursor } = {}) {
+    const query = queryOf({ limit, cursor });
+    return this._client._rest.send('GET', `${this._path}/members${query}`, undefined, true);
   }
 
   addMembers(userIds) {
@@ -156,4 +157,9 @@ export class Actions {
     this._takeRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
     this._client.inbox._changed(this);
   }
+}
+
+function queryOf(fields) {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
+  return given.length ? `?${new URLSearchParams(given)}` : '';
 }

@@ -343,9 +343,12 @@ export class TidingsClient extends Emitter {
     return this._rest.send('PUT', `/v1/users/${encodeURIComponent(this.userId)}`, body, true);
   }
 
+  putPicture(image) {
+    return this._rest.send('PUT', `/v1/users/${encodeURIComponent(this.userId)}/picture`, image, true);
+  }
+
   async findPeople(query = '', { limit = 20 } = {}) {
-    const asked = new URLSearchParams({ query, limit });
-    return (await this._rest.send('GET', `/v1/users?${asked}`, undefined, true)).users;
+    return (await this._rest.send('GET', `/v1/users?${new URLSearchParams({ query, limit })}`, undefined, true)).users;
   }
 
   /** Find messages of the user's own conversations by words, the newest first. */

@@ -164,7 +164,8 @@ export class Conversation extends Actions {
     const { text } = entry;
     if (entry.targetSeq === this.lastSeq && !isDelete && text !== null) this.lastMessagePreview = previewOf(text);
     const isLast = entry.targetSeq === this.lastMessage?.seq;
-    if (isLast && isDelete) this.lastMessage = { ...this.lastMessage, deleted: true };
+    if (isLast && isDelete) this.lastMessage = { ...this.lastMessage, deleted: true, textPreview: undefined };
+    else if (isLast && text !== null) this.lastMessage = { ...this.lastMessage, textPreview: previewOf(text) };
     if (entry.targetSeq === this.lastSeq) this._client.inbox._changed(isDelete ? null : this);
     this._window.amend(entry);
   }
@@ -174,7 +175,8 @@ export class Conversation extends Actions {
     if (this.lastSeq === 0) this._client._presence.watchAgain(this); // from now on its people may be seen
     const { seq, senderId, kind, text, sentAt, deleted, files } = entry;
     Object.assign(this, { lastSeq: seq, lastMessageTs: sentAt, lastMessagePreview: previewOf(text) });
-    this.lastMessage = { seq, senderId, kind, deleted, files: files?.length ?? 0 };
+    const textPreview = previewOf(text) ?? undefined;
+    this.lastMessage = { seq, senderId, kind, deleted, files: files?.length ?? 0, textPreview };
     this._score = Math.max(this._score, entry.sentAt);
     this._client.inbox._changed(this);
   }
@@ -292,12 +294,12 @@ export class Conversation extends Actions {
   _askMarks() {
     if (!this.isOpen || this._marksTimer !== null) return;
     this._marksTimer = setTimeout(async () => {
+      this._marksTimer = null; // a receipt that comes from here on may be later than the answer: it asks again
       try {
         await this.history({ limit: 1 });
       } catch (error) {
         if (!error.temporary) this._client._report(error);
-      } finally {
-        this._marksTimer = null;
+        else if (this._client._link) this._askMarks(); // else the resume tells
       }
     }, MARKS_MS);
   }

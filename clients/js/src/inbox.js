@@ -13,6 +13,7 @@ export class Inbox {
     this._cursor = null;
     this._loading = null;
     this._refreshing = null;
+    this._underWay = new Set(); // for each page that is asked for: conversation -> whether it was removed meanwhile
   }
 
   get conversations() {
@@ -23,12 +24,32 @@ export class Inbox {
   }
 
   async load(limit = 20) {
-    const page = await this._client._ask('inbox', { limit });
-    this._listed.clear();
-    this._take(page);
-    Object.assign(this, { loaded: true, hasMore: page.nextCursor !== null, _cursor: page.nextCursor });
-    this._changed(null, false);
+    await this._ask({ limit }, (page) => {
+      this._listed.clear();
+      this._take(page);
+      Object.assign(this, { loaded: true, hasMore: page.nextCursor !== null, _cursor: page.nextCursor });
+    });
     return this.conversations;
+  }
+
+  /** Ask for a page and take it. It may be older than the events that arrived meanwhile, so these count after it. */
+  async _ask(fields, take) {
+    const meanwhile = new Map();
+    this._underWay.add(meanwhile);
+    let taken;
+    try {
+      taken = take(await this._client._ask('inbox', fields));
+    } finally {
+      this._underWay.delete(meanwhile);
+    }
+    for (const [conversation, isRemoved] of meanwhile) {
+      if (isRemoved) {
+        conversation._leave();
+        this._listed.delete(conversation);
+      } else this._changed(conversation);
+    }
+    this._changed(null, false);
+    return taken;
   }
 
   loadMore(limit = 20) {
@@ -39,25 +60,22 @@ export class Inbox {
   async _loadMore(limit) {
     if (!this.loaded) return this.load(limit);
     if (!this.hasMore) return [];
-    const page = await this._client._ask('inbox', { limit, cursor: this._cursor });
-    const added = this._take(page, this._lowest);
-    Object.assign(this, { hasMore: page.nextCursor !== null, _cursor: page.nextCursor });
-    this._changed(null, false);
-    return added;
+    return this._ask({ limit, cursor: this._cursor }, (page) => {
+      Object.assign(this, { hasMore: page.nextCursor !== null, _cursor: page.nextCursor });
+      return this._take(page, this._lowest);
+    });
   }
 
   /** Load the archived conversations: the pages of the inbox leave them out. */
-  async loadArchived(limit = 100) {
-    const { conversations: rows } = await this._client._ask('inbox', { limit, filter: 'archived' });
-    const archived = rows.map((row) => this._client.conversation(row.conversationId));
-    archived.forEach((conversation, at) => {
-      conversation._takeRow(rows[at]);
-      if (rows[at].draft) conversation._takeDraft(rows[at].draft);
+  loadArchived(limit = 100) {
+    return this._ask({ limit, filter: 'archived' }, ({ conversations: rows }) => rows.map((row) => {
+      const conversation = this._client.conversation(row.conversationId);
+      conversation._takeRow(row);
+      if (row.draft) conversation._takeDraft(row.draft);
       this._listed.add(conversation);
       conversation._follow();
-    });
-    this._changed(null, false);
-    return archived;
+      return conversation;
+    }));
   }
 
   /** Take a page in the order of the server: a row without a message stands where the joining put it. */
@@ -87,6 +105,7 @@ export class Inbox {
   /** Note a change. `conversation` is null for several rows, or for a row that only the server knows. */
   _changed(conversation, mayRefresh = true) {
     this._sorted = null;
+    if (conversation !== null) this._note(conversation, false);
     if (this.loaded && conversation !== null && !this._listed.has(conversation) && !conversation.removed) {
       if (conversation._hasRow) this._listed.add(conversation);
       else return this._refreshSoon();
@@ -99,10 +118,11 @@ export class Inbox {
   _refreshSoon() {
     this._refreshing ??= setTimeout(async () => {
       try {
-        const lowest = this._lowest;
-        this._take(await this._client._ask('inbox', { limit: 20 }));
-        this._lowest = lowest;
-        this._changed(null, false);
+        await this._ask({ limit: 20 }, (page) => {
+          const lowest = this._lowest;
+          this._take(page);
+          this._lowest = lowest;
+        });
       } catch (error) {
         if (!error.temporary) this._client._report(error);
       } finally {
@@ -111,8 +131,13 @@ export class Inbox {
     }, GAP_MS);
   }
 
+  _note(conversation, isRemoved) {
+    for (const meanwhile of this._underWay) meanwhile.set(conversation, isRemoved);
+  }
+
   _remove(conversation) {
     this._sorted = null;
+    this._note(conversation, true);
     this._listed.delete(conversation);
     this._client._emit('inbox', { conversation: null });
   }

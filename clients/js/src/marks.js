@@ -65,23 +65,25 @@ export class ReadMarks {
   }
 }
 
-/** Delivery receipts of all conversations: a burst of entries is acknowledged in one frame. */
+/**
+ * Delivery receipts of all conversations: a burst of entries is acknowledged in one frame. The answer says that it is
+ * written, and comes a moment later. Newer receipts do not wait for it. A receipt without an answer goes again.
+ */
 export class Acks {
   constructor(client) {
     this._client = client;
-    this._known = new Map(); // conversation -> highest seq that the server knows to be delivered
+    this._said = new Map(); // conversation -> highest seq that the server has written, or is about to answer
     this._timer = null;
   }
 
   later(conversation) {
-    if (!this._known.has(conversation)) this._known.set(conversation, 0);
-    this._timer ??= setTimeout(() => this._send(), ACK_MS);
+    if (!this._said.has(conversation)) this._said.set(conversation, 0);
+    this.again();
   }
 
-  /** Repeat the receipts of an earlier connection: a node may have lost them when it ended. */
+  /** Send what is owed, a moment later: also what an earlier connection left without an answer. */
   again() {
-    for (const conversation of this._known.keys()) this._known.set(conversation, 0);
-    if (this._known.size) this._timer ??= setTimeout(() => this._send(), ACK_MS);
+    if (this._said.size) this._timer ??= setTimeout(() => this._send(), ACK_MS);
   }
 
   stop() {
@@ -89,23 +91,27 @@ export class Acks {
     this._timer = null;
   }
 
-  async _send() {
+  _send() {
+    this._timer = null;
     const link = this._client._link;
-    const owed = [...this._known].filter(([one, said]) => !one.removed && one._log.last > said).slice(0, RESUME_MAX);
-    if (!link || !owed.length) {
-      this._timer = null;
-      return;
-    }
-    const acks = owed.map(([conversation]) => [conversation, conversation._log.last]);
-    let waitMs = ACK_MS;
+    const owed = [...this._said].filter(([one, said]) => !one.removed && one._log.last > said).slice(0, RESUME_MAX);
+    if (!link || !owed.length) return;
+    const acks = new Map(owed.map(([conversation]) => [conversation, conversation._log.last]));
+    for (const [conversation, seq] of acks) this._said.set(conversation, seq);
+    while (this._said.size > RESUME_MAX * 5) this._said.delete(this._said.keys().next().value);
+    this.again();
+    this._request(link, acks);
+  }
+
+  async _request(link, acks) {
+    const seqs = Object.fromEntries([...acks].map(([conversation, seq]) => [conversation.id, seq]));
     try {
-      await link.request('message.delivered', { acks: Object.fromEntries(acks.map(([one, seq]) => [one.id, seq])) });
-      for (const [conversation, seq] of acks) this._known.set(conversation, seq);
-      while (this._known.size > RESUME_MAX * 5) this._known.delete(this._known.keys().next().value);
+      await link.request('message.delivered', { acks: seqs });
     } catch (error) {
+      for (const conversation of acks.keys()) this._said.set(conversation, 0);
       if (!error.temporary) this._client._report(error);
-      waitMs = error.retryAfterMs ?? jitter(BUSY_MS);
+      this.stop();
+      if (this._client._link) this._timer = setTimeout(() => this._send(), error.retryAfterMs ?? jitter(BUSY_MS));
     }
-    this._timer = setTimeout(() => this._send(), waitMs);
   }
 }

@@ -75,7 +75,7 @@ export class Outbox {
     return this.count >= OUTBOX_MAX;
   }
 
-  /** `files` are Blobs. `uploaded` are the files of an earlier try, as the server has them. */
+  /** `files` are Blobs. `uploaded` are files that the server has already. */
   add(conversationId, text, options = {}) {
     const { messageId = newId(), ts = Date.now(), files, uploaded, onProgress, ...more } = options;
     if (this.isFull) throw outboxFull();
@@ -153,26 +153,41 @@ export class Outbox {
     living.add(tabLock(this._owner));
     const isOrphan = ({ userId, owner }) => userId === this._userId && !living.has(tabLock(owner));
     const orphans = (await this._storage.all()).filter(isOrphan).sort((a, b) => a.order - b.order);
-    for (const record of orphans) {
-      if (this._owner === null || this._find(record.conversationId, record.messageId)) continue;
-      const ours = { ...record, owner: this._owner };
-      await this._storage.put(keyOf(ours), ours);
-      this._lastOrder = Math.max(this._lastOrder, ours.order);
-      const conversation = this._client.conversation(ours.conversationId);
-      if (ours.failed) conversation._unsent.showFailed(ours);
-      else this._adoptOne(conversation, ours);
-    }
+    const unknown = orphans.filter((one) => !this._find(one.conversationId, one.messageId));
+    const ours = unknown.map((one) => ({ ...one, owner: this._owner }));
+    if (!ours.length) return;
+    await this._putAll(ours);
+    if (this._owner !== null) this._adoptAll(ours);
   }
 
-  _adoptOne(conversation, record) {
-    const parcel = new Parcel(record, true);
-    parcel.isKept = true;
-    this._put(parcel);
-    const { parcels } = this._lane(record.conversationId);
-    const waiting = parcels.filter((one) => !one.isFlying).sort((a, b) => a.record.order - b.record.order);
-    parcels.splice(0, parcels.length, ...parcels.filter((one) => one.isFlying), ...waiting);
-    conversation._unsent.show(parcel);
-    this._pump(this._lane(record.conversationId));
+  /** Write many records at once where the storage can: a thousand writes one after another take most of a minute. */
+  async _putAll(records) {
+    const pairs = records.map((record) => [keyOf(record), record]);
+    if (this._storage.putAll) await this._storage.putAll(pairs);
+    else for (const [key, record] of pairs) await this._storage.put(key, record);
+  }
+
+  /** Show what another tab left and send it, in the order in which it was written. */
+  _adoptAll(records) {
+    const lanes = new Set();
+    for (const record of records) {
+      this._lastOrder = Math.max(this._lastOrder, record.order);
+      const { _unsent: unsent } = this._client.conversation(record.conversationId);
+      if (record.failed) {
+        unsent.showFailed(record);
+        continue;
+      }
+      const parcel = new Parcel(record, true);
+      parcel.isKept = true;
+      this._put(parcel);
+      lanes.add(this._lane(record.conversationId));
+      unsent.show(parcel);
+    }
+    for (const lane of lanes) {
+      const waiting = lane.parcels.filter((one) => !one.isFlying).sort((a, b) => a.record.order - b.record.order);
+      lane.parcels = [...lane.parcels.filter((one) => one.isFlying), ...waiting];
+      this._pump(lane);
+    }
   }
 
   _lane(conversationId) {

@@ -11,7 +11,7 @@ export class Rest {
     this._requestMs = requestMs;
   }
 
-  /** Send a request. It is repeated after a temporary failure only where a repetition changes nothing. */
+  /** Send a request; a Blob goes as it is. It is repeated after a temporary failure only where that changes nothing. */
   async send(method, path, body, isIdempotent = false) {
     const deadline = Date.now() + this._requestMs;
     for (let tries = 0, isRefused = false; ; tries += 1) {
@@ -49,8 +49,10 @@ export class Rest {
 
   async _once(method, path, body, deadline) {
     const token = await this._tokens.fresh();
-    const sent = body === undefined ? undefined : JSON.stringify(body);
-    const headers = { authorization: `Bearer ${token.value}`, ...(sent && { 'content-type': 'application/json' }) };
+    const isRaw = body instanceof Blob;
+    const sent = body === undefined || isRaw ? body : JSON.stringify(body);
+    const type = isRaw ? body.type || 'application/octet-stream' : 'application/json';
+    const headers = { authorization: `Bearer ${token.value}`, ...(sent && { 'content-type': type }) };
     const abort = new AbortController();
     const timer = setTimeout(() => abort.abort(), Math.max(1, deadline - Date.now()));
     try {
@@ -75,7 +77,8 @@ function errorOf(status, text) {
     const made = new TidingsError(code, message, { temporary, retryAfterMs, status, reason });
     return draft ? Object.assign(made, { draft }) : made;
   } catch {
-    const temporary = status >= 500 || status === 429; // a proxy between the client and the server answered
+    // A proxy between the client and the server answered, or a store. S3 says 400 where others say 408.
+    const temporary = status >= 500 || status === 408 || status === 429 || text.includes('RequestTimeout');
     return new TidingsError(temporary ? 'unavailable' : 'bad_request', `status ${status}`, { temporary, status });
   }
 }

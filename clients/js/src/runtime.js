@@ -34,13 +34,15 @@ export const jitter = (ms) => ms * (0.5 + Math.random() / 2);
 const OWN = new Set(['data', 'reactions']); // their keys are the application's
 const camelKey = (key) => key.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 
-/** Copy a value of the wire with camelCase keys. `data` and the keys of reactions are the application's own. */
+/** Copy a value of the wire with camelCase keys. `data`, the keys of reactions and user ids stay as they are. */
 export function camel(value) {
   if (Array.isArray(value)) return value.map(camel);
   if (value === null || typeof value !== 'object') return value;
-  const copied = ([key, one]) => [camelKey(key), OWN.has(key) ? one : camel(one)];
+  const copied = ([key, one]) => [camelKey(key), OWN.has(key) ? one : key === 'times' ? byUser(one) : camel(one)];
   return Object.fromEntries(Object.entries(value).map(copied));
 }
+
+const byUser = (times) => Object.fromEntries(Object.entries(times).map(([userId, one]) => [userId, camel(one)]));
 
 /** Make an id: the time first, so that ids of one device sort in the order of their making; then 80 random bits. */
 export function newId() {

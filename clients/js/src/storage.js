@@ -1,4 +1,4 @@
-/** Storages of the outbox: memory, localStorage, IndexedDB. Each keeps records under a key. */
+/** Storages of the outbox: memory, localStorage, IndexedDB. Each keeps records under a key. `putAll` is one write. */
 
 export function memoryStorage() {
   const records = new Map();
@@ -35,9 +35,9 @@ export function indexedDbOutbox({ name = 'tidings' } = {}) {
     request.onupgradeneeded = () => request.result.createObjectStore('outbox');
     return asked(request);
   };
-  const run = async (mode, work) => {
+  const run = async (mode, work, durability = 'strict') => {
     opened ??= open();
-    const transaction = (await opened).transaction('outbox', mode, { durability: 'strict' });
+    const transaction = (await opened).transaction('outbox', mode, { durability });
     const done = new Promise((resolve, reject) => {
       transaction.oncomplete = resolve;
       transaction.onabort = transaction.onerror = () => reject(transaction.error);
@@ -47,7 +47,11 @@ export function indexedDbOutbox({ name = 'tidings' } = {}) {
   };
   return {
     put: async (key, record) => void (await run('readwrite', (store) => store.put(record, key))),
-    delete: async (key) => void (await run('readwrite', (store) => store.delete(key))),
+    putAll: async (pairs) => {
+      await run('readwrite', (store) => pairs.map(([key, record]) => store.put(record, key)).at(-1));
+    },
+    // A delete that is lost with the power does no harm: the server knows the message when it is sent again.
+    delete: async (key) => void (await run('readwrite', (store) => store.delete(key), 'relaxed')),
     all: () => run('readonly', (store) => store.getAll()),
   };
 }

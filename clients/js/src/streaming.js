@@ -1,5 +1,5 @@
 /** A message that is written piece by piece. After a reconnect it goes on from what the server has. */
-import { newId } from './runtime.js';
+import { camel, newId } from './runtime.js';
 
 const PIECE = 8192; // characters in one frame: it fits, whatever they are
 
@@ -17,8 +17,22 @@ export class Streaming {
   static async begin(client, conversationId, { text = '', messageId = newId(), data, replyTo, silent } = {}) {
     const fields = { conversation_id: conversationId, message_id: messageId, text, data, reply_to: replyTo, silent };
     const stream = new Streaming(client, fields);
-    const { seq, duplicate } = await stream._begin();
-    return Object.assign(stream, { seq, isDuplicate: duplicate });
+    const isOwn = await stream._first();
+    const { seq, duplicate } = stream._begun;
+    return Object.assign(stream, { seq, isDuplicate: duplicate && !isOwn });
+  }
+
+  /** Begin. True: the answer to an earlier try was lost, so a message that is there is our own. */
+  async _first() {
+    try {
+      const link = await this._client._linked(Infinity);
+      this._took(link, camel(await link.request('message.begin', this._fields)));
+      return false;
+    } catch (error) {
+      if (!error.temporary) throw error;
+      await this._begin();
+      return !['rate_limited', 'held'].includes(error.code); // these have stored nothing
+    }
   }
 
   /** Add a piece. It leaves at once where there is a connection, else after the next one. */
@@ -31,7 +45,8 @@ export class Streaming {
   /** Resolves when the whole text is stored. */
   async end() {
     if (this.isDuplicate) return;
-    for (let tries = 0; ; tries += 1) {
+    let isBegunAgain = false;
+    for (;;) {
       try {
         const link = await this._client._linked(Infinity);
         if (link !== this._link) await this._begin();
@@ -39,17 +54,23 @@ export class Streaming {
         await this._link.request('message.end', this._id);
         return;
       } catch (error) {
-        if (error.code === 'not_found' && tries) return; // an earlier try was stored, and its answer was lost
-        if (!error.temporary) throw error;
+        if (error.code === 'not_found' && !isBegunAgain) {
+          isBegunAgain = true; // the node dropped it: it may have been taken up elsewhere
+          this._link = null;
+        } else if (!error.temporary) throw error; // an end that was stored is answered as stored once more
       }
     }
   }
 
   async _begin() {
     const begun = await this._client._ask('message.begin', this._fields, true);
-    this._link = this._client._link;
+    this._took(this._client._link, begun);
+  }
+
+  _took(link, begun) {
+    this._begun = begun;
+    this._link = link;
     this._sent = Math.min(begun.offset, this._characters.length);
-    return begun;
   }
 
   _push() {

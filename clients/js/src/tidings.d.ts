@@ -159,6 +159,10 @@ export interface Receipts {
   readonly read: readonly string[];
   readonly delivered: readonly string[];
   readonly pending: readonly string[];
+  /** When a member received and read the message, at the latest. It has those whose times are known. */
+  readonly times?: Readonly<Record<string, { readonly deliveredAt?: number; readonly readAt?: number }>>;
+  /** It is there where more members follow: pass it as `cursor`. */
+  readonly nextCursor?: string;
 }
 
 export interface Presence {
@@ -279,6 +283,8 @@ export interface OutboxRecord {
 /** A storage of unsent messages that may survive a reload. Keys are opaque. */
 export interface OutboxStorage {
   put(key: string, record: OutboxRecord): void | Promise<void>;
+  /** Keep many records in one write. Without it each is put by itself. */
+  putAll?(pairs: readonly (readonly [key: string, record: OutboxRecord])[]): void | Promise<void>;
   delete(key: string): void | Promise<void>;
   all(): readonly OutboxRecord[] | Promise<readonly OutboxRecord[]>;
 }
@@ -403,6 +409,8 @@ export interface FilesPage {
 export interface SendOptions {
   /** Up to ten. They are uploaded in the turn of the message; the messages behind it wait. */
   files?: readonly Blob[];
+  /** In place of `files`: files that are uploaded already, as the server has them. */
+  uploaded?: readonly MessageFile[];
   /** Called after each part of a file. */
   onProgress?: (progress: { file: Blob; sent: number; size: number }) => void;
   /** Takes the message back while it waits or uploads, as `discard` does. */
@@ -499,6 +507,8 @@ export class TidingsClient {
   preferences(): Promise<Preferences>;
   putPreferences(preferences: Partial<Preferences>): Promise<Preferences>;
   putProfile(profile: { name?: string | null; avatarUrl?: string | null }): Promise<Profile>;
+  /** Upload the own profile picture: an image of at most 5 MiB. */
+  putPicture(image: Blob): Promise<Profile>;
   rateLimits(): Promise<Readonly<Record<string, Budget>>>;
   /**
    * Iterate over every entry of every conversation, for ever. Without `after` it begins now; `'start'` is before the
@@ -777,8 +787,8 @@ export class Conversation {
   files(asked?: { kind?: 'image' | 'file'; limit?: number; cursor?: string | null }): Promise<FilesPage>;
   /** A URL of a file that lives a minute and needs no token. */
   fileUrl(fileId: string, options?: { download?: boolean }): Promise<string>;
-  /** List the members who have read it, those who have it, and the rest. */
-  receipts(seq: number): Promise<Receipts>;
+  /** List the members who have read it, those who have it, and the rest. A large conversation is listed in pages. */
+  receipts(seq: number, page?: { limit?: number; cursor?: string | null }): Promise<Receipts>;
 
   /** Mark as read: up to a seq (by default everything), up to a time, or single seqs. Calls are folded together. */
   markRead(mark?: number | { upToTs: number } | { seqs: readonly number[] }): Promise<ReadState>;

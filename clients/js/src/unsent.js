@@ -8,7 +8,7 @@ export class Unsent {
     this._conversation = conversation;
     this._client = client;
     this._byId = new Map(); // message id -> message
-    this._files = new Map(); // message id -> the files of a message that failed, for another try
+    this._kept = new Map(); // message id -> what a failed message had and its row does not show, for another try
   }
 
   get messages() {
@@ -43,7 +43,7 @@ export class Unsent {
     const failed = this._byId.get(messageId);
     if (failed?.state !== 'failed') return rejected(new TidingsError('not_found', 'no failed message of this id'));
     if (this._client._outbox.isFull) return rejected(outboxFull());
-    const kept = this._files.get(messageId);
+    const kept = this._kept.get(messageId);
     this._dropFailed(messageId);
     const isSpent = failed.error.code === 'conflict'; // the id stands for another text
     const { text, ts } = failed;
@@ -61,7 +61,7 @@ export class Unsent {
 
   _dropFailed(messageId) {
     this._byId.delete(messageId);
-    this._files.delete(messageId);
+    this._kept.delete(messageId);
     const { id: conversationId } = this._conversation;
     this._client._outbox.forgetFailed({ userId: this._client.userId, conversationId, messageId });
   }
@@ -80,7 +80,7 @@ export class Unsent {
 
   showFailed(record) {
     const error = new TidingsError(record.failed.code, record.failed.message);
-    this._keepFiles(record);
+    this._keepRest(record);
     this._byId.set(record.messageId, this._messageOf(record, 'failed', error));
     this._conversation._windowChanged();
   }
@@ -88,8 +88,9 @@ export class Unsent {
   /** Take the ok of a send: the message takes its place in the log as any entry does. */
   stored({ messageId, text: asSent, ts, ...more }, { seq, sentAt, text = asSent, data = more.data }) {
     more.data = data; // the server may have stored another text or data than was sent
-    const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, ...said(more), ts, sentAt,
-      files: more.files ?? [], expiresAt: more.ttlS ? sentAt + more.ttlS * 1000 : null, deleted: false,
+    const { ttlS, ...facts } = said(more);
+    const entry = { seq, kind: 'message', messageId, senderId: this._client.userId, text, ...facts, ts, sentAt,
+      files: more.files ?? [], expiresAt: ttlS ? sentAt + ttlS * 1000 : null, deleted: false,
       editedAt: null, targetSeq: null, member: null };
     this.settle(entry);
     const log = this._conversation._log;
@@ -109,15 +110,15 @@ export class Unsent {
 
   failed(record, error) {
     const previous = this._byId.get(record.messageId);
-    this._keepFiles(record);
+    this._keepRest(record);
     const message = this._messageOf(record, 'failed', error);
     this._byId.set(record.messageId, message);
     if (previous) this._conversation._updated(message, previous);
     else this._conversation._changed();
   }
 
-  _keepFiles({ messageId, uploads, files }) {
-    if (files) this._files.set(messageId, uploads ? { files: uploads } : { uploaded: files });
+  _keepRest({ messageId, uploads, files, ttlS }) {
+    this._kept.set(messageId, { ttlS, ...(uploads ? { files: uploads } : { uploaded: files }) });
   }
 
   _messageOf({ messageId, text, ts, userId, ...more }, state, error) {

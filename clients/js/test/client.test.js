@@ -5,6 +5,9 @@ import { TidingsError, memoryStorage } from '../src/tidings.js';
 import { Locks } from './locks.js';
 import { Network, Server, until } from './server.js';
 
+const DOT = Buffer.from( // a picture of one pixel
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==', 'base64');
+
 let server;
 const networks = [];
 
@@ -35,6 +38,24 @@ describe('the client', { concurrency: 6 }, () => {
     await Promise.all(networks.map((network) => network.close()));
   });
 
+  it('a receipt that comes while the marks of a group are read makes them be read again', async () => {
+    const [a, b, c] = names(3);
+    const one = await server.connected(a);
+    const group = await one.createConversation({ kind: 'group', name: 'three', members: [b, c] });
+    await group.open();
+    const answers = [];
+    group.history = () => new Promise((resolve, reject) => answers.push({ resolve, reject }));
+    const receipt = { userId: b, deliveredSeq: 1, readSeq: 0 };
+    group._receipt(receipt);
+    await until('the marks are read', () => answers.length === 1);
+    group._receipt(receipt);
+    await until('they are read again', () => answers.length === 2);
+    answers[0].resolve();
+    answers[1].reject(Object.assign(new Error('not now'), { temporary: true }));
+    await until('and once more', () => answers.length === 3);
+    answers[2].resolve();
+  });
+
   it('a message, its ticks, and the badge on the other side', async () => {
     const { one, other, mine, theirs } = await pair();
     await other.inbox.load();
@@ -53,7 +74,25 @@ describe('the client', { concurrency: 6 }, () => {
     const state = await theirs.markRead();
     assert.deepEqual([state.unreadCount, state.readSeq, other.inbox.totalUnread, other.inbox.unreadConversations], [0, 1, 0, 0]);
     await until('read', () => lastState(mine) === 'read');
-    assert.deepEqual(await mine.receipts(1), { read: [other.userId], delivered: [], pending: [] });
+    const { times, ...lists } = await mine.receipts(1);
+    assert.deepEqual(lists, { read: [other.userId], delivered: [], pending: [] });
+    const { deliveredAt, readAt } = times[other.userId];
+    assert.ok(deliveredAt > 0 && deliveredAt <= readAt, 'both times are known');
+    const pages = [await mine.receipts(1, { limit: 1 })];
+    pages.push(await mine.receipts(1, { cursor: pages[0].nextCursor }));
+    assert.deepEqual(pages.flatMap((page) => page.read), lists.read, 'the same, member by member');
+    assert.ok(!('nextCursor' in pages[1]));
+  });
+
+  it('an own message has the fields of any other, and the row follows its edit', async () => {
+    const { mine, theirs } = await pair();
+    await Promise.all([mine.open(), theirs.open()]);
+    const { seq } = await mine.send('hello', { ttlS: 600 });
+    await until('both have it', () => mine.messages.at(-1)?.seq === seq && theirs.messages.at(-1)?.seq === seq);
+    assert.ok(!('ttlS' in mine.messages.at(-1)));
+    assert.deepEqual(Object.keys(mine.messages.at(-1)).sort(), Object.keys(theirs.messages.at(-1)).sort());
+    await mine.edit(seq, 'changed');
+    await until('the row follows', () => theirs.lastMessage.textPreview === 'changed' && theirs.lastMessagePreview === 'changed');
   });
 
   it('a reaction is shown to everybody, is listed, and goes again', async () => {
@@ -435,6 +474,8 @@ describe('the client', { concurrency: 6 }, () => {
     await assert.rejects(client.rest('GET', '/v1/nothing'), { status: 404 });
     assert.deepEqual(await client.putProfile({ name: 'Ann' }), { userId: name, name: 'Ann', avatarUrl: null });
     assert.equal((await client.getProfile(name)).name, 'Ann');
+    await assert.rejects(client.putPicture(new Blob(['no image'], { type: 'image/png' })), { code: 'bad_request' });
+    assert.match((await client.putPicture(new Blob([DOT], { type: 'image/png' }))).avatarUrl, /^\/v1\/pictures\//u);
     assert.ok((await client.rateLimits()).http.limit > 0);
     await client.close();
     await assert.rejects(client.inbox.load(), { code: 'closed' });

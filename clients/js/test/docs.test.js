@@ -73,7 +73,8 @@ test('the example of the README runs as it is', async () => {
   bePage();
   const readme = blocks(readFileSync(join(HERE, 'README.md'), 'utf8'), 'js');
   const source = readme.join('\n').replace("import('/sdk/tidings.js')", `import('${pathToFileURL(join(HERE, 'src/tidings.js'))}')`);
-  assert.match((await run([source])).at(-1), /^\S+ ann hello$/); // the message that it sent
+  const said = await run([source]); // the message that it sent; news of the guide's conversations may come meanwhile
+  assert.ok(said.some((line) => /^\S+ ann hello$/.test(line)), said.join('\n'));
 });
 
 test('the package says what it exports, and its version is the server\'s', async () => {

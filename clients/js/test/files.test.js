@@ -77,6 +77,16 @@ describe('files', { concurrency: 4 }, () => {
     second.close();
   });
 
+  it('a part that a store puts off is sent again', async () => {
+    const late = '<Error><Code>RequestTimeout</Code></Error>';
+    const answers = [[408, ''], [429, 'slower'], [400, late]].map(([status, text]) => new Response(text, { status }));
+    let puts = 0;
+    const busy = async (url, init) => (init?.method === 'PUT' && (puts += 1) && answers.shift()) || fetch(url, init);
+    const { mine } = await pair({ fetch: busy });
+    assert.equal((await mine.send({ files: [fileOf(noise(10))] })).seq, 1);
+    assert.equal(puts, 4);
+  });
+
   it('an upload goes on after the network was cut', async () => {
     const network = await Network.to(server);
     try {

@@ -169,7 +169,7 @@ test('a send that is refused for good fails alone, survives a reload, and can be
   const conversation = client.conversation('c1');
   const states = [];
   client.on('updated', ({ message }) => states.push([message.text, message.state]));
-  const bad = conversation.send('bad');
+  const bad = conversation.send('bad', { ttlS: 600 });
   await conversation.send('good');
   await assert.rejects(bad, { code: 'too_large' });
   assert.deepEqual(states, [['bad', 'failed'], ['good', 'sent']]);
@@ -182,6 +182,7 @@ test('a send that is refused for good fails alone, survives a reload, and can be
   assert.deepEqual([failed.text, failed.state, failed.error.code], ['bad', 'failed', 'too_large']);
   isRefusing = false;
   assert.equal((await again.conversation('c1').retry(failed.messageId)).seq, 2);
+  assert.equal(peer.of('message.send').at(-1).ttl_s, 600); // it does not live longer than its author wanted
   assert.deepEqual(await storage.all(), []);
 });
 
@@ -420,6 +421,20 @@ test('a burst is acknowledged in few words, up to the last contiguous seq', asyn
   assert.ok(peer.of('message.delivered').length <= 2);
 });
 
+test('a newer receipt does not wait for an answer, and one without an answer goes again', async (t) => {
+  const { peer } = await started(t);
+  const acks = () => peer.of('message.delivered').map((frame) => frame.acks);
+  peer.answers['message.delivered'] = ({ acks: { c1 } }) => (c1 ? { type: 'ok' } : undefined);
+  peer.entry(1, {}, 'c2');
+  await until('the first', () => acks().length === 1);
+  peer.entry(1);
+  await until('the second', () => acks().length === 2);
+  assert.deepEqual(acks(), [{ c2: 1 }, { c1: 1 }]);
+  peer.close(4004);
+  await until('again', () => acks().length === 3);
+  assert.deepEqual(acks()[2], { c2: 1 }, 'what was answered is written');
+});
+
 test('reads that follow each other quickly are folded together', async (t) => {
   const { peer, client } = await started(t);
   const read = { type: 'ok', conversation_id: 'c1', unread_count: 0, unread_capped: false, first_unread_seq: null, total_unread: 0 };
@@ -454,6 +469,61 @@ test('a page that was read before an edit shows the edit', async (t) => {
   await conversation.loadOlder(10);
   assert.deepEqual(conversation.messages.map((message) => message.text), ['better', null, 't3']);
 });
+
+test('a conversation that begins while the inbox is asked for is in it', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers.inbox = () => {
+    peer.say({ type: 'conversation.added', conversation_id: 'c9', kind: 'direct', name: 'bob', last_seq: 1, last_message_ts: 5 });
+    return { type: 'ok', conversations: [], next_cursor: null, total_unread: 0, unread_conversations: 0, stale: false };
+  };
+  await client.inbox.load();
+  assert.deepEqual(client.inbox.conversations.map((one) => one.id), ['c9']);
+});
+
+test('a thousand messages of a page that ended are adopted in one write, and sent in order', async (t) => {
+  const kept = new Map();
+  const writes = [];
+  const storage = {
+    put: (key, record) => (writes.push(1), void kept.set(key, record)),
+    putAll: (pairs) => (writes.push(pairs.length), pairs.forEach(([key, record]) => kept.set(key, record))),
+    delete: (key) => void kept.delete(key),
+    all: () => [...kept.values()].reverse(), // in no useful order
+  };
+  for (let order = 1; order <= 1000; order += 1) {
+    const record = { userId: 'ann', owner: 'gone', conversationId: 'c1', messageId: `m${order}`, text: `t${order}`, ts: order, order, failed: null };
+    kept.set(`ann/c1/m${order}`, record);
+  }
+  const sent = [];
+  const { peer } = await started(t);
+  peer.answers['message.send'] = ({ message_id }) => ({ type: 'ok', seq: sent.push(message_id), sent_at: 5, deduped: false });
+  const client = peer.client({ storage });
+  t.after(() => client.close());
+  await client.connect();
+  await until('all are sent', () => kept.size === 0);
+  assert.deepEqual(writes, [1000]);
+  assert.deepEqual(sent, Array.from({ length: 1000 }, (_, at) => `m${at + 1}`));
+  assert.equal(client.unsentCount, 0);
+});
+
+for (const load of ['load', 'loadMore', 'loadArchived']) {
+  test(`a conversation that ends while the inbox is asked for by ${load} is not in it`, async (t) => {
+    const { peer, client } = await started(t);
+    const row = (id) => ({ conversation_id: id, kind: 'group', name: id, last_seq: 1, last_message_ts: 5, unread_count: 0, unread_capped: false });
+    const page = (ids, next_cursor) =>
+      ({ type: 'ok', conversations: ids.map(row), next_cursor, total_unread: 0, unread_conversations: 0, stale: false });
+    peer.answers.inbox = () => page(['c1'], 'more');
+    await client.inbox.load();
+    peer.answers.inbox = () => {
+      peer.say({ type: 'conversation.removed', conversation_id: 'c1' });
+      peer.say({ type: 'conversation.removed', conversation_id: 'c3' });
+      peer.say({ type: 'conversation.added', ...row('c3') }); // and comes back
+      return page(['c1', 'c2', 'c3'], null);
+    };
+    await client.inbox[load]();
+    assert.deepEqual(client.inbox.conversations.map((one) => one.id).sort(), ['c2', 'c3']);
+    assert.deepEqual(['c1', 'c2', 'c3'].map((id) => client.conversation(id).removed), [true, false, false]);
+  });
+}
 
 test('after two hundred changed conversations the inbox is read again', async (t) => {
   const { peer, client } = await started(t);

@@ -30,6 +30,25 @@ test('readers see the pieces, and the end is no edit', async () => {
   await Promise.all([ann.close(), bob.close()]);
 });
 
+test('a begin whose answer was lost is ones own', async () => {
+  const ann = await server.connected('ann');
+  const { id } = await ann.direct('bob');
+  const { _link: link } = ann;
+  const ask = link.request.bind(link);
+  link.request = async (...given) => {
+    await ask(...given);
+    link.request = ask;
+    throw Object.assign(new Error('lost'), { code: 'disconnected', temporary: true });
+  };
+  const out = await ann.conversation(id).stream({ messageId: 're-3' });
+  assert.equal(out.isDuplicate, false);
+  out.write('it is written');
+  await out.end();
+  const stored = await ann.rest('GET', `/v1/conversations/${id}/messages/${out.seq}`);
+  assert.deepEqual([stored.text, stored.state], ['it is written', 'done']);
+  await ann.close();
+});
+
 test('a reader who misses a piece reads the text so far', async () => {
   const [ann, bob] = await Promise.all(['ann', 'bob'].map((user) => server.connected(user)));
   const { id } = await ann.direct('bob');

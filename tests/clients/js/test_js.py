@@ -5,6 +5,7 @@ The journey is short here and long under `long`. What only a browser has is in t
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -16,9 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import PYTHONPATH
+from tests.support.servers.azurite import azurite as azurite
+from tests.support.servers.cutting_store import CREDENTIALS, KINDS, cutting
+from tests.support.servers.moto_server import s3 as s3
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = ROOT / "clients" / "js" / "test"
+STORE = "store.test.js"  # needs an object store
 NODE_MAJOR_MIN = 18
 TIMEOUT_S = 100
 
@@ -47,9 +52,20 @@ def run(file: str, env: Mapping[str, str] | None = None, timeout_s: float = TIME
     return int(passed[1])
 
 
-@pytest.mark.parametrize("file", sorted(file.name for file in TESTS.glob("*.test.js")))
+@pytest.mark.parametrize("file", sorted({file.name for file in TESTS.glob("*.test.js")} - {STORE}))
 def test_the_javascript_client(file: str) -> None:
     assert run(file) > 0
+
+
+@pytest.mark.parametrize(("kind", "uploads"), KINDS)
+@pytest.mark.timeout(400)
+async def test_an_upload_of_the_javascript_client_that_is_cut_goes_on_with_the_part_that_was_cut(
+    kind: str, uploads: int, request: pytest.FixtureRequest
+) -> None:
+    async with cutting(kind, request) as store:
+        env = {"STORE": store.url, "FILES": str(uploads), **CREDENTIALS}
+        assert await asyncio.to_thread(run, STORE, env, 380) == 1
+        store.check(uploads)
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.support.nodes.node_process import NodeProcess
 
 CHROMIUM = Path("/usr/bin/chromium")
-WAIT_S = 60
+WAIT_S = 90
 
 START = """async ([user, storage, isDead]) => {
   const sdk = await import('/sdk/tidings.js');
@@ -49,7 +49,10 @@ def browser() -> Iterator[Browser]:
         pytest.fail(f"Chromium is not installed at {CHROMIUM}: the client cannot be tested in a browser")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), headless=True, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=str(CHROMIUM),
+            headless=True,
+            args=["--no-sandbox", "--disable-gpu"],
+            timeout=1000 * WAIT_S,
         )
         yield launched
         launched.close()
@@ -71,6 +74,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 def tab(context: BrowserContext, node: NodeProcess, user: str, storage: str, *, is_dead: bool = False) -> Page:
     """A page of the server with a client in it; a dead one never gets a connection."""
     page = context.new_page()
+    page.set_default_timeout(1000 * WAIT_S)
     page.goto(f"http://127.0.0.1:{node.port}/docs")
     page.evaluate(START, [user, storage, is_dead])
     return page

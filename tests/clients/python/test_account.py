@@ -67,6 +67,9 @@ async def test_messages_are_sent_edited_deleted_and_read(server: TestServer) -> 
     assert (await bob.page(name, is_first_unread=True)).first_unread_seq == 1
     assert (await bob.mark_read(name)).unread_count == 0
     assert (await alice.receipts(name, 1)).read == ["bob"]
+    page = await alice.receipts(name, 1, limit=1)
+    assert (page.read, page.next_cursor) == ([], "alice"), "the sender has no receipt"
+    assert (await alice.receipts(name, 1, cursor=page.next_cursor)).read == ["bob"]
     assert (await bob.mark_unread(name, 1)).unread_count == 1
     assert (await bob.mark_read(name, seqs=[1])).unread_count == 0
 

@@ -187,7 +187,7 @@ async def test_leaving_waits_for_what_is_under_way(server: TestServer) -> None:
 
 
 def test_naming_the_package_loads_nothing_of_it() -> None:
-    code = "import sys, tidings; assert not {'msgspec', 'picows', 'httpx2'} & set(sys.modules); tidings.Client"
+    code = "import sys, tidings; assert not {'msgspec', 'websockets', 'httpx2'} & set(sys.modules); tidings.Client"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": PYTHONPATH})
     with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
         tidings.Nobody  # noqa: B018

@@ -2,14 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.messaging.sharing import sharing
+from tests.support.servers.azurite import azurite as azurite
+from tests.support.servers.cutting_store import KINDS, cutting
+from tests.support.servers.http_server import Heard, serve
+from tests.support.servers.moto_server import s3 as s3
+from tidings.config.settings import Settings
 from tidings_client import Client, FileDrafts
 from tidings_client import files as client_files
-from tidings_client.errors import BadRequest
+from tidings_client.connection.session import Backoff
+from tidings_client.errors import BadRequest, Disconnected
 
 
 async def test_a_message_is_sent_with_its_files(tmp_path: Path) -> None:
@@ -79,6 +87,74 @@ async def test_a_program_that_ends_in_the_middle_of_an_upload_sends_one_message(
         async with Client(url, token, device="laptop", drafts=FileDrafts(tmp_path / "drafts")) as second:
             await second.send(shared.conversation_id, "after")
         assert [message["text"] for message in await shared.messages()] == ["after", "look"]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+async def test_a_network_that_is_cut_at_any_part_costs_one_part_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data := os.urandom(11_000_000))
+    sent: list[int] = []  # where each part that was begun begins
+    chunks = client_files._chunks
+
+    async def cut_once(path: Path, part: Any) -> AsyncIterator[bytes]:
+        sent.append(part.from_)
+        is_cut = len(sent) == cut + 1
+        async for chunk in chunks(path, part):
+            yield chunk
+            if is_cut:
+                raise Disconnected("the network is cut")
+
+    async with sharing() as shared:
+        alice = await shared.node.client("alice")
+        monkeypatch.setattr(client_files, "_chunks", cut_once)
+        monkeypatch.setattr(Backoff, "next_s", lambda self, said_s: 0.0)
+        message = await alice.send(shared.conversation_id, files=[path])
+        assert len(sent) == 4 and len(set(sent)) == 3 and sent.count(sent[cut]) == 2
+        (file,) = (await shared.messages())[0]["files"]
+        await alice.download(shared.conversation_id, file["file_id"], tmp_path / "copy")
+        assert message.seq == 1 and await asyncio.to_thread((tmp_path / "copy").read_bytes) == data
+
+
+@pytest.mark.parametrize(("kind", "uploads"), KINDS)
+async def test_an_upload_to_a_store_that_is_cut_goes_on_with_the_part_that_was_cut(
+    kind: str, uploads: int, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Backoff, "next_s", lambda self, said_s: 0.0)
+    path = tmp_path / "file"
+    async with cutting(kind, request) as store, sharing(Settings(blobs=store.url)) as shared:
+        alice = await shared.node.client("alice")
+        for number in range(1, uploads + 1):
+            await asyncio.to_thread(path.write_bytes, data := os.urandom(11_000_000))
+            message = await alice.send(shared.conversation_id, files=[path])
+            (file,) = (await shared.messages())[0]["files"]
+            await alice.download(shared.conversation_id, file["file_id"], tmp_path / "copy")
+            assert message.seq == number and await asyncio.to_thread((tmp_path / "copy").read_bytes) == data
+        store.check(uploads)
+
+
+async def test_a_part_that_the_store_puts_off_is_sent_again_and_one_that_it_refuses_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Backoff, "next_s", lambda self, said_s: 0.0)
+    (path := tmp_path / "file").write_bytes(b"hello")
+    heard: list[str] = []
+    late = "<Error><Code>RequestTimeout</Code></Error>"
+    answers = [(408, ""), (429, "slower"), (400, late), (503, ""), (200, ""), (403, "<Code>AccessDenied</Code>")]
+
+    def answer(request: Heard) -> tuple[int, str]:
+        heard.append(request.body)
+        return answers[len(heard) - 1]
+
+    async with serve(answer) as url, sharing() as shared:
+        alice = await shared.node.client("alice")
+        part = client_files._Part(url, {}, 0, 5)
+        await client_files._send_part(alice._rest, alice._clock, path, part)
+        assert heard == ["hello"] * 5
+        with pytest.raises(BadRequest, match="403"):
+            await client_files._send_part(alice._rest, alice._clock, path, part)
+        assert heard == ["hello"] * 6
 
 
 async def test_an_abandoned_message_ends_its_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,7 @@ import tidings_client
 from tests.support.paths import ROOT
 from tidings import bounds as server_bounds
 from tidings import errors as server_errors
-from tidings.protocol import beside as server_beside
-from tidings.protocol import bodies, client_frames, member_bodies, own_bodies, server_frames
+from tidings.protocol import bodies, client_frames, own_bodies, people_bodies, server_frames
 from tidings_client import bounds, errors, forms, people, values
 from tidings_client.beside import requests, structs
 from tidings_client.connection import decoding
@@ -45,7 +44,11 @@ BODIES: dict[str, str] = {  # the client's name -> the server's, where they diff
         )
     },
 }  # fmt: skip
-PLACES = (bodies, server_beside, own_bodies, member_bodies)  # modules with bodies that the client repeats
+PLACES = (
+    bodies,
+    own_bodies,
+    people_bodies,
+)  # modules with bodies that the client repeats
 FACTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 OF_THE_CLIENT = {
     values.Connected,
@@ -65,7 +68,8 @@ def structs_of(module: Any) -> list[Struct]:
 
 LEFT_OUT = {  # fields of answers that are left out where they have nothing to say
     name
-    for kind in (*structs_of(bodies), *structs_of(server_beside), *structs_of(server_frames))
+    for place in (bodies, people_bodies, own_bodies, server_frames)
+    for kind in structs_of(place)
     for name, hint in get_type_hints(kind).items()
     if msgspec.UnsetType in get_args(hint)
 }

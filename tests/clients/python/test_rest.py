@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from tidings_client import Clock
+from tidings_client.connection.http import Http
 from tidings_client.errors import BadRequest, Disconnected, NotFound, StoreUnavailable, Unauthorized
-from tidings_client.rest import Pool, Rest
+from tidings_client.rest import Rest
 from tidings_client.values import Totals
 from tidings_proof.world.valkey import free_port
 
@@ -47,7 +48,7 @@ async def rest_of(answers: Answers, renewed: list[bool] | None = None) -> AsyncI
         assert renewed is not None
         renewed.append(True)
 
-    rest = Rest(Pool(f"http://127.0.0.1:{port}"), headers, Clock(), renew if renewed is not None else None)
+    rest = Rest(Http(f"http://127.0.0.1:{port}"), headers, Clock(), renew if renewed is not None else None)
     try:
         yield rest
     finally:
@@ -115,7 +116,7 @@ async def test_nobody_there_is_disconnected() -> None:
     async def headers() -> Mapping[str, str]:
         return {}
 
-    rest = Rest(Pool(f"http://127.0.0.1:{free_port()}"), headers, Clock())
+    rest = Rest(Http(f"http://127.0.0.1:{free_port()}"), headers, Clock())
     with pytest.raises(Disconnected, match="POST /v1/conversations"):
         await rest.send("POST", "/v1/conversations", Totals)
     await rest.close()

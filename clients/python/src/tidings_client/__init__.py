@@ -7,7 +7,7 @@ errors.py.
 from __future__ import annotations
 
 from tidings_client.account import Account
-from tidings_client.beside.structs import Reacted, ReactionCount, Receipts, ThreadSummary
+from tidings_client.beside.structs import Reacted, ReactionCount, Receipts, ReceiptTimes, ThreadSummary
 from tidings_client.client import Client
 from tidings_client.clock import Clock
 from tidings_client.connection.tokens import TokenSource, sign_token
@@ -129,6 +129,7 @@ __all__ = [
     "ReadSynced",
     "Receipt",
     "ReceiptSummary",
+    "ReceiptTimes",
     "Receipts",
     "Resumed",
     "Revoked",

@@ -37,7 +37,6 @@ from tidings_client.forms import (
     NewMembers,
     NewMessage,
     Notify,
-    ProfilePut,
     ReadMark,
     Role,
     RolePatch,
@@ -50,12 +49,7 @@ from tidings_client.forms import (
     query_of,
 )
 from tidings_client.people import (
-    Block,
-    Blocks,
-    People,
     Person,
-    PersonFound,
-    Preferences,
     PresencePage,
     Profile,
     Profiles,
@@ -65,6 +59,7 @@ from tidings_client.reading.found import SearchPage
 from tidings_client.requests.drafts import OwnDrafts
 from tidings_client.requests.entries import Entries
 from tidings_client.requests.joining import Ways
+from tidings_client.requests.people import AboutPeople
 from tidings_client.requests.pins import Pins
 from tidings_client.requests.saved import Saved
 from tidings_client.requests.scheduled import Scheduled
@@ -86,7 +81,7 @@ from tidings_client.values import (
 T = TypeVar("T")
 
 
-class Account(BesideMessages):
+class Account(BesideMessages, AboutPeople):
     def __init__(self, rest: Rest, clock: Clock, user_id: str = "") -> None:
         super().__init__(rest)
         self._user_id = user_id
@@ -210,9 +205,14 @@ class Account(BesideMessages):
         body = MessageDelete(self._clock.random_id())
         return await self._repeat("DELETE", _one(conversation_id, "messages", seq), Sent, body)
 
-    async def receipts(self, conversation_id: str, seq: int) -> Receipts:
-        """List the members that have read the message, those that have it, and the rest."""
-        return await self._rest.get(_one(conversation_id, "messages", seq, "receipts"), Receipts)
+    async def receipts(
+        self, conversation_id: str, seq: int, *, limit: int | None = None, cursor: str | None = None
+    ) -> Receipts:
+        """List the members that have read the message, those that have it, and the rest.
+
+        A large conversation is listed in pages: pass `next_cursor` as the cursor of the next call."""
+        path = _one(conversation_id, "messages", seq, "receipts")
+        return await self._rest.get(path, Receipts, limit=limit, cursor=cursor)
 
     async def page(
         self,
@@ -335,10 +335,6 @@ class Account(BesideMessages):
         """Read profiles of members, 100 at a time: of all unless some are named. TooLarge where all are over 100."""
         return (await self._rest.get(_one(conversation_id, "profiles"), Profiles, user_ids=_listed(user_ids))).profiles
 
-    async def find_people(self, query: str = "", *, limit: int = 20) -> list[PersonFound]:
-        """Find people by the beginning of a name or user id. Case and accents do not matter."""
-        return (await self._rest.get(path_of("users"), People, query=query, limit=limit)).users
-
     async def search(
         self,
         q: str,
@@ -356,30 +352,6 @@ class Account(BesideMessages):
         query = {name: None if id_ is None else checked_id(id_) for name, id_ in ids.items()}
         page = {"after": after, "before": before, "limit": limit, "cursor": cursor}
         return await self._rest.get(path_of("search"), SearchPage, q=q, has=has, **query, **page)
-
-    async def profile(self, user_id: str) -> Profile:
-        return await self._rest.get(path_of("users", user_id), Profile)
-
-    async def set_profile(self, user_id: str, *, name: str | None = None, avatar_url: str | None = None) -> Profile:
-        return await self._repeat("PUT", path_of("users", user_id), Profile, ProfilePut(name, avatar_url))
-
-    async def block(self, user_id: str) -> None:
-        """Block a person: no direct messages, and nothing of theirs is counted or notified."""
-        await self._rest.send("PUT", path_of("blocks", user_id), object, is_repeatable=True)
-
-    async def unblock(self, user_id: str) -> None:
-        await self._rest.send("DELETE", path_of("blocks", user_id), object, is_repeatable=True)
-
-    async def blocks(self) -> list[Block]:
-        """Read the people whom the user has blocked."""
-        return (await self._rest.get(path_of("blocks"), Blocks)).blocks
-
-    async def preferences(self) -> Preferences:
-        return await self._rest.get(path_of("preferences"), Preferences)
-
-    async def set_preferences(self, preferences: Preferences) -> Preferences:
-        """Set who may write to the user and who may add them: `anybody`, `shared` or `nobody`."""
-        return await self._repeat("PUT", path_of("preferences"), Preferences, preferences)
 
     async def accept(self, conversation_id: str) -> Conversation:
         """Accept an invitation, or the request of a stranger."""

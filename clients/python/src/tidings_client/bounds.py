@@ -32,10 +32,12 @@ TOKEN_S = 10.0  # one call of the token callback; a callback that hangs must not
 SINCE_SLACK_S = 60.0  # the clocks of two machines may differ by this when the client asks for changes
 SERVER_FRAME_BYTES_MAX = 16 * 1024 * 1024  # a page of 100 of the largest texts, all of it escaped
 CLOSE_S = 5.0  # `close` waits this long for unanswered sends
-REST_S = 10.0  # one REST request
+REST_S = 10.0  # the longest silence of a node within one REST request
+HTTP_CONNECTIONS_MAX = 100  # HTTP connections of one client at once; further requests wait
+HTTP_IDLE_S = 5.0  # an unused HTTP connection is closed, before the other side does it
 TRIES_MAX = 6  # attempts of a request that may be repeated: they bridge about 8 s of trouble
 
-PART_S = 120.0  # one part of a file: 5 MiB over a slow network
+PART_S = 120.0  # the longest silence within one part of a file, over a slow network
 CHUNK_BYTES = 256 * 1024  # of a file in memory at a time
 
 # --- sending and reading ----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from tidings_client.beside.requests import Reaction, checked_key
 from tidings_client.beside.structs import Reacted
 from tidings_client.bounds import CLOSE_S, ENTRIES_ALL_S, FIRST_HELLO_S
 from tidings_client.clock import Clock
+from tidings_client.connection.http import Http
 from tidings_client.connection.tokens import Tokens, TokenSource
 from tidings_client.device import Device
 from tidings_client.files import OnProgress, upload
@@ -39,7 +40,7 @@ from tidings_client.forms import (
 )
 from tidings_client.reading.streams import Stream
 from tidings_client.requests.entries import Entries
-from tidings_client.rest import Pool, Rest
+from tidings_client.rest import Rest
 from tidings_client.sending.drafts import Draft, Drafts, MemoryDrafts
 from tidings_client.sending.streaming import Streaming
 from tidings_client.values import Event, Hello, HistoryPage, InboxPage, Message, MessageNew, ReadState, Sent
@@ -72,7 +73,7 @@ class Client(Account):
         async def headers() -> Mapping[str, str]:
             return {"Authorization": f"Bearer {await tokens.current()}"}
 
-        super().__init__(Rest(Pool(url), headers, clock, tokens.renew if tokens.is_renewable else None), clock)
+        super().__init__(Rest(Http(url), headers, clock, tokens.renew if tokens.is_renewable else None), clock)
         self._device = Device(
             url, tokens, clock, device, drafts or MemoryDrafts(), dict(resume or {}), since, self._upload
         )

@@ -53,7 +53,7 @@ class Device:
         self.sender = Sender(self.session, drafts, clock, self._sent, upload)
         self.reading = Reading(self.session, Tracks(resume), self._publish_entry, since)
         self.marks = Marks(self.session)
-        self._acks = Acks(self.session)
+        self._acks = Acks(self.session, clock)
         self._watched: list[str] = []
         self._since_ms = since  # this client knows everything that changed before it
         self._welcomed_s = 0.0

@@ -11,11 +11,11 @@ import mimetypes
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import httpx2
 import msgspec
 
 from tidings_client.bounds import CHUNK_BYTES, PART_S, TRIES_MAX
 from tidings_client.clock import Clock
+from tidings_client.connection.http import Answer
 from tidings_client.connection.session import Backoff
 from tidings_client.errors import BadRequest, Disconnected, Problem
 from tidings_client.forms import path_of
@@ -85,16 +85,24 @@ async def _send_part(rest: Rest, clock: Clock, path: Path, part: _Part) -> None:
     for tries in range(1, TRIES_MAX + 1):
         try:
             headers = {**part.headers, "Content-Length": str(part.to - part.from_)}
-            answer = await rest.http().put(part.url, content=_chunks(path, part), headers=headers, timeout=PART_S)
+            answer = await rest.http.request(
+                "PUT", part.url, headers=headers, content=_chunks(path, part), quiet_s=PART_S
+            )
             if answer.is_success:
                 return
-            if answer.status_code < 500:
-                raise BadRequest(f"a part of {path.name} was refused: {answer.status_code} {answer.text[:200]}")
-        except httpx2.TransportError as error:
+            if not _is_temporary(answer):
+                said = answer.content[:200].decode(errors="replace")
+                raise BadRequest(f"a part of {path.name} was refused: {answer.status} {said}")
+        except Disconnected as error:
             if tries == TRIES_MAX:
-                raise Disconnected(f"a part of {path.name}: {error or type(error).__name__}") from None
+                raise Disconnected(f"a part of {path.name}: {error}") from None
         await asyncio.sleep(backoff.next_s(None))
     raise Disconnected(f"a part of {path.name} was not taken")
+
+
+def _is_temporary(answer: Answer) -> bool:
+    """S3 says 400 where others say 408: the bytes came too slowly."""
+    return answer.status >= 500 or answer.status in (408, 429) or b"RequestTimeout" in answer.content
 
 
 async def _chunks(path: Path, part: _Part) -> AsyncIterator[bytes]:
@@ -119,18 +127,18 @@ async def link(rest: Rest, conversation_id: str, file_id: str) -> str:
     """A URL of the file that lives a minute and needs no token."""
     path = path_of("conversations", conversation_id, "files", file_id)
     found = await rest.get(path, _Link, link=1)
-    return str(rest.http().base_url.join(found.url))
+    return rest.http.address(found.url)
 
 
 async def download(rest: Rest, conversation_id: str, file_id: str, to: str | Path) -> None:
     """Write the file to `to`. Raises Problem, Disconnected."""
     url = await link(rest, conversation_id, file_id)
     try:
-        async with rest.http().stream("GET", url, timeout=PART_S) as answer:
+        async with rest.http.stream("GET", url, headers={}, quiet_s=PART_S) as answer:
             if not answer.is_success:
-                raise Problem(f"the file could not be read: status {answer.status_code}")
+                raise Problem(f"the file could not be read: status {answer.status}")
             with await asyncio.to_thread(Path(to).open, "wb") as out:
-                async for chunk in answer.aiter_bytes(CHUNK_BYTES):
+                async for chunk in answer.chunks:
                     await asyncio.to_thread(out.write, chunk)
-    except httpx2.TransportError as error:
-        raise Disconnected(f"GET {file_id}: {error or type(error).__name__}") from None
+    except Disconnected as error:
+        raise Disconnected(f"GET {file_id}: {error}") from None

@@ -388,5 +388,5 @@ def _refusal_of(problem: Exception) -> Problem:
     reason = str(problem)
     for pattern, words in _WORDS.items():
         reason = reason.replace(pattern, words)
-    kind: type[Problem] = TooLarge if " of length <= " in reason else BadRequest
-    return (BadCursor if reason.endswith(_CURSOR_FIELDS) else kind)(reason[:_REASON_CHARS_MAX])
+    kind: type[Problem] = BadCursor if reason.endswith(_CURSOR_FIELDS) else BadRequest
+    return kind(reason[:_REASON_CHARS_MAX])

@@ -11,9 +11,10 @@ from types import TracebackType
 
 from tidings_client.account import Account
 from tidings_client.clock import Clock
+from tidings_client.connection.http import Http
 from tidings_client.forms import ProfilePut, checked_credential, checked_id, path_of
 from tidings_client.people import Profile, Revoked
-from tidings_client.rest import Pool, Rest
+from tidings_client.rest import Rest
 from tidings_client.webhooks import NewWebhook, Replay, Webhook, Webhooks, WebhookState
 
 
@@ -27,7 +28,7 @@ class Server:
             return {"X-Api-Key": api_key}
 
         self._clock = clock or Clock()
-        self._rest = Rest(Pool(url), headers, self._clock)
+        self._rest = Rest(Http(url), headers, self._clock)
 
     async def __aenter__(self) -> Server:
         return self

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 from tests.support.devices.scripted_server import ScriptedServer, StillClock
+from tests.support.waiting import eventually
 from tidings_client import Clock
 from tidings_client.connection.addresses import socket_url
 from tidings_client.connection.link import Link, Liveness, Verdict
@@ -53,6 +58,70 @@ async def test_a_paused_link_reads_nothing_until_it_is_resumed(scripted: Scripte
     await asyncio.wait_for(came.wait(), 60)
     link.close()
     await asyncio.wait_for(link.lost, 60)
+
+
+@asynccontextmanager
+async def raw_server(frames: Callable[[ServerProtocol], None]) -> AsyncIterator[tuple[str, bytearray]]:
+    """A server that sends these frames after the handshake. Its URL, and what it receives after that."""
+    heard = bytearray()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        protocol = ServerProtocol()
+        protocol.receive_data(await reader.readuntil(b"\r\n\r\n"))
+        (request,) = protocol.events_received()
+        assert isinstance(request, Request)
+        if request.path == "/refused":
+            protocol.send_response(protocol.reject(403, "not for you"))
+        else:
+            protocol.send_response(protocol.accept(request))
+            frames(protocol)
+        writer.writelines(protocol.data_to_send())
+        while data := await reader.read(65536):
+            heard.extend(data)
+        writer.close()
+
+    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
+    try:
+        yield f"ws://127.0.0.1:{listening.sockets[0].getsockname()[1]}", heard
+    finally:
+        listening.close()
+
+
+async def test_the_pieces_of_a_text_are_joined_and_a_ping_between_them_is_answered() -> None:
+    texts: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def in_pieces(protocol: ServerProtocol) -> None:
+        protocol.send_text(b'{"a":', fin=False)
+        protocol.send_ping(b"there?")
+        protocol.send_continuation(b"1}", fin=True)
+        protocol.send_text(b"next")
+
+    async with raw_server(in_pieces) as (url, heard):
+        link = await Link.open(url + "/v1/ws", texts.put_nowait, Clock())
+        assert [await asyncio.wait_for(texts.get(), 60) for _ in range(2)] == [b'{"a":1}', b"next"]
+        await eventually(lambda: len(heard) == 2 + 4 + len(b"there?"))  # one masked pong
+        assert heard[0] == 0x8A
+        link.close()
+        await asyncio.wait_for(link.lost, 60)
+
+
+async def test_a_text_that_is_too_large_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings_client.connection.link.SERVER_FRAME_BYTES_MAX", 1_000)
+    texts: list[bytes] = []
+
+    def too_large(protocol: ServerProtocol) -> None:
+        protocol.send_text(b"x" * 600, fin=False)
+        protocol.send_continuation(b"x" * 600, fin=True)
+
+    async with raw_server(too_large) as (url, _):
+        link = await Link.open(url + "/v1/ws", texts.append, Clock())
+        assert await asyncio.wait_for(link.lost, 60) is None and texts == []
+
+
+async def test_a_refused_upgrade_says_its_status() -> None:
+    async with raw_server(lambda protocol: None) as (url, _):
+        with pytest.raises(Disconnected, match="HTTP 403"):
+            await Link.open(url + "/refused", lambda raw: None, Clock())
 
 
 class TwoClocks(StillClock):

@@ -8,7 +8,8 @@ from tests.support.devices.scripted_server import Frame, ScriptedServer, connect
 from tests.support.waiting import eventually
 from tidings.testing import TestServer
 from tidings_client.errors import BadRequest
-from tidings_client.values import Receipt
+from tidings_client.forms import Delivered
+from tidings_client.values import Nothing, Receipt
 
 
 def state(asked: Frame, read_seq: int) -> Frame:
@@ -28,6 +29,30 @@ async def test_a_burst_is_acknowledged_in_one_frame_which_is_said_again_when_los
         asked = await peer.heard("message.delivered")
         assert asked["acks"] == {"c1": 5, "c2": 1}
         peer.say(id=asked["id"], type="ok")
+
+
+async def test_newer_receipts_do_not_wait_for_an_answer_and_those_without_one_are_said_again(
+    scripted: ScriptedServer,
+) -> None:
+    async with connected(scripted) as (_, peer):
+        peer.say(**message_new(1, "c1"))
+        first = await peer.heard("message.delivered")
+        peer.say(**message_new(1, "c2"))
+        second = await peer.heard("message.delivered")
+        assert (first["acks"], second["acks"]) == ({"c1": 1}, {"c2": 1})
+        peer.say(id=first["id"], type="ok")
+        peer.close(4004)
+        peer = await scripted.next()
+        await peer.welcome()
+        assert (await peer.heard("message.delivered"))["acks"] == {"c2": 1}
+
+
+async def test_a_receipt_that_is_refused_for_now_is_said_again(scripted: ScriptedServer) -> None:
+    async with connected(scripted) as (_, peer):
+        peer.say(**message_new(1))
+        asked = await peer.heard("message.delivered")
+        peer.say(id=asked["id"], type="error", code="unavailable", temporary=True, message="later")
+        assert (await peer.heard("message.delivered"))["acks"] == {"c1": 1}
 
 
 async def test_reads_that_wait_are_folded_into_one(scripted: ScriptedServer) -> None:
@@ -108,3 +133,12 @@ async def test_reading_turns_ticks_and_counts_and_unreading_brings_them_back(ser
         assert (await bob.mark_unread(conversation_id, 2)).unread_count == 2 and bob.total_unread == 2
     page = await alice.page(conversation_id)
     assert (page.delivered_all_seq, page.read_all_seq) == (3, 3), "ticks never go back"
+
+
+async def test_a_receipt_that_was_answered_is_in_the_tables(server: TestServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    conversation_id = await alice.direct("bob")
+    await alice.send(conversation_id, "hello")
+    await bob._device.session.request_once(Delivered(acks={conversation_id: 1}), Nothing)
+    found = await server.node.core.tables.statuses.get("bob", [conversation_id])
+    assert found[conversation_id].delivered_seq == 1

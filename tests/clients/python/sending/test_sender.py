@@ -49,6 +49,21 @@ async def test_what_was_not_answered_is_sent_again_with_the_same_id_and_in_order
         assert [(await send).seq for send in sends] == [1, 2, 3]
 
 
+async def test_a_send_that_waits_for_a_limit_says_so_once_in_the_log(
+    scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(scripted) as (client, peer):
+        sends = [asyncio.create_task(client.send("c1", f"text {n}")) for n in range(2)]
+        one, two = [await peer.heard("message.send") for _ in range(2)]
+        peer.say(**refused(one, "rate_limited"))
+        peer.say(**refused(two, "held"))
+        for seq in (1, 2):
+            peer.say(**ok(await peer.heard("message.send"), seq))
+        await asyncio.gather(*sends)
+    said = [text for text in caplog.messages if "send refused" in text]
+    assert len(said) == 1 and "conversation=c1 cause=rate_limited retry_s=" in said[0]
+
+
 async def test_a_refusal_that_is_temporary_holds_what_is_behind_it(scripted: ScriptedServer) -> None:
     async with connected(scripted) as (client, peer):
         sends = [asyncio.create_task(client.send("c1", f"text {n}")) for n in range(2)]

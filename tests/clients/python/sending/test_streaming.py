@@ -48,6 +48,46 @@ async def test_a_lost_connection_loses_no_piece(server: TestServer) -> None:
     assert (await alice.message(conversation_id, out.seq)).text == "It begins again and ends."
 
 
+async def test_a_stream_that_its_node_dropped_is_begun_again(server: TestServer) -> None:
+    """A node drops a stream that another node has taken up: the pieces that follow are lost to it."""
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    async with alice.streaming(conversation_id, message_id="s1") as out:
+        await out.write("one ")
+        server.node.core.streams._drop((conversation_id, "alice", "s1"))
+        await out.write("two")
+    assert (await alice.message(conversation_id, out.seq)).text == "one two"
+
+
+async def test_a_message_that_is_gone_does_not_end_as_written(server: TestServer) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    with pytest.raises(NotFound):
+        async with alice.streaming(conversation_id) as out:
+            await out.write("half")
+            await alice.delete(conversation_id, out.seq)
+
+
+async def test_a_begin_whose_answer_was_lost_is_ones_own(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = await server.client("alice")
+    conversation_id = await alice.direct("bob")
+    begin, begun = server.node.core.streams.begin, list[object]()
+
+    async def lose_the_answer(*given: object, **more: object) -> object:
+        begun.append(await begin(*given, **more))  # type: ignore[arg-type]
+        if len(begun) == 1:
+            for connection in list(server.node.core.hub.of_user("alice")):
+                connection.close(4001)  # type: ignore[arg-type]
+        return begun[-1]
+
+    monkeypatch.setattr(server.node.core.streams, "begin", lose_the_answer)
+    async with alice.streaming(conversation_id, "It ") as out:
+        await out.write("is written.")
+    assert len(begun) == 2 and not out.is_duplicate
+    stored = await alice.message(conversation_id, out.seq)
+    assert (stored.text, stored.state) == ("It is written.", "done")
+
+
 async def test_of_two_programs_one_answers(server: TestServer) -> None:
     one, other = await server.client("alice"), await server.client("alice")
     conversation_id = await one.direct("bob")

@@ -43,9 +43,18 @@ class ReactorsPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+class ReceiptTimes(msgspec.Struct, frozen=True, gc=False):
+    """When a member received and read the message, at the latest, in milliseconds since 1970."""
+
+    delivered_at: int | None = None
+    read_at: int | None = None
+
+
 class Receipts(msgspec.Struct, frozen=True):
-    """The members except the sender, each once, at the furthest state."""
+    """The members except the sender, each once, at the furthest state. `times` has those whose times are known."""
 
     read: list[str]
     delivered: list[str]
     pending: list[str]
+    times: dict[str, ReceiptTimes] = {}
+    next_cursor: str | None = None  # None: that was the last page

@@ -1,4 +1,4 @@
-"""One WebSocket on picows, from its opening to its end, and whether the server is still alive behind it.
+"""One WebSocket on websockets, from its opening to its end, and whether the server is still alive behind it.
 
 `Link` joins the pieces of a frame and keeps the close code; it does not know the meaning of a frame. `Liveness` does no
 I/O. Received bytes prove that the server is alive, unless this program stood still meanwhile: stopped, asleep with its
@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from enum import Enum, auto
 from typing import cast
+from urllib.parse import urlsplit
 
-import picows
-from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
+from websockets.client import ClientProtocol
+from websockets.exceptions import WebSocketException
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import State
+from websockets.uri import parse_uri
 
 from tidings_client.bounds import HANDSHAKE_S, SERVER_FRAME_BYTES_MAX
 from tidings_client.clock import Clock
+from tidings_client.connection.dialing import dial, is_secure, proxy_of, tls_context
 from tidings_client.errors import Disconnected
 
 
@@ -96,61 +100,105 @@ class Liveness:
         return away_s > self._interval_s
 
 
-class Link(WSListener):
+class Link(asyncio.Protocol):
     """`lost` is done when the socket is gone. Its result is the close code, or None when no code was received."""
 
-    def __init__(self, on_text: Callable[[bytes], None], clock: Clock) -> None:
+    def __init__(self, url: str, on_text: Callable[[bytes], None], clock: Clock) -> None:
         self.lost: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.liveness = Liveness(clock)
         self.is_paused = False
         self._on_text = on_text
-        self._code: int | None = None
+        self._url = url
+        self._protocol = ClientProtocol(parse_uri(url), max_size=SERVER_FRAME_BYTES_MAX)
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pieces = bytearray()
-        self._transport: WSTransport | None = None
+        self._writer: asyncio.StreamWriter | None = None
 
     @classmethod
     async def open(cls, url: str, on_text: Callable[[bytes], None], clock: Clock) -> Link:
         """Open the socket. Raises Disconnected when no server answers."""
+        made = cls(url, on_text, clock)
         try:
             async with asyncio.timeout(HANDSHAKE_S):
-                _, made = await picows.ws_connect(
-                    lambda: cls(on_text, clock), url, max_frame_size=SERVER_FRAME_BYTES_MAX, logger_name="tidings"
-                )
-        except (OSError, picows.WSError, TimeoutError) as error:
+                await made._shake_hands()
+        except (OSError, EOFError, WebSocketException) as error:
+            made._give_up()
             raise Disconnected(f"cannot connect to {url}: {error or type(error).__name__}") from None
-        if not isinstance(made, cls):  # the socket closed within the handshake, and picows made no listener
-            raise Disconnected(f"cannot connect to {url}: closed within the handshake")
+        except BaseException:
+            made._give_up()
+            raise
         return made
 
-    # --- callbacks of picows ---
+    async def _shake_hands(self) -> None:
+        parts = urlsplit(self._url)
+        proxy = proxy_of(parts)
+        is_tls_needed = is_secure(parts) or (proxy is not None and is_secure(proxy))
+        reader, self._writer = await dial(parts, await tls_context() if is_tls_needed else None, proxy)
+        self._writer.transport.set_protocol(self)
+        if reader.at_eof() or self._writer.transport.is_closing():
+            raise ConnectionResetError("closed before the handshake")
+        self._protocol.send_request(self._protocol.connect())
+        self._flush()
+        await self._opened
 
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        self._transport = transport
+    def _give_up(self) -> None:
+        self._opened.cancel()  # nobody asks for its error
+        self.cut()
 
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        self.liveness.received()
-        if frame.msg_type == WSMsgType.CLOSE:
-            self._code = int(cast(int, frame.get_close_code())) or None
-            with suppress(Exception):  # the server may be gone already, and cannot receive an answer
-                transport.send_close(frame.get_close_code())
-            transport.disconnect()
-        elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
-            self._take(frame)
+    # --- callbacks of the transport ---
 
-    def on_ws_disconnected(self, transport: WSTransport) -> None:
-        if not self.lost.done():
-            self.lost.set_result(self._code)
-
-    def _take(self, frame: WSFrame) -> None:
-        if frame.fin and not self._pieces:
-            self._on_text(frame.get_payload_as_bytes())
+    def data_received(self, data: bytes) -> None:
+        if self.lost.done():
             return
-        self._pieces += frame.get_payload_as_bytes()
-        if len(self._pieces) > SERVER_FRAME_BYTES_MAX:
-            self.cut()
-        elif frame.fin:
+        self.liveness.received()
+        self._protocol.receive_data(data)
+        self._flush()
+        self._see_handshake()
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame) and event.opcode in (Opcode.TEXT, Opcode.CONT) and self.is_open:
+                self._take(event)
+        if self._protocol.parser_exc is not None or self._protocol.close_rcvd is not None:
+            self._hang_up()
+
+    def eof_received(self) -> None:
+        self._protocol.receive_eof()
+        self._see_handshake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._opened.done():
+            self._opened.set_exception(error or ConnectionResetError("closed within the handshake"))
+        if not self.lost.done():
+            closing = self._protocol.close_rcvd
+            self.lost.set_result(
+                None if closing is None or closing.code == CloseCode.NO_STATUS_RCVD else int(closing.code)
+            )
+
+    def _see_handshake(self) -> None:
+        if self._opened.done():
+            return
+        if self._protocol.handshake_exc is not None:
+            self._opened.set_exception(self._protocol.handshake_exc)
+        elif self._protocol.state is not State.CONNECTING:
+            self._opened.set_result(None)
+
+    def _take(self, frame: Frame) -> None:
+        if frame.fin and not self._pieces:
+            self._on_text(bytes(frame.data))
+            return
+        self._pieces += frame.data
+        if frame.fin:
             whole, self._pieces = bytes(self._pieces), bytearray()
             self._on_text(whole)
+
+    def _flush(self) -> None:
+        """Write what the protocol wants to say: frames, and the answers to pings and to a close."""
+        if self._writer is not None and not self._writer.transport.is_closing():
+            for data in filter(None, self._protocol.data_to_send()):
+                self._writer.write(data)
+
+    def _hang_up(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.close()
 
     # --- what the session uses ---
 
@@ -159,26 +207,29 @@ class Link(WSListener):
         return not self.lost.done()
 
     def send(self, raw: bytes) -> None:
-        if self._transport is not None and self.is_open:
-            self._transport.send(WSMsgType.TEXT, raw)
+        if self.is_open and self._protocol.state is State.OPEN:
+            self._protocol.send_text(raw)
+            self._flush()
 
     def pause(self, is_paused: bool) -> None:
         """Stop or resume reading. While the socket is not read, the server sees that this client is slow."""
-        if self._transport is None or not self.is_open or is_paused == self.is_paused:
+        if self._writer is None or not self.is_open or is_paused == self.is_paused:
             return
         self.is_paused = is_paused
+        transport = cast(asyncio.ReadTransport, self._writer.transport)
         if is_paused:
-            self._transport.underlying_transport.pause_reading()
+            transport.pause_reading()
         else:
-            self._transport.underlying_transport.resume_reading()
+            transport.resume_reading()
             self.liveness.doubt()
 
     def close(self) -> None:
-        if self._transport is not None and self.is_open:
-            self._transport.send_close(WSCloseCode.OK)
-            self._transport.disconnect()
+        if self.is_open and self._protocol.state is State.OPEN:
+            self._protocol.send_close(CloseCode.NORMAL_CLOSURE)
+            self._flush()
+        self._hang_up()
 
     def cut(self) -> None:
         """End the socket without a close frame: the server is not there any more."""
-        if self._transport is not None and self.is_open:
-            self._transport.underlying_transport.abort()
+        if self._writer is not None and self.is_open:
+            self._writer.transport.abort()

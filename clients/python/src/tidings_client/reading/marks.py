@@ -7,57 +7,75 @@ of one conversation go one after another, in the order in which the program aske
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 from weakref import WeakValueDictionary
 
 from tidings_client.bounds import ACK_S, ACKS_MAX
-from tidings_client.connection.session import Session
-from tidings_client.errors import Problem
+from tidings_client.clock import Clock
+from tidings_client.connection.decoding import answer_of
+from tidings_client.connection.session import Backoff, Session
+from tidings_client.errors import Disconnected, Problem, Stopped
 from tidings_client.forms import Delivered, Read, Unread, check
 from tidings_client.values import Nothing, ReadState
 
 
 class Acks:
-    """Delivery receipts of this device. They go out ACK_S after the first entry of a burst."""
+    """Delivery receipts of this device. They go out ACK_S after the first entry of a burst.
 
-    def __init__(self, session: Session) -> None:
+    An answer says that a receipt is written, and comes a moment later. Newer receipts do not wait for it. A receipt
+    without an answer, or refused for now, goes again."""
+
+    def __init__(self, session: Session, clock: Clock) -> None:
         self._session = session
+        self._backoff = Backoff(clock)
         self._waiting: dict[str, int] = {}
+        self._pause_s = ACK_S
         self._task: asyncio.Task[None] | None = None
+        self._is_over = False
 
     def record(self, conversation_id: str, seq: int) -> None:
         self._waiting[conversation_id] = max(seq, self._waiting.get(conversation_id, 0))
-        if self._task is None:
+        if self._task is None and not self._is_over:
             self._task = asyncio.create_task(self._send_later(), name="tidings-acks")
 
     def flush(self) -> None:
         """Send them at once if there is a connection, without waiting for the answer: the client leaves."""
         if self._waiting:
-            self._session.send(Delivered(acks=self._batch()))
+            self._session.send(Delivered(acks=self._take()))
 
     async def stop(self) -> None:
+        self._is_over = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def _send_later(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(ACK_S)
-            await self._send()
+        with suppress(Disconnected, Stopped):  # the session is over
+            while self._waiting:
+                await asyncio.sleep(self._pause_s)
+                await self._session.up()
+                acks = self._take()
+                self._session.ask(Delivered(acks=acks), partial(self._answered, acks))
         self._task = None
 
-    async def _send(self) -> None:
-        acks = self._batch()
+    def _answered(self, acks: dict[str, int], answer: bytes | Disconnected) -> None:
+        self._pause_s = ACK_S
         try:
-            await self._session.request(Delivered(acks=acks), Nothing)
-        except Problem:
-            pass  # the next one includes it; at worst a receipt is late
+            if not isinstance(answer, Disconnected):
+                answer_of(answer, Nothing)
+                self._backoff.reset()
+                return
+        except Problem as problem:
+            if not problem.is_temporary:
+                return
+            self._pause_s = self._backoff.next_s(problem.retry_after_ms)
         for conversation_id, seq in acks.items():
-            if self._waiting.get(conversation_id) == seq:
-                del self._waiting[conversation_id]
+            self.record(conversation_id, seq)
 
-    def _batch(self) -> dict[str, int]:
-        return dict(list(self._waiting.items())[:ACKS_MAX])
+    def _take(self) -> dict[str, int]:
+        return {id_: self._waiting.pop(id_) for id_ in list(self._waiting)[:ACKS_MAX]}
 
 
 class QueuedRead:

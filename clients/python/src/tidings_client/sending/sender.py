@@ -9,6 +9,7 @@ again, in order. `Sender` does the I/O. A caller that stops waiting does not tak
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
@@ -22,6 +23,8 @@ from tidings_client.errors import Disconnected, IdConflict, Problem, StoreUnavai
 from tidings_client.forms import Abandon, Send, check
 from tidings_client.sending.drafts import Draft, Drafts
 from tidings_client.values import Sent
+
+log = logging.getLogger("tidings.client")
 
 Key = tuple[str, str]  # conversation_id, message_id
 OnSent = Callable[[Draft, Sent], None]
@@ -118,17 +121,20 @@ class Outbox:
         if not lane.drafts:
             del self._lanes[draft.conversation_id]
 
-    def refuse(self, draft: Draft, problem: Problem) -> None:
-        """Record a temporary refusal. A `held` draft waits for the first of its hold, which has its own time."""
+    def refuse(self, draft: Draft, problem: Problem) -> float:
+        """Record a temporary refusal, and return the pause in seconds. A `held` draft waits for the first of its hold,
+        which has its own time."""
         lane = self._lanes[draft.conversation_id]
         if draft.message_id in lane.in_flight:
             lane.in_flight.discard(draft.message_id)
             self._in_flight_count -= 1
         lane.refused.add(draft.message_id)
         is_first = next(iter(lane.drafts)) == draft.message_id
-        if problem.code != "held" or is_first:
-            pause_s = lane.backoff.next_s(problem.retry_after_ms)
-            lane.not_before_s = max(lane.not_before_s, self._clock.monotonic_s() + pause_s)
+        if problem.code == "held" and not is_first:
+            return 0.0
+        pause_s = lane.backoff.next_s(problem.retry_after_ms)
+        lane.not_before_s = max(lane.not_before_s, self._clock.monotonic_s() + pause_s)
+        return pause_s
 
     def interrupt(self) -> None:
         """Forget every hold with the lost connection: all unanswered drafts go again."""
@@ -261,7 +267,10 @@ class Sender:
 
     def _refused(self, draft: Draft, problem: Problem) -> None:
         if problem.is_temporary:
-            self._outbox.refuse(draft, problem)
+            pause_s = self._outbox.refuse(draft, problem)
+            if problem.code != "held":
+                where, cause = draft.conversation_id, problem.code
+                log.warning("send refused, trying again conversation=%s cause=%s retry_s=%.1f", where, cause, pause_s)
             return
         future = self._finish(draft)
         if future is not None and not future.done():

@@ -40,12 +40,25 @@ class Streaming:
         self.is_duplicate = False
 
     async def __aenter__(self) -> Streaming:
-        sent = await self._session.request(self._begin, Begun)
-        self.seq, self.is_duplicate = sent.seq, sent.duplicate
-        self._sent, self._on = len(self._text), self._connection_id()
-        if not sent.duplicate:
+        sent, is_own = await self._first()
+        self.seq, self.is_duplicate = sent.seq, sent.duplicate and not is_own
+        self._sent, self._on = min(sent.offset, len(self._text)), self._connection_id()
+        if not self.is_duplicate:
             self._on_begun(sent)
         return self
+
+    async def _first(self) -> tuple[Begun, bool]:
+        """Begin. True: the answer to an earlier try was lost, so a message that is there is our own."""
+        await self._session.up()
+        try:
+            return await self._session.request_once(self._begin, Begun), False
+        except Disconnected:
+            is_own = True
+        except Problem as problem:
+            if not problem.is_temporary:
+                raise
+            is_own = problem.code in ("unavailable", "internal")  # any other refusal has stored nothing
+        return await self._session.request(self._begin, Begun), is_own
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -78,7 +91,7 @@ class Streaming:
 
     async def _end(self) -> None:
         frame = End(conversation_id=self._begin.conversation_id, message_id=self._begin.message_id)
-        tries = 0
+        is_begun_again = False
         while True:
             await self._session.up()
             try:
@@ -88,9 +101,9 @@ class Streaming:
                 await self._session.request_once(frame, Sent)
                 return
             except Disconnected:
-                tries += 1
+                continue  # an end that was stored is answered as stored once more
             except Problem as problem:
-                if problem.code == "not_found" and tries:
-                    return  # an earlier try was stored, and its answer was lost
-                if not problem.is_temporary:
+                if problem.code == "not_found" and not is_begun_again:
+                    is_begun_again, self._on = True, None  # the node dropped it: it may have been taken up elsewhere
+                elif not problem.is_temporary:
                     raise
