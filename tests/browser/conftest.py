@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from tests.support.browser.people import People
+from tests.support.browser.people import PATIENCE_MS, People
 from tests.support.browser.pictures import KEPT
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
@@ -41,8 +41,11 @@ async def launched(path: str | None) -> AsyncIterator[Browser]:
     if path is None:
         pytest.skip("chromium is missing: apt install chromium, or name it in CHROMIUM")
     async with async_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu"]
-        chromium = await playwright.chromium.launch(executable_path=path, headless=True, args=flags)
+        microphone = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]  # it beeps
+        flags = ["--no-sandbox", "--disable-gpu", *microphone]
+        chromium = await playwright.chromium.launch(
+            executable_path=path, headless=True, args=flags, timeout=PATIENCE_MS
+        )
         yield chromium
         await chromium.close()
 

@@ -23,10 +23,13 @@ STAND_IN = """
   window.Notification = class {
     static permission = 'default';
     static async requestPermission() { return (this.permission = 'granted'); }
-    constructor(title, { body, tag }) { window.shown.push([title, body, tag]); }
+    constructor(title, { body, tag }) { window.shown.push([title, body, tag]); window.lastShown = this; }
     close() {}
   };
   document.hasFocus = () => false;
+  window.chimes = 0;
+  const start = OscillatorNode.prototype.start;
+  OscillatorNode.prototype.start = function (...when) { window.chimes += 1; return start.apply(this, when); };
 """
 
 
@@ -56,6 +59,7 @@ async def test_notifications_are_asked_for_after_an_answer_and_shown_where_nobod
     await seeds.say(you, conversation, "are you **there**?")
     await ann.until("() => window.shown.length === 1")
     assert await ann.page.evaluate("window.shown[0]") == [you, "are you there?", conversation]
+    assert await ann.page.evaluate("window.chimes") == 2, "a sound of two tones"
     await ann.open(conversation)
     await ann.page.get_by_label("Conversation menu").click()
     await ann.page.get_by_role("menuitem", name="Mute …").click()
@@ -68,6 +72,24 @@ async def test_notifications_are_asked_for_after_an_answer_and_shown_where_nobod
     assert await ann.page.evaluate("window.shown[1][1]") == "and I am not"
 
 
+async def test_a_reply_notifies_those_who_follow_its_thread_and_leads_there(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    me, you = named("ann"), named("bob")
+    group = await seeds.create(you, "group", [me], "builders")
+    await seeds.say(you, group, "which colour?", "which size?")
+    ann = await unfocused(people, me)
+    await ann.page.evaluate("localStorage.setItem('tidings.notify', 'on'); Notification.permission = 'granted'")
+    await seeds.reply(me, group, 1, "mine")
+    await seeds.reply(you, group, 2, "not followed")
+    await seeds.reply(you, group, 1, "blue")
+    of_threads = "window.shown.filter(([, , tag]) => tag.includes('/'))"
+    await ann.until(f"() => {of_threads}.length > 0")
+    assert await ann.page.evaluate(of_threads) == [[f"{you} · builders", "blue", f"{group}/1"]]
+    await ann.page.evaluate("window.lastShown.onclick()")
+    await expect(ann.page.get_by_role("complementary", name="Thread").locator(".text").last).to_have_text("blue")
+
+
 async def test_the_page_opens_without_a_connection_and_keeps_what_is_written(
     people: People, seeds: Seeds, named: Named
 ) -> None:
@@ -76,10 +98,19 @@ async def test_the_page_opens_without_a_connection_and_keeps_what_is_written(
     await seeds.say(you, conversation, "hello")
     ann = await (await people(me)).open(conversation)
     await ann.until("() => navigator.serviceWorker.controller !== null")
-    await ann.until("async () => (await (await caches.open('tidings-page')).keys()).length >= 3")
+    await ann.until(
+        """async () => {
+          const kept = (await (await caches.open('tidings-page')).keys()).map(({ url }) => url);
+          return kept.length >= 4 && kept.some((url) => url.includes('/assets/later-'));
+        }"""
+    )
     await ann.context.set_offline(True)
     await ann.page.reload()
     await expect(ann.page.locator(".banner")).to_contain_text("You are offline.")
+    await ann.page.get_by_label("Your account").click()
+    await ann.page.get_by_role("menuitem", name="Your profile").click()  # a part that is loaded later
+    await expect(ann.page.get_by_role("dialog", name="Your profile")).to_be_visible()
+    await ann.dismiss()
     await ann.send("written without a connection")
     await ann.sees_tick("written without a connection", "sending")
     await ann.context.set_offline(False)
@@ -131,12 +162,40 @@ async def test_a_browser_with_push_is_a_device_until_notifications_are_turned_of
             "() => window.subscribed?.userVisibleOnly && window.subscribed.applicationServerKey.length > 80"
         )
         await until(devices, ["webpush"])
-        await push(ann, {"title": "Bob", "body": "a message", "conversation_id": "c1", "badge": 3})
-        await ann.until(NOTIFIED, ["Bob", "a message", "c1"])
         await choose(ann, "Turn notifications off")
         await until(devices, [])
         assert await ann.page.evaluate("window.subscribed") is None
         assert await people.close() == []
+
+
+CLICK = """async (tag) => {
+  const [notification] = (await registration.getNotifications()).filter((one) => one.tag === tag);
+  try {
+    dispatchEvent(new NotificationEvent('notificationclick', { notification }));
+  } catch {}
+}"""
+
+
+async def test_a_push_of_a_thread_is_shown_where_nobody_looks_and_leads_there(
+    whole_browser: Browser, page_node: NodeProcess, seeds: Seeds, named: Named
+) -> None:
+    me, you = named("ann"), named("bob")
+    group = await seeds.create(you, "group", [me], "builders")
+    await seeds.say(you, group, "which colour?")
+    await seeds.reply(you, group, 1, "blue")
+    people = People(whole_browser, page_node)
+    ann = await people(me)
+    await ann.until("() => navigator.serviceWorker.controller !== null")
+    await ann.page.goto(f"{ann.url}/docs")  # nothing is shown to a person who looks at the conversations
+    await push(ann, {"title": "Bob", "body": "a message", "conversation_id": group, "badge": 3})
+    await ann.until(NOTIFIED, ["Bob", "a message", group])
+    await push(ann, {"title": "Bob", "body": "blue", "conversation_id": group, "thread_seq": 1})
+    await ann.until(NOTIFIED, ["Bob", "blue", f"{group}/1"])
+    await ann.enter(page_node.token(me))
+    await ann.context.service_workers[0].evaluate(CLICK, f"{group}/1")
+    side = ann.page.get_by_role("complementary", name="Thread")
+    await expect(side.locator(".text").last).to_have_text("blue")
+    assert await people.close() == []
 
 
 NOTIFIED = """async (wanted) => {

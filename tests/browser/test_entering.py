@@ -114,6 +114,30 @@ async def test_the_page_speaks_the_language_of_the_browser(people: People, named
     await expect(bob.page.get_by_role("heading", name="No conversations yet")).to_be_visible()
 
 
+EMOJI_NAMES = """async (languages) => {
+  const { EMOJI } = await import('/web/app/writing/emojis.js');
+  const wrong = [];
+  for (const language of languages) {
+    const table = (await import(`/web/app/words/emoji-${language}.js`)).default;
+    for (const [group, ones] of Object.entries(EMOJI)) {
+      const names = table[group].split(/,\\s*/).filter(Boolean);
+      if (names.length !== ones.length || new Set(names).size !== ones.length) wrong.push(`${language} ${group}`);
+    }
+  }
+  return wrong;
+}"""
+
+
+async def test_every_emoji_has_a_name_of_its_own_in_every_language(people: People, seeds: Seeds, named: Named) -> None:
+    me = named("ann")
+    ann = await (await people(me, locale="de-AT")).open(await seeds.direct(me, named("bob")))
+    assert await ann.page.evaluate(EMOJI_NAMES, ["de", "es", "fr", "it", "pt"]) == []
+    await ann.page.get_by_label("Emoji", exact=True).click()
+    await ann.page.get_by_label("Emoji suchen").fill("rakete")
+    await ann.page.get_by_role("button", name="Rakete").click()
+    await expect(ann.page.get_by_role("textbox", name="Nachricht", exact=True)).to_have_value("🚀")
+
+
 async def test_every_language_has_every_text(people: People, named: Named) -> None:
     ann = await people(named("ann"))
     assert await ann.page.evaluate(TABLES, ["de", "es", "fr", "it", "pt"]) == []

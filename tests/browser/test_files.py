@@ -46,7 +46,7 @@ async def test_pictures_and_files_are_sent_and_seen(people: People, seeds: Seeds
         {"name": "first.png", "mimeType": "image/png", "buffer": png(600, 300, 10)},
         {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"some words"},
     ]
-    await ann.page.locator('input[type="file"]').set_input_files(chosen)
+    await ann.page.locator('.thread-open input[type="file"]').set_input_files(chosen)
     await ann.page.evaluate(PASTE, ["second.png", list(png(300, 600, 200))])
     await ann.page.evaluate(DROP, ["more.txt", list(b"more words")])
     await expect(ann.page.locator(".attachment")).to_have_count(4)
@@ -65,7 +65,7 @@ async def test_pictures_and_files_are_sent_and_seen(people: People, seeds: Seeds
     await expect(box).to_contain_text("first.png (1 / 2)")
     await bob.page.keyboard.press("ArrowRight")
     await expect(box).to_contain_text("second.png (2 / 2)")
-    await bob.page.keyboard.press("Escape")
+    await bob.dismiss()
     await expect(box).to_have_count(0)
     async with bob.page.expect_download() as saved:
         await bob.page.locator(".file").click()
@@ -96,7 +96,7 @@ async def test_documents_that_people_send_never_run_in_our_origin(people: People
     chosen: list[FilePayload] = [
         {"name": name, "mimeType": mime, "buffer": text.encode()} for name, (mime, text) in DOCUMENTS.items()
     ]
-    await ann.page.locator('input[type="file"]').set_input_files(chosen)
+    await ann.page.locator('.thread-open input[type="file"]').set_input_files(chosen)
     await expect(ann.page.locator(".attachment")).to_have_count(2)
     await ann.send("look at these")
     await expect(ann.message("look at these").locator(".file")).to_have_count(2)
@@ -116,9 +116,26 @@ async def test_a_message_may_be_files_alone(people: People, seeds: Seeds, named:
     me = named("ann")
     ann = await (await people(me)).open(await seeds.direct(me, named("bob")))
     button = ann.page.get_by_role("button", name="Send", exact=True)
-    await expect(button).to_be_disabled()
+    await expect(button).to_be_hidden()
     file: FilePayload = {"name": "only.png", "mimeType": "image/png", "buffer": png(40, 40, 90)}
-    await ann.page.locator('input[type="file"]').set_input_files([file])
+    await ann.page.locator('.thread-open input[type="file"]').set_input_files([file])
     await expect(button).to_be_enabled()
     await button.click()
     await expect(ann.page.locator(".message .picture img[src]")).to_have_count(1)
+
+
+LINKS = """async () => {
+  const { FileViews } = await import('/web/app/files/show.js');
+  let links = 0;
+  window.views = new FileViews({ rest: async () => ({ url: `https://store.example/file?link=${links += 1}` }) });
+}"""
+LINK = "() => window.views.picture({ id: 'c' }, 'f')"
+
+
+async def test_a_link_to_a_store_of_its_own_is_not_used_after_its_end(people: People, named: Named) -> None:
+    ann = await people(named("ann"))
+    await ann.page.clock.install()
+    await ann.page.evaluate(LINKS)
+    assert await ann.page.evaluate(LINK) == await ann.page.evaluate(LINK) == "https://store.example/file?link=1"
+    await ann.page.clock.fast_forward(61_000)
+    assert await ann.page.evaluate(LINK) == "https://store.example/file?link=2"

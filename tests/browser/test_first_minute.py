@@ -74,7 +74,8 @@ async def test_two_people_write_to_each_other_after_a_clone_and_make_run(browser
     clone = tmp_path / "tidings"
     await asyncio.to_thread(subprocess.run, ["git", "clone", "-q", str(ROOT), str(clone)], check=True)
     reached("cloned")
-    with running(clone, "run", f"ARGS=--port {free_port()}") as run:
+    port = free_port()
+    with running(clone, "run", f"ARGS=--port {port}") as run:
         links = await asyncio.to_thread(links_of, run)
         reached("serving")
         alice = await entered(browser, links["alice"], "alice")
@@ -91,4 +92,11 @@ async def test_two_people_write_to_each_other_after_a_clone_and_make_run(browser
         for person in (alice, bob):
             assert person.complaints == []
             await person.context.close()
-    assert steps == ["cloned", "serving", "signed in", "answered"]
+    began_s = time.monotonic()
+    with running(clone, "run", f"ARGS=--port {port}") as run:  # what is pasted once is pasted again
+        again = await entered(browser, (await asyncio.to_thread(links_of, run))["bob"], "bob")
+        await again.row("alice").click()
+        await expect(again.message("hello alice")).to_be_visible(timeout=WAIT_MS)
+        reached("there again")
+        await again.context.close()
+    assert steps == ["cloned", "serving", "signed in", "answered", "there again"]

@@ -1,10 +1,11 @@
-"""Two people and a phone, from the first picture to the last word: files, reactions, mentions, threads, offline.
+"""Two people and a phone, from the first picture to the last word: files, reactions, mentions, threads, polls, voice.
 
 `PICTURES=1` keeps what they saw in docs/pictures.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.support.nodes.node_process import NodeProcess
 
 Named = Callable[[str], str]
 DESK: dict[str, Any] = {"viewport": {"width": 1180, "height": 740}}
+SECONDS = re.compile("^[0-9]:(0[1-9]|[1-5][0-9])$")  # one at least
 PLACE = "This is the place. Shall we go there on **Sunday**?"
 
 
@@ -54,12 +56,13 @@ async def test_two_people_and_a_phone_plan_a_trip(
     await beside_it(ann, ben, phone, folder)
     await on_the_way(ben, phone, trip, folder)
     await found_again(ann, folder)
+    await a_vote(ann, ben, folder)
     assert await people.close() == []
 
 
 async def a_picture(ann: Person, ben: Person) -> None:
     files = [{"name": "harbour.png", "mimeType": "image/png", "buffer": sunset(480, 270)}]
-    await ann.page.locator('input[type="file"]').set_input_files(files)  # type: ignore[arg-type]
+    await ann.page.locator('.thread-open input[type="file"]').set_input_files(files)  # type: ignore[arg-type]
     await ann.send(PLACE)
     seen = ben.page.locator(".picture img")
     await expect(seen).to_be_visible()
@@ -102,8 +105,8 @@ async def beside_it(ann: Person, ben: Person, phone: Person, folder: Path) -> No
     await expect(ben.page.locator(".side .text")).to_have_count(4)
     await expect(phone.page.get_by_label("Threads", exact=True)).to_be_visible()
     await picture(ann, folder / "journey-thread.png")
-    await ann.page.keyboard.press("Escape")
-    await ben.page.keyboard.press("Escape")
+    await ann.dismiss(".side")
+    await ben.dismiss(".side")
 
 
 async def on_the_way(ben: Person, phone: Person, trip: str, folder: Path) -> None:
@@ -127,5 +130,25 @@ async def found_again(ann: Person, folder: Path) -> None:
     hit = ann.page.locator(".quick-row .hit")
     await expect(hit).to_contain_text("can you bring the map?")
     await picture(ann, folder / "journey-search.png")
-    await hit.click()
-    await expect(ann.page.locator(".message.is-shown")).to_contain_text("can you bring the map?")
+    async with ann.noticing("() => document.querySelector('.message.is-shown')?.textContent.includes('the map?')"):
+        await hit.click()
+
+
+async def a_vote(ann: Person, ben: Person, folder: Path) -> None:
+    await ann.page.get_by_label("Attach a file").first.click()
+    await ann.page.get_by_role("menuitem", name="Poll").click()
+    dialog = ann.page.get_by_role("dialog", name="New poll")
+    await dialog.get_by_label("Question").fill("When does the train leave?")
+    for number, option in enumerate(("At nine", "At ten, with breakfast", "In the afternoon"), 1):
+        await dialog.get_by_label(f"Option {number}", exact=True).fill(option)
+    await dialog.get_by_role("button", name="Send").click()
+    await ben.page.locator(".poll-option").nth(1).click()
+    await expect(ann.page.locator(".poll-option").nth(1)).to_have_attribute(
+        "aria-label", "At ten, with breakfast, 1 vote"
+    )
+    await ann.page.locator(".poll-option").nth(1).click()
+    await ben.page.get_by_label("Record a voice message").first.click()
+    await expect(ben.page.get_by_role("timer")).to_have_text(SECONDS)
+    await ben.page.get_by_label("Send the voice message").click()
+    await expect(ann.page.locator(".sound .sound-time")).to_have_text(SECONDS)
+    await picture(ann, folder / "journey-poll.png")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from playwright.async_api import expect
 
 from tests.browser.test_access import findings
-from tests.support.browser.people import People, Person
+from tests.support.browser.people import MARKED, People, Person
 from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
@@ -49,7 +49,7 @@ async def test_pinned_messages_stand_below_the_head_and_lead_to_their_place(
     assert await findings(ann, "pinned messages") == []
     await ann.page.get_by_role("dialog").get_by_label("Unpin").first.click()
     await expect(ann.page.locator(".listed")).to_have_count(1)
-    await ann.page.keyboard.press("Escape")
+    await ann.dismiss()
     for person in (ann, bob):
         await expect(person.page.locator(".pinbar")).to_contain_text("line 119")
     await choose(bob, "line 119", "Unpin")
@@ -66,7 +66,7 @@ async def test_a_saved_message_is_found_again_and_nobody_else_knows(people: Peop
     await ann.page.get_by_role("menuitem", name="Saved messages").click()
     await expect(ann.page.get_by_text("Nothing saved yet")).to_be_visible()
     assert await findings(ann, "nothing saved") == []
-    await ann.page.keyboard.press("Escape")
+    await ann.dismiss()
     await choose(ann, "the password of the door is 4711", "Save for later")
     await expect(ann.message("the password of the door is 4711").locator(".pin-mark")).to_be_visible()
     await ann.page.reload()
@@ -76,8 +76,9 @@ async def test_a_saved_message_is_found_again_and_nobody_else_knows(people: Peop
     await ann.page.get_by_label("Your account").click()
     await ann.page.get_by_role("menuitem", name="Saved messages").click()
     await expect(ann.page.locator(".listed")).to_contain_text(f"{you} · {you}")
-    await ann.page.keyboard.press("Enter")
-    await expect(ann.page.locator(".message.is-shown .text")).to_have_text("the password of the door is 4711")
+    await expect(ann.page.locator(".listed")).to_be_focused()
+    async with ann.noticing(MARKED, "the password of the door is 4711"):
+        await ann.page.keyboard.press("Enter")
     await choose(ann, "the password of the door is 4711", "Remove from saved")
     await expect(ann.page.locator(".pin-mark")).to_have_count(0)
 
@@ -101,3 +102,21 @@ async def test_a_draft_goes_with_the_person_from_device_to_device(people: People
     late = await people(me)
     await expect(late.row(you)).to_contain_text("I think that we should")
     await expect(late.row(you)).not_to_contain_text("Draft")
+
+
+SEND = """(text) => {
+  const field = document.querySelector('.thread-open textarea');
+  field.value = text; // pasted or spoken: no key was pressed that began a draft
+  field.form.dispatchEvent(new Event('submit', { cancelable: true }));
+}"""
+
+
+async def test_a_message_that_began_no_draft_clears_none(people: People, seeds: Seeds, named: Named) -> None:
+    me = named("ann")
+    ann = await (await people(me)).open(await seeds.direct(me, named("bob")))
+    asked: list[str] = []
+    ann.page.on("request", lambda request: asked.append(request.url))
+    for text in ("one", "two"):
+        await ann.page.evaluate(SEND, text)
+        await ann.sees_tick(text, "sent")
+    assert [url for url in asked if "/v1/drafts/" in url] == []

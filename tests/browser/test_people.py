@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import FilePayload, Route, expect
 
-from tests.support.browser.people import People, Person
+from tests.browser.test_files import png
+from tests.support.browser.people import TYPING, People, Person
 from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
@@ -83,15 +85,15 @@ async def test_people_are_shown_by_name_and_asked_for_once(people: People, seeds
     await expect(page.locator(".thread-name")).to_have_text(f"Ben at work and {cem}")
     await expect(page.locator(".start-line strong")).to_have_text(f"Ben at work and {cem}")
     await expect(page.locator(".sender")).to_have_text(["Ben at work", cem])
-    await (await seeds.client(ben)).request("typing", conversation_id=group, typing=True)
-    await expect(page.locator(".typing")).to_contain_text("Ben at work is typing")
+    async with person.noticing(TYPING, "Ben at work is typing"):
+        await (await seeds.client(ben)).request("typing", conversation_id=group, typing=True)
     await person.send("to everybody")
-    await person.message("to everybody").locator(".ticks").click()
+    await person.message("to everybody").locator("button.ticks").click()
     await expect(page.locator(".person", has_text="Ben at work")).to_contain_text(ben)  # a name proves nothing
-    await page.keyboard.press("Escape")
+    await person.dismiss()
     await page.locator(".thread-who").click()
     await expect(page.locator(".person strong")).to_have_text(["Ann at work", "Ben at work", cem])
-    await page.keyboard.press("Escape")
+    await person.dismiss()
     await page.get_by_label("Your account").click()
     await expect(page.locator(".menu p")).to_have_text(f"Signed in as Ann at work ({ann})")
     assert len(asked) == len(set(asked)) <= 2, asked
@@ -200,11 +202,60 @@ async def test_what_is_no_person_and_no_address_is_said_in_plain_words(people: P
         await page.get_by_role("combobox", name="With whom").fill(text)
         await page.keyboard.press("Enter")
         await expect(page.locator("#people-note")).to_have_text(sentence)
-    await page.keyboard.press("Escape")
+    await person.dismiss()
     await choose(person, "Your account", "Your profile")
     await page.get_by_label("Picture (address)").fill("javascript:alert(1)")
     await page.keyboard.press("Enter")
     await expect(page.locator("dialog .fault")).to_contain_text("begins with https://")
+
+
+async def test_a_profile_picture_is_uploaded_and_seen_by_others(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    conversation = await seeds.direct(me, you)
+    await seeds.say(me, conversation, "hello")
+    ann = await people(me)
+    await choose(ann, "Your account", "Your profile")
+    face: FilePayload = {"name": "me.png", "mimeType": "image/png", "buffer": png(64, 64, 200)}
+    await ann.page.locator('dialog input[type="file"]').set_input_files(face)
+    await expect(ann.page.locator("dialog .own-picture img")).to_have_attribute("src", re.compile("^/v1/pictures/"))
+    await ann.page.locator("#profile-name").fill("Ann")
+    await ann.page.get_by_role("button", name="Save").click()
+    await expect(ann.page.get_by_role("dialog")).to_have_count(0)
+    bob = await people(you)
+    await expect(bob.row("Ann").locator(".avatar img")).to_have_attribute("src", re.compile("^/v1/pictures/"))
+
+
+async def test_a_profile_that_is_not_there_yet_can_be_neither_changed_nor_wiped(
+    people: People, seeds: Seeds, named: Named
+) -> None:
+    me = named("ann")
+    await seeds.introduce(me, "Ann at work")
+    ann = await people(me)
+    await expect(ann.page.get_by_label("Your account")).to_have_attribute("data-shown", "Ann at work null")
+    asked: asyncio.Queue[Route] = asyncio.Queue()
+    await ann.page.route(f"**/v1/users/{me}", asked.put)
+    dialog, save = ann.page.get_by_role("dialog", name="Your profile"), ann.page.get_by_role("button", name="Save")
+    await choose(ann, "Your account", "Your profile")
+    refusal = {"error": {"code": "forbidden", "message": "Not now.", "temporary": False}}
+    await (await asked.get()).fulfill(status=403, json=refusal)
+    await expect(dialog.get_by_role("alert")).not_to_be_empty()
+    await expect(save).to_have_count(0)
+    await ann.dismiss()
+    await choose(ann, "Your account", "Your profile")
+    late = await asked.get()
+    await expect(dialog).to_be_visible()
+    await expect(save).to_have_count(0)
+    await ann.dismiss()
+    await late.continue_()  # to a dialog that is closed
+    await late.request.response()
+    await ann.page.unroute(f"**/v1/users/{me}")
+    await choose(ann, "Your account", "Your profile")
+    await expect(ann.page.locator("#profile-name")).to_have_value("Ann at work")
+    await ann.page.locator("#profile-url").fill("https://example.com/ann.png")
+    await save.click()
+    await expect(dialog).to_have_count(0)
+    _, kept = await asyncio.to_thread(people.node.rest, "GET", f"/v1/users/{me}", None, me)
+    assert (kept["name"], kept["avatar_url"]) == ("Ann at work", "https://example.com/ann.png")
 
 
 async def test_enter_writes_to_nobody_who_is_not_known(people: People, seeds: Seeds, named: Named) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import LIMITS
-from tests.support.browser.people import People
+from tests.support.browser.people import TYPING, People
 from tests.support.browser.pictures import picture
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
@@ -125,8 +125,8 @@ async def draw(people: People, seeds: Seeds, talk: str, folder: Path) -> None:
     await ann.sees_tick("🎉", "read")
     await expect(ann.page.locator(".unread-line")).to_have_text("2 new messages")
     typist = await seeds.client("Ben")
-    await typist.request("typing", conversation_id=talk, typing=True)
-    await expect(ann.page.locator(".typing")).to_contain_text("Ben is typing")
+    async with ann.noticing(TYPING, "Ben is typing"):
+        await typist.request("typing", conversation_id=talk, typing=True)
     await picture(ann, folder / "page-desktop.png")
     await ann.page.emulate_media(color_scheme="dark")
     await picture(ann, folder / "page-dark.png")

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import WebSocketRoute, expect
 
 from tests.support.browser.answers import Answers
-from tests.support.browser.people import People
+from tests.support.browser.people import PATIENCE_MS, People
 from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
@@ -132,7 +132,7 @@ READ_UP = """async () => {
   const topOf = (row) => row.isConnected ? row.querySelector('.text').getBoundingClientRect().top : Infinity;
   const seen = new Set();
   let worst = 0;
-  for (let steps = 0; steps < 600 && (view.scrollTop > 0 || !document.querySelector('.start-line')); steps += 1) {
+  while (view.scrollTop > 0 || !document.querySelector('.start-line')) {
     const row = [...document.querySelectorAll('.message')].find((el) => topOf(el) > 150);
     const before = topOf(row);
     const step = Math.min(300, view.scrollTop);
@@ -189,14 +189,12 @@ async def test_the_inbox_has_twenty_rows_then_more_and_none_twice(people: People
     made = await asyncio.gather(*(seeds.create(me, "group", [other], f"with {other}") for other in others))
     ann = await people(me)
     await ann.page.locator(".inbox-view").hover()
-    names: dict[str, None] = {}
-    for _ in range(60):
-        for name in await ann.page.eval_on_selector_all(".row-name", "els => els.map(el => el.textContent)"):
-            names[name] = None
-        if len(names) == len(made):
-            break
-        await ann.page.mouse.wheel(0, 500)
-        await ann.frames()
+    names: set[str] = set()
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while len(names) < len(made):
+            names.update(await ann.page.eval_on_selector_all(".row-name", "els => els.map(el => el.textContent)"))
+            await ann.page.mouse.wheel(0, 500)
+            await ann.frames()
     assert sorted(names) == sorted(f"with {other}" for other in others)
     assert await ann.drawn() < DRAWN_MAX
 
@@ -254,5 +252,5 @@ async def test_search_finds_marks_and_steps_through_loaded_messages(people: Peop
     await expect(ann.page.locator(".find output")).to_have_text("2 of 2")
     await expect(ann.page.locator("mark")).to_have_text("Needle")
     await ann.sees("The Needle is here")
-    await ann.page.keyboard.press("Escape")
+    await ann.dismiss(".find")
     await expect(ann.page.locator("mark")).to_have_count(0)

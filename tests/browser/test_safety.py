@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from tests.support.browser.people import People
+from tests.support.browser.people import PATIENCE_MS, People
 from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
@@ -52,12 +52,12 @@ async def test_no_text_and_no_name_becomes_anything_but_text(people: People, see
     for text in CORPUS:
         await seeds.say(you, group, text)  # live too, where it is also spoken
     seen: set[str] = set()
-    while not set(CORPUS) <= seen:
-        before = len(seen)
-        seen |= set(await ann.texts())
-        await ann.page.eval_on_selector(".thread-view", "el => { el.scrollTop -= 400 }")
-        await ann.frames()
-        assert len(seen) > before or await ann.page.eval_on_selector(".thread-view", "el => el.scrollTop > 0")
+    up_and_again = "el => { el.scrollTop = el.scrollTop > 0 ? el.scrollTop - 400 : el.scrollHeight }"
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while not set(CORPUS) <= seen:
+            seen |= set(await ann.texts())
+            await ann.page.eval_on_selector(".thread-view", up_and_again)
+            await ann.frames()
     strange = ".thread :is(script, img, iframe, style, math, template, form:not(.composer))"
     await expect(ann.page.locator(strange)).to_have_count(0)
     hrefs = await ann.page.eval_on_selector_all(".messages a", "els => els.map(el => el.href)")
@@ -90,7 +90,7 @@ async def test_what_is_pinned_saved_answered_and_found_stays_text(people: People
     await ann.page.get_by_label("All pinned messages").click()
     await expect(ann.page.locator(".listed")).to_contain_text(attack)
     await expect(strange).to_have_count(0)
-    await ann.page.keyboard.press("Escape")
+    await ann.dismiss()
     for menu, entry in (("Your account", "Saved messages"), ("Threads", None)):
         await ann.page.get_by_label(menu, exact=True).first.click()
         if entry:
@@ -98,7 +98,7 @@ async def test_what_is_pinned_saved_answered_and_found_stays_text(people: People
         await expect(ann.page.locator(".listed")).to_contain_text(name)
         await expect(ann.page.locator(".listed")).to_contain_text(attack)
         await expect(strange).to_have_count(0)
-        await ann.page.keyboard.press("Escape")
+        await ann.dismiss()
     await ann.page.keyboard.press("Control+k")
     await ann.page.keyboard.type("walrus")
     await expect(ann.page.locator(".quick-row .hit").first).to_contain_text("<img src=x onerror=alert(1)> walrus")
@@ -117,6 +117,9 @@ async def test_the_policy_forbids_what_a_hole_would_need(people: People, named: 
       document.body.setAttribute('style', 'display: none');
     })"""
     assert await ann.page.evaluate(style) == "style-src-attr"
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while len(ann.complaints) < 2:
+            await ann.frames()
     assert len(ann.complaints) == 2, ann.complaints
     ann.complaints.clear()  # these were asked for
 

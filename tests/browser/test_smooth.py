@@ -31,20 +31,18 @@ OBSERVE = """([selector, row]) => {
   requestAnimationFrame(frame);
 }"""
 
-# Turns the wheel upward (or downward) until `until` rows were met or nothing new comes.
+# Turns the wheel upward (or downward) until `until` rows were met.
 WHEEL = """async ([selector, row, way, until]) => {
   const view = document.querySelector(selector);
   const frame = () => new Promise(requestAnimationFrame);
   const met = new Set();
   let most = 0;
-  for (let quiet = 0; met.size < until && quiet < 400;) {
-    const before = met.size;
+  while (met.size < until) {
     view.scrollTop += way * 600;
     await frame(); await frame();
     const drawn = view.querySelectorAll(row);
     most = Math.max(most, drawn.length);
     for (const one of drawn) met.add(one.dataset.seq ?? one.dataset.id);
-    quiet = met.size === before ? quiet + 1 : 0;
   }
   return { met: met.size, most };
 }"""

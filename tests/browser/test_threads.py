@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playwright.async_api import Locator, expect
+from playwright.async_api import FilePayload, Locator, expect
 
 from tests.browser.test_access import findings
 from tests.browser.test_pictures import PHONE
@@ -12,6 +12,13 @@ from tests.support.browser.people import People, Person
 from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
+
+
+# How far the buttons of a short message stand over its bubble, where a thread takes the room.
+COVERED_PX = """(message) => {
+  const [bar, bubble] = ['.message-bar', '.bubble'].map((one) => message.querySelector(one).getBoundingClientRect());
+  return Math.max(0, Math.min(bar.right, bubble.right) - Math.max(bar.left, bubble.left));
+}"""
 
 
 async def answer(person: Person, text: str) -> None:
@@ -38,6 +45,8 @@ async def test_replies_stand_beside_the_conversation_and_have_their_own_unread(
     await expect(side(ann).locator(".text")).to_have_text(["which colour?", "blue"])
     await expect(side(ann).locator('.message:last-child [data-state="sent"]')).to_be_visible()
     assert await findings(ann, "a thread") == []
+    await ann.message("and which size?").hover()
+    assert await ann.message("and which size?").evaluate(COVERED_PX) == 0
     for person in (ann, bob):
         await expect(person.page.locator(".thread .thread-line")).to_contain_text("1 reply")
         await expect(person.page.locator(".thread .text")).to_have_text(["which colour?", "and which size?"])
@@ -61,12 +70,30 @@ async def test_replies_stand_beside_the_conversation_and_have_their_own_unread(
         await expect(person.page.locator(".thread .thread-line")).to_contain_text("2 replies")
     await side(ann).get_by_role("button", name="Unfollow").click()
     await expect(side(ann).get_by_role("button", name="Follow", exact=True)).to_be_visible()
-    await ann.page.keyboard.press("Escape")
+    await ann.dismiss(".side")
     await expect(side(ann)).to_be_hidden()
     await ann.page.reload()
     await expect(ann.page.locator(".thread .thread-line")).to_contain_text("2 replies")
     await ann.page.locator(".thread .in-thread").click()
     await expect(side(ann).locator(".text")).to_have_text(["which colour?", "blue", "blue it is"])
+
+
+async def test_a_reply_in_a_thread_carries_files(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    group = await seeds.create(you, "group", [me], "builders")
+    await seeds.say(you, group, "where is the plan?")
+    ann, bob = await (await people(me)).open(group), await (await people(you)).open(group)
+    await ann.message("where is the plan?").hover()
+    await ann.message("where is the plan?").get_by_label("Reply in thread").click()
+    plan: FilePayload = {"name": "plan.txt", "mimeType": "text/plain", "buffer": b"some words"}
+    await side(ann).locator('input[type="file"]').set_input_files(plan)
+    await expect(side(ann).locator(".attachment")).to_have_count(1)
+    await answer(ann, "here it is")
+    await expect(side(ann).locator(".file")).to_contain_text("plan.txt")
+    await expect(side(ann).locator(".attachment")).to_have_count(0)
+    await bob.page.locator(".thread .thread-line").click()
+    await expect(side(bob).locator(".file")).to_contain_text("plan.txt")
+    await expect(bob.page.locator(".thread-open .file")).to_have_count(0)
 
 
 async def test_on_a_phone_a_thread_stands_in_place_of_the_conversation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from playwright.async_api import CDPSession, expect
@@ -22,10 +23,12 @@ class Finger:
     async def down(self) -> None:
         await self._touch("touchStart", [{"x": self._x, "y": self._y}])
 
-    async def move(self, dx: float, dy: float, steps: int = 6) -> None:
-        for step in range(1, steps + 1):
-            point = {"x": self._x + dx * step / steps, "y": self._y + dy * step / steps}
-            await self._touch("touchMove", [point])
+    async def swipe(self, dx: float, dy: float, steps: int = 6) -> None:
+        """All at once: a finger that waits for an answer after each step would rest, which is a long press."""
+        parts = [step / steps for step in range(steps + 1)]
+        points = [[{"x": self._x + dx * part, "y": self._y + dy * part}] for part in parts]
+        moves = [self._touch("touchMove", point) for point in points[1:]]
+        await asyncio.gather(self._touch("touchStart", points[0]), *moves, self._touch("touchEnd", []))
 
     async def up(self) -> None:
         await self._touch("touchEnd", [])
@@ -63,18 +66,14 @@ async def test_a_long_press_opens_the_sheet_and_a_swipe_answers(people: People, 
     await expect(sheet).to_have_count(0)
 
     finger = await finger_on(ann, "press me")
-    await finger.down()
-    await finger.move(-90, 4)
-    await finger.up()
+    await finger.swipe(-90, 4)
     await expect(ann.page.locator(".editing")).to_contain_text("press me")
     await expect(sheet).to_have_count(0)
     await ann.send("answered")
     await expect(ann.message("answered").locator(".quote")).to_contain_text("press me")
 
     finger = await finger_on(ann, "press me")
-    await finger.down()
-    await finger.move(6, 160)
-    await finger.up()
+    await finger.swipe(6, 160)
     await ann.frames()
     await expect(sheet).to_have_count(0)
     await expect(ann.page.locator(".editing")).to_be_hidden()

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import LIMITS
-from tests.support.browser.people import People
+from tests.support.browser.people import MARKED, People
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
 
@@ -47,7 +47,8 @@ async def test_code_quotes_lists_and_links_are_drawn_as_such(people: People, see
     await ann.sees("2 * 3 * 4, snake_case_name, **")
     await ann.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await first.get_by_label("Copy the code").click()
-    assert await ann.page.evaluate("navigator.clipboard.readText()") == "if a < b:\n    print('<b>')"
+    copied = "async (text) => (await navigator.clipboard.readText()) === text"
+    await ann.until(copied, "if a < b:\n    print('<b>')")
 
 
 async def test_an_answer_quotes_its_message_and_leads_to_it(people: People, seeds: Seeds, named: Named) -> None:
@@ -58,15 +59,20 @@ async def test_an_answer_quotes_its_message_and_leads_to_it(people: People, seed
     await ann.open(conversation, at_end=False)
     await ann.message("the first of all").hover()
     await ann.message("the first of all").get_by_label("Reply", exact=True).click()
-    await expect(ann.page.locator(".editing")).to_contain_text(f"Answer to {you}: the first of all")
+    bar = ann.page.locator(".editing")
+    await expect(bar.locator("strong")).to_have_text(f"Answer to {you}")
+    await expect(bar.locator(".bar-words span")).to_have_text("the first of all")
+    icon, words = await bar.locator(".bar-icon").bounding_box(), await bar.locator(".bar-words").bounding_box()
+    assert icon and words and 0 <= words["x"] - (icon["x"] + icon["width"]) < 24, "the words begin beside the sign"
     await ann.send("to you")
     await expect(ann.message("to you").locator(".quote")).to_contain_text("the first of all")
     bob = await (await people(you)).open(conversation)
     await bob.sees("to you")
     quote = bob.message("to you").locator(".quote")
     await expect(quote).to_contain_text("the first of all")
-    await quote.click()
-    await expect(bob.message("the first of all")).to_have_class("message is-mine is-first is-direct is-shown")
+    async with bob.noticing(MARKED, "the first of all"):
+        await quote.click()
+    await expect(bob.message("the first of all")).to_be_in_viewport()
 
 
 async def test_emoji_are_picked_searched_and_written_as_words(people: People, seeds: Seeds, named: Named) -> None:
@@ -98,10 +104,12 @@ async def test_a_long_text_is_cut_until_more_of_it_is_wanted(people: People, see
     await ann.page.get_by_role("button", name="Read more").click()
     await ann.until("() => document.querySelector('.message .text').getBoundingClientRect().height > 3000")
     await expect(ann.page.get_by_role("button", name="Read more")).to_have_count(0)
+    await seeds.say(you, conversation, "word " * 320)
+    await expect(ann.page.get_by_role("button", name="Read more")).to_be_visible()
 
 
 async def test_over_the_limit_a_message_says_when_it_is_sent(browser: Browser, named: Named, tmp_path: Path) -> None:
-    env = LIMITS | {"TIDINGS_LIMITS_SEND": "2/60s"}
+    env = LIMITS | {"TIDINGS_LIMITS_SEND": "2/600s"}
     with NodeProcess(tmp_path / "data", env, ["--dev"]) as node:
         people = People(browser, await asyncio.to_thread(node.start))
         ann = await people(named("ann"))
@@ -126,6 +134,7 @@ async def test_a_row_says_who_wrote_what_and_what_became_of_it(people: People, s
     await ann.open(group)
     await ann.send("and you")
     await expect(preview).to_contain_text("You: and you")
+    await ann.sees_tick("and you", "sent")
     await ann.message("and you").hover()
     await ann.message("and you").get_by_label("Message menu").click()
     await ann.page.get_by_role("menuitem", name="Delete for everyone").click()

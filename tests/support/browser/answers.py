@@ -5,7 +5,18 @@ For what happens on the page while an answer is under way: on a loopback that is
 
 from __future__ import annotations
 
-from playwright.async_api import Page, WebSocketRoute
+import asyncio
+
+from playwright.async_api import APIResponse, Page, Route, WebSocketRoute
+
+# A request that the test keeps back must not end by itself, however slow the machine is.
+PATIENT = """
+  const soon = window.setTimeout;
+  window.setTimeout = (run, ms, ...rest) => (ms > 10_000 ? 0 : soon(run, ms, ...rest));
+"""
+
+
+WAIT_S = 90
 
 
 class Answers:
@@ -36,3 +47,40 @@ class Answers:
         for socket, said in self._kept:
             socket.send(said)
         self._kept.clear()
+
+
+class LateAnswers:
+    """Answers over HTTP to one address: read when the page asks, and kept back until `release`, the newest first."""
+
+    def __init__(self) -> None:
+        self._is_held = True
+        self._kept: list[tuple[Route, APIResponse]] = []
+        self._came = asyncio.Condition()
+
+    async def join(self, page: Page, url: str) -> LateAnswers:
+        await page.route(url, self._keep)
+        return self
+
+    async def _keep(self, route: Route) -> None:
+        if route.request.method != "GET" or not self._is_held:
+            return await route.fallback()
+        answer = await route.fetch()
+        if not self._is_held:
+            return await route.fulfill(response=answer)
+        async with self._came:
+            self._kept.append((route, answer))
+            self._came.notify_all()
+
+    async def asked(self, count: int) -> None:
+        """Wait until so many answers are kept back."""
+        async with self._came:
+            await asyncio.wait_for(self._came.wait_for(lambda: len(self._kept) >= count), WAIT_S)
+
+    def hold(self) -> None:
+        self._is_held = True
+
+    async def release(self) -> None:
+        self._is_held = False
+        while self._kept:
+            route, answer = self._kept.pop()
+            await route.fulfill(response=answer)

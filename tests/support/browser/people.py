@@ -6,14 +6,19 @@ way (an error, a violated policy) is kept in `complaints`; the fixture that made
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
+from tests.support.browser.slow import slow_down
 from tests.support.nodes.node_process import NodeProcess
 
-PATIENCE_MS = 20_000  # a busy machine; what is waited for comes much earlier
+PATIENCE_MS = 90_000  # a busy machine; what is waited for comes much earlier
 EXPECTED = re.compile(r"WebSocket connection|Failed to load resource|net::ERR_")  # the network, which tests do cut
 # Nothing fades or slides any more, except what moves for ever (the dots of a typist).
 STILL = """() => document.getAnimations().every((one) =>
@@ -28,10 +33,29 @@ MOVED = """() => {
   const { row, top } = window.looked;
   return row.isConnected ? row.querySelector('.text').getBoundingClientRect().top - top : Infinity;
 }"""
+# A page hears of its new address in a later task.
+GO = """(hash) => new Promise((done) => {
+  if (location.hash === hash) return done();
+  addEventListener('hashchange', () => done(), { once: true });
+  location.hash = hash;
+})"""
 TO_END = """() => {
   const pill = document.querySelector('.pill-now');
   if (!pill.hidden) pill.click();
 }"""
+OVER_PAGE = "dialog[open], :popover-open"  # dialogs, menus, the emoji
+# Looks at every change of the page until the claim holds.
+NOTICE = """(argument) => {
+  const claim = %s;
+  window.isNoticed = false;
+  const look = () => { window.isNoticed ||= Boolean(claim(argument)); };
+  const facts = { subtree: true, childList: true, attributes: true, characterData: true };
+  new MutationObserver((_, watch) => (look(), window.isNoticed && watch.disconnect())).observe(document, facts);
+}"""
+# A message that one was led to is marked for a moment.
+MARKED = """(wanted) =>
+  [...document.querySelectorAll('.message.is-shown .text')].some((text) => text.textContent === wanted)"""
+TYPING = "(text) => document.querySelector('.typing').textContent.includes(text)"
 BUBBLES = "els => els.map(el => el.textContent)"
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -63,7 +87,7 @@ class Person:
     async def open(self, conversation_id: str, *, at_end: bool = True) -> Person:
         """By its address; there once its messages, or its beginning, are drawn. It opens at the first unread message;
         `at_end` goes on to the newest."""
-        await self.page.evaluate("id => { location.hash = `#/c/${encodeURIComponent(id)}` }", conversation_id)
+        await self.page.evaluate(GO, f"#/c/{quote(conversation_id, safe='')}")
         await self.page.wait_for_selector(".messages > li")
         await self.page.wait_for_selector(".loading", state="hidden")
         if at_end:
@@ -72,8 +96,8 @@ class Person:
         return self
 
     async def leave(self) -> None:
-        await self.page.evaluate("() => { location.hash = '#/' }")
-        await self.page.wait_for_selector(".thread-empty", state="attached")
+        await self.page.evaluate(GO, "#/")
+        await self.page.wait_for_selector(".thread-empty:not([hidden])", state="attached")
 
     def row(self, name: str) -> Locator:
         return self._with(".row", ".row-name", name)
@@ -84,6 +108,14 @@ class Person:
     def _with(self, whole: str, part: str, text: str) -> Locator:
         """The element whose part says exactly this."""
         return self.page.locator(whole, has=self.page.locator(part, has_text=re.compile(f"^{re.escape(text)}$")))
+
+    async def dismiss(self, what: str = OVER_PAGE) -> None:
+        """Press Escape once `what` is open, and wait until it is closed. A dialog opens after its script has come."""
+        opened = self.page.locator(what).locator("visible=true")
+        await expect(opened).not_to_have_count(0)
+        count = await opened.count()
+        await self.page.keyboard.press("Escape")
+        await expect(opened).to_have_count(count - 1)
 
     # --- choosing people ---
 
@@ -140,9 +172,29 @@ class Person:
         moved_px: float = await self.page.evaluate(MOVED)
         return moved_px
 
+    @asynccontextmanager
+    async def noticing(self, claim: str, argument: object = None) -> AsyncIterator[None]:
+        """Wait for what the page shows for a moment, after what is done inside: a look now and then would miss it."""
+        await self.page.evaluate(NOTICE % claim, argument)
+        yield
+        await self.until("() => window.isNoticed")
+
     async def until(self, claim: str, argument: object = None) -> None:
-        """Waits until a JavaScript expression is true on the page."""
-        await self.page.wait_for_function(claim, arg=argument)
+        """Waits until a JavaScript function returns true on the page. A promise is awaited: it is no answer itself."""
+        if not claim.startswith("async"):
+            await self.page.wait_for_function(claim, arg=argument)
+            return
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            while await self.page.evaluate(claim, argument) is not True:
+                await self.frames()
+
+
+async def plain_page(browser: Browser, **shape: Any) -> Page:
+    """A page without a person, as patient as those of people."""
+    page = await browser.new_page(**shape)
+    page.set_default_timeout(PATIENCE_MS)
+    await slow_down(page.context)
+    return page
 
 
 class People:
@@ -156,6 +208,8 @@ class People:
     async def __call__(self, user_id: str, *, port: int | None = None, is_in: bool = True, **shape: Any) -> Person:
         facts = {"viewport": {"width": 1180, "height": 760}, "locale": "en-GB", "timezone_id": "Europe/Vienna", **shape}
         context = await self._browser.new_context(**facts)
+        context.set_default_timeout(PATIENCE_MS)
+        await slow_down(context)
         person = Person(user_id, f"http://127.0.0.1:{port or self.node.port}", context, await context.new_page())
         self.everybody.append(person)
         return await person.enter(self.node.token(user_id)) if is_in else person

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import Any
 
 from tests.support.devices.plain_client import Client
 from tests.support.nodes.node_process import NodeProcess
 
+WAIT_S = 90
 BURST = 100  # sends under way at a time; the socket takes 256
 
 _ids = itertools.count(1)
@@ -60,6 +62,22 @@ class Seeds:
             ]
             answers = await asyncio.gather(*asked)
             assert all(answer["type"] == "ok" for answer in answers), answers
+
+    async def reply(self, user_id: str, conversation_id: str, thread_seq: int, text: str) -> None:
+        """In a thread, whose first reply follows it."""
+        client = await self.client(user_id)
+        facts = {"conversation_id": conversation_id, "message_id": f"s{next(_ids)}", "text": text}
+        answer = await client.ask("message.send", thread_seq=thread_seq, **facts)
+        assert answer["type"] == "ok", answer
+
+    async def read(
+        self, user_id: str, conversation_id: str, path: str, is_wanted: Callable[[dict[str, Any]], bool]
+    ) -> None:
+        """Read something of a conversation until it is as wanted."""
+        whole = f"/v1/conversations/{conversation_id}/{path}".rstrip("/")
+        async with asyncio.timeout(WAIT_S):
+            while not is_wanted((await asyncio.to_thread(self.node.rest, "GET", whole, None, user_id))[1]):
+                await asyncio.sleep(0.05)
 
     async def log_of(self, user_id: str, conversation_id: str) -> list[str]:
         """The texts that the server has, oldest first."""

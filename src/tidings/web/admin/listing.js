@@ -21,6 +21,7 @@ export function showList(place, { title, lead, label, id, columns, load, row, em
       said.textContent = query || cursor ? `${rows.length} found${cursor ? ' so far' : ''}.` : '';
       found.replaceChildren(table(title, columns, rows.map(row), cursor ? 'Nothing so far. There is more to look through.' : empty));
     } catch (error) {
+      if (mine !== turn) return;
       found.replaceChildren(el('p.fault', { role: 'alert' }, sentenceOf(error)));
     }
     more.hidden = !cursor;

@@ -85,7 +85,7 @@ function signIn(note) {
   };
   const form = el('form', { onsubmit: submit },
     el('div.field', null, el('label', { for: 'key' }, 'API key'), input,
-      el('p.hint', null, 'tidings key create --name ops, with the data folder and settings of this node; --role readonly to look only')),
+      el('p.hint', null, 'tidings key create --name ops makes one, with the data folder and settings of this node; --role readonly to look only. A clone has the command in .venv/bin.')),
     fault, el('button.primary', { type: 'submit' }, 'Sign in'));
   place.replaceChildren(el('main.entry', null, el('div.entry-card', null, logo(),
     el('div', null, el('h1', null, 'Tidings admin'), el('p.lead', null, 'The key stays in this tab.')), form)));

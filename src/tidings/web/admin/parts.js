@@ -95,17 +95,17 @@ export function finder(label, id, value, find) {
     el('button.primary', { type: 'submit' }, 'Look up'));
 }
 
-/** Fill a place with the answer of `load`, drawn by `draw`, or with the reason why there is none. */
+const turns = new WeakMap(); // place -> its latest `fill`
+
+/** Fill a place with the answer of `load`, drawn by `draw`, or with the reason why there is none. The latest call wins. */
 export async function fill(place, load, draw) {
+  const turn = {};
+  turns.set(place, turn);
   place.setAttribute('aria-busy', 'true');
-  try {
-    place.replaceChildren(...[draw(await load())].flat());
-  } catch (error) {
-    if (error.name === 'AbortError') return;
-    place.replaceChildren(el('p.fault', { role: 'alert' }, sentenceOf(error)));
-  } finally {
-    place.removeAttribute('aria-busy');
-  }
+  const made = await load().then(draw).catch((error) => el('p.fault', { role: 'alert' }, sentenceOf(error)));
+  if (turns.get(place) !== turn) return;
+  place.replaceChildren(...[made].flat());
+  place.removeAttribute('aria-busy');
 }
 
 export function sentenceOf(error) {

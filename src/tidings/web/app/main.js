@@ -9,22 +9,22 @@ import { el } from './parts/dom.js';
 import { InboxPane } from './inbox/inbox.js';
 import { QuickOpen } from './inbox/quick.js';
 import { Notifier } from './notify.js';
+import { later } from './parts/later.js';
 import { openMenu } from './parts/menu.js';
 import { chooseWords, has, t } from './parts/words.js';
 import { newConversation } from './people/create.js';
-import { showDirectory } from './people/directory.js';
 import { offerInvite, takeInvite } from './people/invites.js';
-import { showPreferences, showProfile } from './people/profile.js';
 import { Profiles } from './people/profiles.js';
 import { findSessions, sessionOfName } from './session.js';
 import { chooseSession, signIn } from './signin.js';
 import { SavedMessages } from './thread/saved.js';
 import { ThreadPane } from './thread/thread.js';
-import { showThreads } from './thread/threadlist.js';
 import { Drafts } from './writing/drafts.js';
 
 const RETURNS = new Set([4501, 4502, 4504, 4505]); // the connection stopped but the session is valid: the banner offers a way back
 const THEME = 'tidings.theme';
+const LATER_MS = 30_000; // then the rarely needed parts are loaded: they work without a connection, and after an upgrade
+const PROFILE = () => import('./people/profile.js');
 const PATIENCE_MS = 1500; // then the page opens without a connection
 
 class Page {
@@ -36,7 +36,9 @@ class Page {
     this.badge = new TabBadge();
     this.banner = new Banner(this.client);
     this.drafts = new Drafts(this.client);
-    this.notifier = new Notifier(this.client, this.profiles, { open: (conversation) => this.go(conversation) });
+    this.notifier = new Notifier(this.client, this.profiles, {
+      open: (conversation, threadSeq) => this.go(conversation, threadSeq && `t${threadSeq}`),
+    });
     const write = (userId) => this.write(userId);
     this.quick = new QuickOpen(this.client, this.profiles, { open: (conversation, seq) => this.go(conversation, seq), write });
     this.inbox = new InboxPane(this.client, this.profiles, {
@@ -80,6 +82,7 @@ class Page {
     const connecting = this.client.connect().then(() => true, () => false); // the listener of the state handles a refusal
     await Promise.race([connecting, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
     this.route(); // without a connection too: what is written is kept and sent later
+    setTimeout(() => PROFILE().catch(() => {}), LATER_MS); // one of them brings all
     if (!(await connecting)) return;
     if (name) await this.client.putProfile({ name }).then((one) => this.profiles.learn(one), () => {}); // else the id is shown
     await this.client.getProfile(this.client.userId).then((one) => this.profiles.learn(one), () => {});
@@ -114,12 +117,13 @@ class Page {
   }
 
   threads() {
-    const open = ({ id }, seq) => { location.hash = `#/c/${encodeURIComponent(id)}/t${seq}`; };
-    showThreads(this.client, this.profiles, open);
+    const open = (conversation, seq) => this.go(conversation, `t${seq}`);
+    this.part(() => import('./thread/threadlist.js'), ({ showThreads }) => showThreads(this.client, this.profiles, open));
   }
 
-  go(conversation, seq = null) {
-    location.hash = `#/c/${encodeURIComponent(conversation.id)}${seq === null ? '' : `/${seq}`}`;
+  /** `place` is the seq of a message, or that of a thread's root with a `t` before it. */
+  go(conversation, place = null) {
+    location.hash = `#/c/${encodeURIComponent(conversation.id)}${place === null ? '' : `/${place}`}`;
   }
 
   async write(userId) {
@@ -155,10 +159,10 @@ class Page {
       || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
     openMenu(button, t('account'), [
       this.whoAmI(),
-      { icon: 'user', label: t('yourProfile'), run: () => showProfile(this.client, this.profiles) },
-      { icon: 'gear', label: t('preferences'), run: () => showPreferences(this.client, this.profiles) },
-      { icon: 'hash', label: t('publicConversations'), run: () => showDirectory(this.client, (one) => this.go(one)) },
-      { icon: 'bookmark', label: t('savedMessages'), run: () => this.saved.show() },
+      { icon: 'user', label: t('yourProfile'), run: () => this.part(PROFILE, ({ showProfile }) => showProfile(this.client, this.profiles)) },
+      { icon: 'gear', label: t('preferences'), run: () => this.part(PROFILE, ({ showPreferences }) => showPreferences(this.client, this.profiles)) },
+      { icon: 'hash', label: t('publicConversations'), run: () => this.directory() },
+      { icon: 'bookmark', label: t('savedMessages'), run: () => this.savedMessages() },
       this.notifier.menuItem(),
       isDark
         ? { icon: 'sun', label: t('lightColours'), run: () => setTheme('light') }
@@ -168,6 +172,20 @@ class Page {
         : { icon: 'archive', label: t('archivedConversations'), run: () => this.inbox.showArchive(true) },
       { icon: 'signout', label: t('signOut'), run: () => this.signOut() },
     ]);
+  }
+
+  savedMessages() {
+    this.part(() => import('./thread/savedlist.js'), ({ showSaved }) => showSaved(this.saved));
+  }
+
+  directory() {
+    this.part(() => import('./people/directory.js'), ({ showDirectory }) => showDirectory(this.client, (one) => this.go(one)));
+  }
+
+  /** Load a part that is rarely needed, and run it. */
+  async part(load, run) {
+    const part = await later(load, (error) => this.thread.tell(error));
+    if (part) run(part);
   }
 
   whoAmI() {

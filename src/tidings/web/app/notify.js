@@ -1,25 +1,28 @@
 // Notifications of this browser. The page asks for them after the first answer to the user, in a line with a button,
 // never at the start. A message notifies when the page is not in view and the conversation is not muted, unless
-// another device of the user reads it at once. Where the browser takes push, the service worker shows it instead.
+// another device of the user reads it at once. A reply notifies those who follow its thread. Where the browser takes push, the service worker shows it instead.
 
 import { el } from './parts/dom.js';
 import { icon } from './parts/icons.js';
 import { plainOf } from './parts/text.js';
 import { t } from './parts/words.js';
 import { PushTarget } from './push.js';
+import { chime } from './sound.js';
 
 const CHOICE = 'tidings.notify'; // 'on', 'off', or nothing: not asked yet
 const LATE_MS = 15_000; // an older message was missed while the page was away; the badge tells it
 const WAIT_MS = 1200; // another device that looks marks it as read within this time
 
 export class Notifier {
-  /** @param on { open(conversation) } */
+  /** @param on { open(conversation, threadSeq) } */
   constructor(client, profiles, on) {
     this.client = client;
     this.profiles = profiles;
     this.on = on;
     this.element = el('section.ask', { 'aria-label': t('notifications'), hidden: true });
     this.push = new PushTarget(client);
+    this._unreadThreads = new Set(); // `placeOf` of each
+    client.on('thread', ({ conversation, threadSeq, unreadCount }) => this._counted(placeOf(conversation, threadSeq), unreadCount));
     client.on('state', ({ state }) => state === 'connected' && this.isOn && this.push.begin());
     client.on('message', ({ conversation, message }) => this._came(conversation, message));
   }
@@ -50,7 +53,6 @@ export class Notifier {
   _came(conversation, message) {
     if (message.mine) this._isWriting = true;
     if (message.mine || message.kind !== 'message' || message.silent || message.hidden) return;
-    if (message.threadSeq && !message.alsoHere) return; // a thread has a count of its own
     if (this.client.now() - (message.sentAt ?? 0) > LATE_MS) return;
     if (choice() === null && this._isWriting) this._offer(); // an answer: now a person knows what it is good for
     const isLooking = document.visibilityState === 'visible' && document.hasFocus();
@@ -58,16 +60,27 @@ export class Notifier {
     setTimeout(() => this._show(conversation, message), WAIT_MS);
   }
 
+  /** Only those who follow a thread are told of its count. */
+  _counted(place, unreadCount) {
+    if (unreadCount) this._unreadThreads.add(place);
+    else this._unreadThreads.delete(place);
+  }
+
   /** Show it, unless another device has read it meanwhile. */
   _show(conversation, message) {
-    if (conversation.readSeq >= message.seq || !conversation.unreadCount) return;
+    const threadSeq = message.alsoHere ? null : message.threadSeq; // a reply in its thread alone
+    const place = placeOf(conversation, threadSeq);
+    const isUnread = threadSeq ? this._unreadThreads.has(place) : conversation.readSeq < message.seq && conversation.unreadCount;
+    if (!isUnread) return;
     const name = this.profiles.nameOf(message.senderId);
     const title = conversation.kind === 'direct' ? name : `${name} · ${conversation.name ?? t('kind.group')}`;
     const body = plainOf(message.text ?? '').slice(0, 140) || t('newMessagesLabel');
-    const shown = new Notification(title, { body, tag: conversation.id, renotify: true, icon: '/web/app/icon-192.png' });
+    chime(); // one sound: the system's own is silent
+    const facts = { body, tag: place, renotify: true, silent: true, icon: '/web/app/icon-192.png' };
+    const shown = new Notification(title, facts);
     shown.onclick = () => {
       window.focus();
-      this.on.open(conversation);
+      this.on.open(conversation, threadSeq);
       shown.close();
     };
   }
@@ -86,6 +99,8 @@ export class Notifier {
     this.element.hidden = false;
   }
 }
+
+const placeOf = ({ id }, threadSeq) => (threadSeq ? `${id}/${threadSeq}` : id);
 
 const isPossible = () => 'Notification' in window && isSecureContext;
 

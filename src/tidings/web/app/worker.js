@@ -14,15 +14,17 @@ self.addEventListener('fetch', (event) => {
   const { request } = event;
   const url = new URL(request.url);
   if (request.method !== 'GET' || url.origin !== self.location.origin) return;
-  if (request.mode === 'navigate' && url.pathname === SHELL) event.respondWith(page(request));
+  if (request.mode === 'navigate' && url.pathname === SHELL) event.respondWith(page(event));
   else if (url.pathname.startsWith('/assets/') || url.pathname.startsWith('/web/app/words/')) event.respondWith(asset(request));
 });
 
-/** The page of the network, else the kept one. */
-async function page(request) {
+/** The page of the network, else the kept one. After an upgrade it names other files: they are kept too. */
+async function page(event) {
   try {
-    const answer = await fetch(request);
-    if (answer.ok) await keep(SHELL, answer.clone());
+    const answer = await fetch(event.request);
+    if (!answer.ok) return answer;
+    await keep(SHELL, answer.clone());
+    event.waitUntil(answer.clone().text().then(keepNamed).catch(() => {})); // the next visit tries again
     return answer;
   } catch (error) {
     const kept = await caches.match(SHELL);
@@ -50,13 +52,17 @@ async function keep(request, answer) {
   await cache.put(request, answer);
 }
 
-/** Keep the page and the files that it names. */
 async function keepPage() {
   const answer = await fetch(SHELL);
   if (!answer.ok) return;
   const text = await answer.clone().text();
   await keep(SHELL, answer);
-  const names = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/gu)].map(([, name]) => name);
+  await keepNamed(text);
+}
+
+/** Keep the files that the page names, also those that it loads later, and no others. */
+async function keepNamed(text) {
+  const names = [...text.matchAll(/(?:href|src|content)="(\/assets\/[^"]+)"/gu)].map(([, name]) => name);
   const cache = await caches.open(NAME);
   const wanted = new Set(names.map((name) => new URL(name, self.location.origin).href));
   for (const old of await cache.keys()) if (old.url.includes('/assets/') && !wanted.has(old.url)) await cache.delete(old);
@@ -66,25 +72,30 @@ async function keepPage() {
 self.addEventListener('push', (event) => event.waitUntil(notify(read(event.data))));
 
 /** Show a message, unless the user looks at the page: then the page shows it. */
-async function notify({ title, body, badge, conversation_id: id, seq }) {
+async function notify({ title, body, badge, conversation_id: id, thread_seq: thread }) {
   if (typeof badge === 'number') await self.navigator.setAppBadge?.(badge).catch(() => {});
-  const windows = await self.clients.matchAll({ type: 'window' });
-  if (windows.some((one) => one.visibilityState === 'visible' && one.focused)) return;
-  const facts = { body: body ?? '', tag: id, icon: '/web/app/icon-192.png', renotify: id !== undefined, data: { id, seq } };
+  if ((await pages()).some((one) => one.visibilityState === 'visible' && one.focused)) return;
+  const facts = { body: body ?? '', tag: thread ? `${id}/${thread}` : id, icon: '/web/app/icon-192.png', renotify: id !== undefined, data: { id, thread } };
   await self.registration.showNotification(title ?? 'Tidings', facts);
 }
 
 self.addEventListener('notificationclick', (event) => {
   event.notification.close();
-  const { id } = event.notification.data ?? {};
-  const hash = id ? `#/c/${encodeURIComponent(id)}` : '';
+  const { id, thread } = event.notification.data ?? {};
+  const hash = id ? `#/c/${encodeURIComponent(id)}${thread ? `/t${thread}` : ''}` : '';
   event.waitUntil(show(`/${hash}`));
 });
 
+/** The open windows of the page. Other pages of this node show no messages. */
+async function pages() {
+  const windows = await self.clients.matchAll({ type: 'window' });
+  return windows.filter((one) => new URL(one.url).pathname === SHELL);
+}
+
 async function show(address) {
-  const [open] = await self.clients.matchAll({ type: 'window' });
+  const [open] = await pages();
   if (!open) return self.clients.openWindow(address);
-  await open.focus();
+  await open.focus().catch(() => {}); // a browser may forbid it; the conversation is shown all the same
   return open.navigate(address);
 }
 

@@ -5,22 +5,84 @@ import { round } from '../parts/controls.js';
 import { el } from '../parts/dom.js';
 import { bytesOf } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
+import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
+import { lengthOf } from './sounds.js';
 import { factsOf, isPicture, upload } from './upload.js';
 
 const FILES_MAX = 10; // of one message: the server's limit
 const RING = 100.5; // the length of the ring's line
 
 export class Attachments {
-  /** @param on { changed(), tell(error), conversation() } */
+  /** @param on { changed(), tell(error), conversation(), poll(): where polls are offered } */
   constructor(client, on) {
     this.client = client;
     this.on = on;
     this._all = [];
     this.element = el('ul.attachments', { 'aria-label': t('files'), hidden: true });
     this._input = el('input', { type: 'file', multiple: true, hidden: true, tabindex: -1, 'aria-hidden': 'true', onchange: () => this._chosen() });
-    this.button = round(t('attach'), 'clip', () => this._input.click());
+    this.button = round(t('attach'), 'clip', () => this._choose(), on.poll ? { 'aria-haspopup': 'menu' } : null);
     this.button.append(this._input);
+  }
+
+  /** Stand in a composer: the paperclip with its tools, the files above its text. Pasted files are taken. */
+  joinTo(composer) {
+    composer.tools.prepend(this.button);
+    composer.above.append(this.element);
+    composer.field.addEventListener('paste', (event) => {
+      const files = [...(event.clipboardData?.files ?? [])];
+      if (!files.length) return;
+      event.preventDefault();
+      this.add(files);
+    });
+    if (globalThis.MediaRecorder && navigator.mediaDevices) {
+      composer.offer(round(t('recordVoice'), 'mic', () => this._record(composer)));
+    }
+  }
+
+  _choose() {
+    if (!this.on.poll) return this._input.click();
+    return openMenu(this.button, t('attach'), [
+      { icon: 'file', label: t('file'), run: () => this._input.click() },
+      { icon: 'poll', label: t('poll'), run: () => this.on.poll() },
+    ]);
+  }
+
+  // --- voice ---
+
+  async _record(composer) {
+    if (this._stopVoice) return;
+    this._stopVoice = () => {};
+    const conversation = this.on.conversation();
+    try {
+      const { recordVoice } = await import('../writing/voice.js');
+      const stop = await recordVoice(composer.element, (...made) => this._recorded(composer, ...made));
+      if (conversation === this.on.conversation()) this._stopVoice = stop;
+      else stop();
+    } catch {
+      this._stopVoice = null;
+      this.on.tell({ code: 'no_microphone' });
+    }
+  }
+
+  _recorded(composer, file, seconds, isSent, levels) {
+    this._stopVoice = null;
+    composer.focus();
+    if (!file) return;
+    this.add([file]);
+    if (isSent) composer.sendAs(`🎤 ${lengthOf(seconds)}`, { voice: { seconds: Math.round(seconds * 10) / 10, levels } });
+  }
+
+  /** Send a text with the chosen files through the outbox, when all are uploaded. `refused(error)`: it was not taken. */
+  async send(conversation, text, options, refused) {
+    try {
+      const uploaded = this.isEmpty ? undefined : await this.take();
+      conversation.send(text, { ...options, uploaded }).catch((error) => {
+        if (error.code === 'outbox_full') refused(error); // otherwise its row shows the outcome
+      });
+    } catch (error) {
+      refused(error);
+    }
   }
 
   get isEmpty() {
@@ -28,6 +90,7 @@ export class Attachments {
   }
 
   clear() {
+    this._stopVoice?.();
     for (const one of this._all) if (!one.isTaken) this._end(one); // a message that was sent waits for its files
     this._all = [];
     this._draw();
@@ -45,9 +108,15 @@ export class Attachments {
 
   _begin(file) {
     const one = { file, share: 0, error: null, stop: new AbortController(), url: isPicture(file.type) ? URL.createObjectURL(file) : null };
+    this._all.push(one);
+    this._start(one);
+  }
+
+  _start(one) {
     const conversation = this.on.conversation();
-    one.done = factsOf(file)
-      .then((facts) => upload(this.client, conversation, file, facts, (share) => this._progress(one, share), one.stop.signal))
+    one.error = null;
+    one.done = factsOf(one.file)
+      .then((facts) => upload(this.client, conversation, one.file, facts, (share) => this._progress(one, share), one.stop.signal))
       .then((stored) => {
         one.share = 1;
         this._progress(one, 1);
@@ -59,12 +128,12 @@ export class Attachments {
       this.on.tell(error);
       this._draw();
     });
-    this._all.push(one);
   }
 
-  /** Take the files for a message; resolves with them when all are uploaded. A failed one throws. */
+  /** Take the files for a message; resolves with them when all are uploaded. One that failed is tried again. */
   async take() {
     const taken = [...this._all];
+    for (const one of taken) if (one.error) this._start(one);
     for (const one of taken) one.isTaken = true;
     const stored = await Promise.all(taken.map((one) => one.done));
     for (const one of taken) if (one.url) URL.revokeObjectURL(one.url);

@@ -5,10 +5,11 @@ import { el } from '../parts/dom.js';
 import { bytesOf } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { t } from '../parts/words.js';
-import { openLightbox } from './lightbox.js';
+import { isSound, Sounds } from './sounds.js';
 import { isPicture } from './upload.js';
 
 const KEPT_MAX = 120; // pictures in memory
+const LINK_MS = 50_000; // a link of a store of its own lives a minute
 const WIDTH_PX_MAX = 340;
 const HEIGHT_PX_MAX = 320;
 
@@ -16,6 +17,7 @@ export class FileViews {
   constructor(client) {
     this.client = client;
     this._urls = new Map(); // file id -> promise of a URL that stays
+    this._sounds = new Sounds();
   }
 
   /** A URL that lives a minute. */
@@ -25,12 +27,13 @@ export class FileViews {
     return new URL((await this.client.rest('GET', path)).url, location.origin).href;
   }
 
-  /** A URL of a picture that stays as long as the page: its bytes are kept. */
+  /** A URL of a picture or sound. Where this server has it, its bytes are kept as long as the page. */
   picture(conversation, fileId) {
     if (!this._urls.has(fileId)) {
       if (this._urls.size >= KEPT_MAX) this._forgetOldest();
       const made = this.link(conversation, fileId).then((url) => this._kept(url));
-      made.catch(() => this._urls.delete(fileId)); // the next drawing asks again
+      const forget = () => this._urls.delete(fileId); // the next drawing asks again
+      made.then((url) => !url.startsWith('blob:') && setTimeout(forget, LINK_MS), forget);
       this._urls.set(fileId, made);
     }
     return this._urls.get(fileId);
@@ -38,9 +41,12 @@ export class FileViews {
 
   async _kept(url) {
     if (new URL(url).origin !== location.origin) return url; // a store of its own answers; its link is used as it is
-    const answer = await fetch(url);
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    return URL.createObjectURL(await answer.blob());
+    return URL.createObjectURL(await read(url));
+  }
+
+  /** The bytes of a file. */
+  async blob(conversation, fileId) {
+    return read(await this.link(conversation, fileId));
   }
 
   _forgetOldest() {
@@ -54,9 +60,20 @@ export class FileViews {
     const files = message.files ?? [];
     if (!files.length || message.deleted) return null;
     const pictures = files.filter((one) => isPicture(one.mime) && one.width);
-    const open = (one) => openLightbox(this, conversation, pictures, pictures.indexOf(one));
-    return el('div.files', null, ...files.map((one) =>
-      pictures.includes(one) ? this._picture(conversation, one, () => open(one)) : this._file(conversation, one)));
+    const open = async (one) => {
+      const { openLightbox } = await import('./lightbox.js');
+      openLightbox(this, conversation, pictures, pictures.indexOf(one));
+    };
+    return el('div.files', null, ...files.map((one) => {
+      if (pictures.includes(one)) return this._picture(conversation, one, () => open(one));
+      return isSound(one.mime) && one.fileId ? this._sound(conversation, one, message) : this._file(conversation, one);
+    }));
+  }
+
+  _sound(conversation, file, { data }) {
+    const { seconds: said, levels } = data?.voice ?? {};
+    const seconds = Number(said);
+    return this._sounds.draw(file, { seconds: seconds > 0 && seconds < 1e5 ? seconds : null, levels }, () => this.picture(conversation, file.fileId));
   }
 
   _picture(conversation, file, open) {
@@ -77,6 +94,12 @@ export class FileViews {
     return el('button.file', { type: 'button', tabindex: -1, 'data-part': `file-${file.fileId}`, onclick: save }, icon('file'),
       el('span.file-facts', null, el('strong', { dir: 'auto' }, file.name), el('span', null, bytesOf(file.bytes))), icon('download'));
   }
+}
+
+async function read(url) {
+  const answer = await fetch(url);
+  if (!answer.ok) throw Object.assign(new Error(`status ${answer.status}`), { code: 'unavailable' });
+  return answer.blob();
 }
 
 export function fitted(width, height) {

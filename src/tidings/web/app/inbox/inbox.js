@@ -3,13 +3,12 @@
 // in the tab order; arrow keys move to the others.
 
 import { avatarOf } from '../parts/avatar.js';
-import { round } from '../parts/controls.js';
+import { ownId, round } from '../parts/controls.js';
 import { el, perFrame, setText } from '../parts/dom.js';
 import { badgeOf } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { VirtualList } from '../parts/virtual.js';
 import { t } from '../parts/words.js';
-import { ownId } from '../people/profile.js';
 import { Rows } from './row.js';
 
 const ROW_PX = 72;

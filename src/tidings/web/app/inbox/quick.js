@@ -5,7 +5,7 @@ import { avatarOf } from '../parts/avatar.js';
 import { openDialog } from '../parts/dialogs.js';
 import { el } from '../parts/dom.js';
 import { folded, shortWhen } from '../parts/format.js';
-import { marked } from '../parts/text.js';
+import { marked, withoutSigns } from '../parts/text.js';
 import { t } from '../parts/words.js';
 import { Rows } from './row.js';
 
@@ -27,6 +27,7 @@ export class QuickOpen {
 
   open() {
     if (this._dialog?.open) return;
+    this._forget();
     this._input = el('input', {
       type: 'text', role: 'combobox', 'aria-label': t('search'), placeholder: t('searchAll'), autocomplete: 'off', dir: 'auto',
       'aria-expanded': 'true', 'aria-controls': 'quick-list', 'aria-autocomplete': 'list',
@@ -50,13 +51,18 @@ export class QuickOpen {
     while (this._dialog.open && inbox.loaded && inbox.hasMore) {
       const found = await inbox.loadMore(PAGE).catch(() => null);
       if (found === null) return;
-      this._draw();
+      this._redraw();
     }
   }
 
-  _typed() {
-    this._turn = (this._turn ?? 0) + 1;
+  /** Answers to what was typed before are dropped. */
+  _forget() {
+    this._turn = {};
     clearTimeout(this._timer);
+  }
+
+  _typed() {
+    this._forget();
     const text = this._input.value.trim();
     if (!text) this._found = NOTHING;
     this._isAsking = text !== '';
@@ -73,7 +79,7 @@ export class QuickOpen {
     if (turn !== this._turn || !this._dialog.open) return;
     this._found = { people, messages: page.hits, cursor: page.nextCursor, isComplete: page.complete };
     this._isAsking = false;
-    this._draw();
+    this._redraw();
     if (!page.complete && tries < TRIES_MAX) this._timer = setTimeout(() => this._ask(text, tries + 1), AGAIN_MS);
   }
 
@@ -92,8 +98,8 @@ export class QuickOpen {
     const page = await this._page(this._input.value.trim(), this._found.cursor);
     if (turn !== this._turn || !this._dialog.open) return;
     this._found = { ...this._found, messages: [...this._found.messages, ...page.hits], cursor: page.nextCursor };
-    this._at = at;
-    this._redraw();
+    this._draw();
+    this._mark(at); // the first of the new ones
   }
 
   // --- drawing ---
@@ -119,11 +125,11 @@ export class QuickOpen {
     this._mark(0);
   }
 
-  /** Draw the same results again, with the same choice. */
+  /** Draw again, with the same choice. */
   _redraw() {
-    const at = this._at;
+    const key = this._options[this._at]?.key;
     this._draw();
-    this._mark(Math.min(at, this._options.length - 1));
+    this._mark(Math.max(0, this._options.findIndex((row) => row.key === key)));
   }
 
   _conversations(wanted) {
@@ -137,35 +143,37 @@ export class QuickOpen {
     const name = this._rows.titleOf(one);
     const picture = avatarOf({ id: one.kind === 'direct' ? name : one.id, name, kind: one.kind ?? 'direct', url: one.avatarUrl, size: 'small' });
     const when = one.lastMessageTs ? el('span.row-when', null, shortWhen(one.lastMessageTs, this.client.now())) : null;
-    return this._option([picture, el('strong', { dir: 'auto' }, ...marked(name, text.toLocaleLowerCase())), when], () => this.on.open(one));
+    return this._option([picture, el('strong', { dir: 'auto' }, ...marked(name, text.toLocaleLowerCase())), when], () => this.on.open(one), one.id);
   }
 
   _personRow({ id, name, url }, text) {
     const picture = avatarOf({ id: name, name, url, size: 'small' });
     return this._option([picture, el('strong', { dir: 'auto' }, ...marked(name, text.toLocaleLowerCase())),
-      el('span.row-when', null, name === id ? '' : id)], () => this.on.write(id));
+      el('span.row-when', null, name === id ? '' : id)], () => this.on.write(id), id);
   }
 
   _hitRow({ conversationId, message, snippet }) {
     const conversation = this.client.conversation(conversationId);
     const who = message.senderId === this.client.userId ? t('youName') : this.profiles.nameOf(message.senderId);
-    const parts = (snippet ?? []).map(([text, isHit]) => (isHit ? el('mark', null, text) : this.profiles.named(text)));
+    const title = this._rows.titleOf(conversation);
+    const parts = (snippet ?? []).map(([text, isHit]) => (isHit ? el('mark', null, text) : this.profiles.named(withoutSigns(text))));
     return this._option([
       el('div.hit', null,
-        el('div.row-line', null, el('strong', { dir: 'auto' }, `${who} · ${this._rows.titleOf(conversation)}`),
+        el('div.row-line', null, el('strong', { dir: 'auto' }, who === title ? who : `${who} · ${title}`),
           el('span.row-when', null, shortWhen(message.sentAt, this.client.now()))),
         el('p', { dir: 'auto' }, ...parts)),
-    ], () => this.on.open(conversation, message.seq));
+    ], () => this.on.open(conversation, message.seq), `${conversationId} ${message.seq}`);
   }
 
   _moreRow() {
-    const row = this._option([el('strong.more-hits', null, t('moreResults'))], null);
+    const row = this._option([el('strong.more-hits', null, t('moreResults'))], null, 'more');
     row.run = () => this._more();
     return row;
   }
 
-  _option(children, run) {
+  _option(children, run, key) {
     const row = el('div.quick-row', { role: 'option', onclick: () => row.run() }, ...children);
+    row.key = key;
     row.run = () => {
       this._dialog.close();
       run();

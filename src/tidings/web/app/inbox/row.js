@@ -120,6 +120,7 @@ const line = (...parts) => el('span.row-preview', { dir: 'auto' }, ...parts);
 const markOf = (state) => el('span.row-tick', { 'data-state': state }, tick(state), el('span.quiet', null, tickLabel(state)));
 
 function fileWord(count, text) {
+  if (text.startsWith('🎤')) return text; // a voice message says so itself
   return el('span', null, icon('image'), text || t('filesRow', { count, n: numberOf(count) }));
 }
 

@@ -3,10 +3,19 @@
 import { avatarOf } from './avatar.js';
 import { el } from './dom.js';
 import { icon } from './icons.js';
+import { t } from './words.js';
 
 /** A round button with an icon and a label for screen readers. */
 export function round(label, name, run, more = null) {
   return el('button.round', { type: 'button', 'aria-label': label, title: label, onclick: run, ...more }, icon(name));
+}
+
+/** The own id with a button that copies it: people who write to a new person need it. */
+export function ownId(id) {
+  const copy = round(t('copyId'), 'copy', () => navigator.clipboard?.writeText(id).then(() => {
+    copy.classList.add('is-done');
+  }, () => {}));
+  return el('p.own-id', null, `${t('yourId')} `, el('code', null, id), copy);
 }
 
 /** A button that floats over a list; hidden at first. */

@@ -133,8 +133,11 @@ export function marked(text, query = '') {
   return [...parts, text.slice(end)].filter((part) => part !== '');
 }
 
+/** A piece of a text without the signs of bold, struck and code. */
+export const withoutSigns = (text) => text.replace(/\*\*|~~|`/gu, '');
+
 /** A text in one line, without the signs of its form: for previews and quotes. */
 export function plainOf(text) {
-  return text.replace(/```[\w+#-]*\n?/gu, ' ').replace(/\*\*|~~|`/gu, '').replace(/^> ?/gmu, '')
+  return withoutSigns(text.replace(/```[\w+#-]*\n?/gu, ' ')).replace(/^> ?/gmu, '')
     .replace(/\s+/gu, ' ').trim();
 }

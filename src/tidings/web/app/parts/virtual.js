@@ -104,6 +104,15 @@ export class VirtualList {
     return null;
   }
 
+  /** The last row that `isWanted` and that begins above the view, or null. */
+  lastAbove(isWanted) {
+    const top = this.viewport.scrollTop - this._inset();
+    for (let place = this.rows.length ? this._rowAt(Math.max(0, top)) : -1; place >= 0; place -= 1) {
+      if (this._offsets[place] < top && isWanted(this.rows[place])) return this.rows[place];
+    }
+    return null;
+  }
+
   /** -1 above the view, 0 in it, 1 below; null when there is no such row. */
   sideOf(key) {
     const place = this._places.get(key);

@@ -5,6 +5,7 @@ import { faultLine, openDialog } from '../parts/dialogs.js';
 import { el } from '../parts/dom.js';
 import { icon } from '../parts/icons.js';
 import { emptyList } from '../parts/listed.js';
+import { moreButton } from '../parts/more.js';
 import { t } from '../parts/words.js';
 
 const WAIT_MS = 150; // after the last key, before the server is asked
@@ -14,7 +15,7 @@ export async function showDirectory(client, open) {
   const fault = faultLine();
   const input = el('input', { id: 'directory', type: 'search', placeholder: t('search'), 'aria-label': t('searchPublic'), autocomplete: 'off', dir: 'auto' });
   const list = el('ul.people', { 'aria-label': t('publicConversations') });
-  const more = el('button.plain', { type: 'button', hidden: true, onclick: () => fault.guard(load) }, t('showMore'));
+  const more = moreButton(() => fault.guard(load));
   const place = el('div', { 'aria-live': 'polite' }, list);
   const dialog = openDialog(t('publicConversations'), el('div.field', null, input), fault.line, place, more);
   let cursor = null;
@@ -29,7 +30,7 @@ export async function showDirectory(client, open) {
     cursor = page.nextCursor;
     more.hidden = cursor === null;
     const isEmpty = !list.firstChild;
-    place.replaceChildren(isEmpty ? emptyList(icon('hash'), t('noMatch'), t('noPublicHint')) : list);
+    place.replaceChildren(isEmpty ? emptyList(icon('hash'), t(input.value.trim() ? 'noMatch' : 'noPublic'), t('noPublicHint')) : list);
   };
   const row = ({ conversationId, kind, name, avatarUrl }) => {
     const conversation = client.conversation(conversationId);

@@ -7,7 +7,7 @@ import { lastSeenOf } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
-import { showInvites } from './invites.js';
+import { showInvites } from './invitelist.js';
 import { inPieces } from './profiles.js';
 import { PeopleField } from './picker.js';
 import { rulesFields } from './rules.js';

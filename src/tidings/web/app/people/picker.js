@@ -93,6 +93,7 @@ export class PeopleField {
   }
 
   _drawList(text, hidden) {
+    this._shownFor = text;
     const isExact = this._found.some((one) => one.id === text);
     const options = this._found.map((one, at) => this._option(one, at));
     if (ID.test(text) && !isExact && !hidden.has(text)) options.push(this._unknown(text, options.length));
@@ -163,8 +164,9 @@ export class PeopleField {
   /** Take the marked person. A quick typist presses Enter before the list is there, so it is asked for first. */
   async _enter() {
     clearTimeout(this._timer);
-    if (this._at < 0 || this._shownFor !== this.input.value) await this._search();
-    this._shownFor = this.input.value;
+    const text = this.input.value.trim();
+    if (this._at < 0 || this._shownFor !== text) await this._search();
+    if (this._shownFor !== text) return; // something else was typed meanwhile
     const row = this._list.children[this._at];
     if (row) row.pick();
     else this.complain();

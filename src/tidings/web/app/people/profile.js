@@ -1,42 +1,46 @@
 // The own name and picture, who may write, quiet hours, and the people whom the user has blocked.
 
-import { field, formOf, personRow, round } from '../parts/controls.js';
+import { avatarOf } from '../parts/avatar.js';
+import { field, formOf, ownId, personRow } from '../parts/controls.js';
 import { faultLine, openDialog } from '../parts/dialogs.js';
 import { el } from '../parts/dom.js';
 import { t } from '../parts/words.js';
 
+/** The form comes after the profile: a late answer would overwrite what is typed, and an early "Save" what is stored. */
 export async function showProfile(client, profiles) {
   const fault = faultLine();
-  const name = el('input', { id: 'profile-name', maxlength: 100, dir: 'auto', autocomplete: 'name' });
-  const picture = el('input', { id: 'profile-url', type: 'url', placeholder: 'https://', autocomplete: 'photo' });
+  const dialog = openDialog(t('yourProfile'), fault.line);
+  let known = null;
+  if (!(await fault.guard(async () => { known = await client.getProfile(client.userId); }))) return;
+  const name = el('input', { id: 'profile-name', maxlength: 100, dir: 'auto', autocomplete: 'name', value: known.name ?? '' });
+  const picture = el('input', {
+    id: 'profile-url', type: 'text', inputmode: 'url', placeholder: 'https://', autocomplete: 'photo', value: known.avatarUrl ?? '',
+  });
+  const face = el('div');
+  const draw = () => face.replaceChildren(avatarOf({ id: client.userId, name: name.value, url: picture.value || null }));
+  const chosen = el('input', { type: 'file', accept: 'image/*', hidden: true, tabindex: -1, 'aria-hidden': 'true' });
+  chosen.addEventListener('change', () => fault.guard(async () => {
+    const profile = await client.putPicture(chosen.files[0]);
+    profiles.learn(profile);
+    picture.value = profile.avatarUrl ?? '';
+    draw();
+  }));
   const submit = async () => {
     const asked = { name: name.value.trim() || null, avatarUrl: picture.value.trim() || null };
     const put = async () => {
-      if (asked.avatarUrl && !/^https:\/\/[^\s<>"']+$/u.test(asked.avatarUrl)) throw new Error(t('badPicture'));
+      if (asked.avatarUrl && !/^(?:https:\/\/|\/v1\/pictures\/)[^\s<>"']+$/u.test(asked.avatarUrl)) throw new Error(t('badPicture'));
       profiles.learn(await client.putProfile(asked));
     };
     if (await fault.guard(put)) dialog.close();
   };
-  const form = formOf(submit, ownId(client.userId),
+  const upload = el('button.plain', { type: 'button', onclick: () => chosen.click() }, t('choosePicture'));
+  const form = formOf(submit, ownId(client.userId), el('div.own-picture', null, face, upload, chosen),
     field('profile-name', t('name'), name, t('nameHint')),
     field('profile-url', t('pictureAddress'), picture), fault.line,
     el('div.dialog-foot', null, el('button.primary', { type: 'submit' }, t('save'))));
-  const dialog = openDialog(t('yourProfile'));
+  draw();
   dialog.querySelector('.dialog-body').replaceWith(form);
   name.focus();
-  await fault.guard(async () => {
-    const profile = await client.getProfile(client.userId);
-    name.value = profile.name ?? '';
-    picture.value = profile.avatarUrl ?? '';
-  });
-}
-
-/** The own id with a button that copies it: people who write to a new person need it. */
-export function ownId(id) {
-  const copy = round(t('copyId'), 'copy', () => navigator.clipboard?.writeText(id).then(() => {
-    copy.classList.add('is-done');
-  }, () => {}));
-  return el('p.own-id', null, `${t('yourId')} `, el('code', null, id), copy);
 }
 
 const WHO = ['anybody', 'shared', 'nobody'];

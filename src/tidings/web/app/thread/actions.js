@@ -1,14 +1,13 @@
 // The two menus, of a conversation and of a message, and the actions behind their entries.
 
 import { ask } from '../parts/dialogs.js';
+import { later } from '../parts/later.js';
 import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
-import { showMembers } from '../people/members.js';
-import { showReceipts } from '../people/receipts.js';
 import { muteMenu, unmute } from './mute.js';
 import { isHere } from './replies.js';
-import { reactionStrip, showReactions } from './reactions.js';
-import { reportMessage } from './report.js';
+import { pollOf } from './poll.js';
+import { reactionStrip } from './reactions.js';
 
 /** @param thread { conversation, head, composer, client, profiles, find(), leave(), tell(error) } */
 export function conversationMenu(thread, button) {
@@ -34,14 +33,25 @@ export function conversationMenu(thread, button) {
   ]);
 }
 
-export const members = ({ client, profiles, conversation, head, on }) =>
-  showMembers(client, profiles, conversation, head.title, { write: on.write });
+/** Load a part and run it, unless the user has left the conversation meanwhile. */
+async function part(thread, load, run) {
+  const { conversation } = thread;
+  const found = await later(load, (error) => thread.tell(error));
+  if (found && conversation === thread.conversation) run(found, conversation);
+}
+
+export function members(thread) {
+  const { client, profiles, head, on } = thread;
+  part(thread, () => import('../people/members.js'), ({ showMembers }, conversation) =>
+    showMembers(client, profiles, conversation, head.title, { write: on.write }));
+}
 
 export function messageMenu(thread, button, message) {
   const { conversation } = thread;
   const mayReact = 'react' in conversation;
   const isStored = message.seq !== null;
   const isWhole = !message.deleted && message.text !== null;
+  const isTyped = isWhole && !pollOf(message) && !message.data?.voice;
   const isSaved = isStored && thread.on.saved.has(conversation.id, message.seq);
   const mayDelete = isStored && isWhole && (message.mine || isLead(thread));
   const all = [
@@ -49,15 +59,16 @@ export function messageMenu(thread, button, message) {
     [isStored && isWhole, 'reply', 'reply', () => thread.reply(message)],
     [isStored && isWhole && !message.threadSeq && thread.openThread, 'thread', 'replyInThread', () => thread.openThread(message.seq)],
     [isWhole, 'copy', 'copyText', () => copy(thread, message.text)],
+    [isStored && isWhole && !message.unavailable && !message.hidden, 'forward', 'forward', () => forward(thread, message)],
     [isStored && isWhole && !message.pinned, 'pin', 'pinMessage', () => pin(thread, message, true)],
     [isStored && isWhole && message.pinned, 'pin', 'unpinMessage', () => pin(thread, message, false)],
     [isStored && isWhole && !isSaved, 'bookmark', 'saveMessage', () => save(thread, message, true)],
     [isStored && isSaved, 'bookmark', 'unsave', () => save(thread, message, false)],
-    [hasReactions(message), 'smile', 'reactions', () => showReactions(thread.profiles, conversation, message)],
-    [isStored && message.mine, 'people', 'whoHasRead', () => showReceipts(thread.profiles, conversation, message)],
-    [isStored && message.mine && isWhole && message.stream !== 'streaming', 'pencil', 'edit', () => thread.composer.edit(message)],
+    [hasReactions(message), 'smile', 'reactions', () => reacted(thread, message)],
+    [isStored && message.mine, 'people', 'whoHasRead', () => receipts(thread, message)],
+    [isStored && message.mine && isTyped && message.stream !== 'streaming', 'pencil', 'edit', () => thread.composer.edit(message)],
     [isStored && !message.mine && !message.threadSeq, 'unread', 'markUnreadHere', () => markUnread(thread, message.seq)],
-    [isStored && isWhole && !message.mine, 'flag', 'report', () => reportMessage(thread.client, message)],
+    [isStored && isWhole && !message.mine, 'flag', 'report', () => report(thread, message)],
     [mayDelete, 'trash', 'deleteForAll', () => remove(thread, message)],
     [!isStored, 'trash', 'discard', () => conversation.discard(message.messageId)],
   ];
@@ -65,6 +76,24 @@ export function messageMenu(thread, button, message) {
   const items = offered.map(([, name, key, run]) => ({ icon: name, label: t(key), run, isHarsh: name === 'trash' || name === 'flag' }));
   const strip = isStored && isWhole && mayReact ? [reactionStrip(message, (key, isOn) => thread.react(message, key, isOn), button)] : [];
   openMenu(button, t('message'), [...strip, ...items]);
+}
+
+export function receipts(thread, message) {
+  part(thread, () => import('../people/receipts.js'), ({ showReceipts }, conversation) =>
+    showReceipts(thread.profiles, conversation, message));
+}
+
+function reacted(thread, message) {
+  part(thread, () => import('../people/reacted.js'), ({ showReactions }, conversation) =>
+    showReactions(thread.profiles, conversation, message));
+}
+
+function forward(thread, message) {
+  part(thread, () => import('./forward.js'), ({ forwardMessage }) => forwardMessage(thread, message));
+}
+
+function report(thread, message) {
+  part(thread, () => import('./report.js'), ({ reportMessage }) => reportMessage(thread.client, message));
 }
 
 function pin(thread, message, isOn) {

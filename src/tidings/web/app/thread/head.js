@@ -46,9 +46,10 @@ export class ThreadHead {
   async reload() {
     const { conversation } = this;
     if (!conversation) return;
+    const turn = (this._turn = {});
     try {
       const details = await conversation.details();
-      if (conversation !== this.conversation) return;
+      if (turn !== this._turn || conversation !== this.conversation) return; // a later answer is on its way
       this.details = details;
       this.profiles.setMembers(conversation, this.others());
       this.profiles.want(conversation, this.others().slice(0, TOGETHER_MAX));

@@ -6,13 +6,14 @@ import { badgeOf, countOf, momentOf, timeOf, tintOf } from '../parts/format.js';
 import { icon, tick, tickLabel } from '../parts/icons.js';
 import { textNodes } from '../parts/text.js';
 import { t } from '../parts/words.js';
-import { reactionPills } from './reactions.js';
+import { drawPoll, pollOf } from './poll.js';
+import { quickReactions, reactionPills } from './reactions.js';
 import { whenOf } from './rows.js';
 import { dots } from './signs.js';
 
-const EMOJI_ONLY = /^(?:\p{Extended_Pictographic}[\u{FE0F}\u{200D}\u{1F3FB}-\u{1F3FF}]*){1,3}$/u;
+const EMOJI_ONLY = /^(?:(?:\p{RI}{2}|\p{Extended_Pictographic}(?:[\u{FE0F}\u{1F3FB}-\u{1F3FF}]|\u{200D}\p{Extended_Pictographic})*)\s*){1,3}$/u;
 
-/** Fill `element` with a row of rows.js. `files(message)` draws its files; `on` is { receipts, retry, menu, reply, react, pickReaction, jump(seq), expand }. */
+/** Fill `element` with a row of rows.js. `files(message)` draws its files; `on` is { receipts, retry, menu, reply, react, vote, pickReaction, jump(seq), expand }. */
 export function drawRow(element, row, drawing) {
   const focused = element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
   element.removeAttribute('tabindex');
@@ -38,17 +39,18 @@ function drawMessage(element, row, { isDirect, ownId, on, files }) {
   element.tabIndex = -1;
   element.dataset.key = message.key;
   if (message.seq !== null) element.dataset.seq = message.seq;
-  const text = textOf(row, ownId);
+  const poll = pollOf(message);
+  const text = poll ? drawPoll(message, poll, (at) => on.vote(message, poll, at)) : textOf(row, ownId);
   const words = el('div.words', null, text, factsOf(row, isDirect, on));
   words.classList.toggle('is-flow', isFlow(row, text)); // the time stands in the last line of the text
-  const bubble = el('div.bubble', null, senderOf(row, isDirect), replyLine(row, on), quoteOf(row, on), files(message), words, cardOf(message));
+  const bubble = el('div.bubble', null, senderOf(row, isDirect), replyLine(row, on), forwardLine(message), quoteOf(row, on), files(message), words, cardOf(message));
   const stack = el('div.bubble-stack', null, bubble, reactionPills(message, on), threadLine(row, on));
   const body = el('div.message-body', null, stack, barOf(message, on));
   if (message.mine || isDirect) element.replaceChildren(body);
   else element.replaceChildren(el('div.message-avatar', null, isLast ? personOf(row.sender) : ''), body);
 }
 
-const BLOCKS = 'div, ul, blockquote';
+const BLOCKS = 'div, ul, blockquote, button';
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufefc]/u;
 
 /** Whether a text is lines alone, in one direction. */
@@ -83,6 +85,13 @@ function replyLine({ isReply, value }, on) {
   return el('button.in-thread', { type: 'button', tabindex: -1, 'data-part': 'in-thread', onclick: open }, icon('thread'), t('inThread'));
 }
 
+/** Above a forwarded message: who wrote it first, in the word of the person who forwarded it. */
+function forwardLine({ data, deleted, hidden }) {
+  const name = data?.forwarded?.name;
+  if (deleted || hidden || typeof name !== 'string' || !name) return null;
+  return el('span.forwarded', { title: t('forwardedHint') }, icon('forward'), el('span', { dir: 'auto' }, t('forwardedFrom', { name })));
+}
+
 /** The quoted message; a press goes to it. */
 function quoteOf({ quote, value }, on) {
   if (!quote || value.deleted) return null;
@@ -96,7 +105,7 @@ function textOf(row, ownId) {
   if (message.hidden) return el('div.text.is-gone', null, t('hiddenMessage'));
   if (message.unavailable) return el('div.text.is-gone', null, t('unavailableMessage'));
   if (message.deleted || message.text === null) return el('div.text.is-gone', null, t('deletedMessage'));
-  if (!message.text && message.files?.length) return el('div.text.is-empty');
+  if (message.files?.length && (!message.text || isLength(message))) return el('div.text.is-empty');
   if (!message.text && isStreaming(message)) return el('div.text.is-waiting', null, dots(), el('span.quiet', null, t('writing')));
   const nodes = textNodes(message.text, { query: row.query, mentions: row.mentions, ownId });
   const made = el('div.text', { dir: 'auto' }, ...nodes);
@@ -104,6 +113,9 @@ function textOf(row, ownId) {
   if (row.isCut) made.classList.add('is-cut');
   return made;
 }
+
+/** Whether the text of a voice message says its length and nothing more: the player shows it. */
+const isLength = ({ text, data }) => Boolean(data?.voice) && /^🎤 \d{1,2}:\d\d$/u.test(text);
 
 /** The card of a link, from the data that the sending application added. The server and the page fetch nothing. */
 function cardOf({ data, deleted }) {
@@ -176,5 +188,5 @@ function barOf(message, on) {
     type: 'button', tabindex: -1, 'aria-label': t('replyInThread'), title: t('replyInThread'), 'data-part': 'open-thread',
     onclick: () => on.thread(message.seq),
   }, icon('thread')) : null;
-  return el('div.message-bar', null, react, reply, thread, more);
+  return el('div.message-bar', null, ...(react ? quickReactions(message, on) : []), react, reply, thread, more);
 }

@@ -37,7 +37,12 @@ export class PinBar {
     if (CHANGES.has(kind) && (kind === 'pin' || isOne)) this.load();
   }
 
-  async load() {
+  /** One after the other: an earlier answer never replaces a later one. */
+  load() {
+    return (this._loading = Promise.resolve(this._loading).then(() => this._read()));
+  }
+
+  async _read() {
     const { conversation, profiles } = this.thread;
     const pins = await conversation?.pins().catch(() => null); // without a connection the known ones stay
     if (!pins || conversation !== this.thread.conversation) return;

@@ -19,10 +19,12 @@ export class Replies {
 
   async load() {
     const { conversation, rootSeq } = this;
+    const wasFollowed = this.isFollowed;
     const [page, around] = await Promise.all([this._page({}), conversation.history({ aroundSeq: rootSeq, limit: 2 })]);
     for (const entry of around.messages) if (entry.seq === rootSeq) this.put(this._rowOf(entry));
     this.firstUnreadSeq = page.firstUnreadSeq;
-    this.isFollowed = this.root?.thread?.following ?? false;
+    // A reply that was written meanwhile has made its author a follower, and this answer may not know.
+    if (this.isFollowed === wasFollowed) this.isFollowed = this.root?.thread?.following ?? false;
   }
 
   async loadOlder() {

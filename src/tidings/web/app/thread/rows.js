@@ -3,14 +3,15 @@
 
 import { countOf, dayOf, isSameDay, listOf } from '../parts/format.js';
 import { t } from '../parts/words.js';
+import { pollHeight, pollOf } from './poll.js';
 import { lineOf } from './quotes.js';
 import { filesHeight } from '../files/show.js';
 
 const GROUP_MS = 5 * 60_000; // one sender's messages closer than this are one group
 export const UNREAD_KEY = 'unread-line';
 
-const LINES_MAX = 24; // a longer text is cut, with a button that shows all of it
-const CHARS_MAX = 2400;
+const LINES_MAX = 20; // a longer text is cut, with a button that shows all of it
+const CHARS_MAX = 1500;
 
 /** The time of a message. One that waits has the time of its sender's clock, an imported one that of its first life. */
 export const whenOf = ({ imported, ts, sentAt }) => (imported ? ts ?? sentAt : sentAt ?? ts) ?? 0;
@@ -148,10 +149,11 @@ function sentence({ action, userIds, role }, people, by) {
 export function heightOf(row, width_px) {
   if (row.kind !== 'message') return row.kind === 'start' ? 130 : row.kind === 'note' ? 38 : 46;
   const signs = Math.max(12, Math.floor(Math.min(width_px - 80, 520) / 7.4));
-  const text = row.value.text ?? '';
+  const poll = pollOf(row.value);
+  const text = poll ? '' : row.value.text ?? '';
   let lines = 0;
   for (const line of text.split('\n')) lines += Math.max(1, Math.ceil(line.length / signs));
   if (row.isCut) lines = Math.min(lines, LINES_MAX) + 2;
   return 38 + lines * 21.3 + (row.isFirst ? 10 : 0) + (row.quote ? 46 : 0)
-    + (Object.keys(row.value.reactions ?? {}).length ? 32 : 0) + filesHeight(row.value.files);
+    + (Object.keys(row.value.reactions ?? {}).length ? 32 : 0) + filesHeight(row.value.files) + pollHeight(poll);
 }

@@ -1,5 +1,6 @@
 // Writing in a conversation: text, files, answers, mentions and edits, and the count-down of a message that waits.
 
+import { later } from '../parts/later.js';
 import { t } from '../parts/words.js';
 import { Attachments, listenToDrops } from '../files/attach.js';
 import { Composer } from '../writing/composer.js';
@@ -13,16 +14,15 @@ export class Sending {
     this.thread = thread;
     this.attachments = new Attachments(thread.client, {
       changed: () => this.composer?.refit(), tell: (error) => thread.tell(error), conversation: () => thread.conversation,
+      poll: () => this._poll(),
     });
     this.composer = new Composer({
-      send: (text, replyTo) => this._send(text, replyTo), edit: (message, text) => this._edit(message, text),
+      send: (...said) => this._send(...said), edit: (message, text) => this._edit(message, text),
       editLast: () => this._editLast(), typed: () => thread.conversation.keystroke(), lineOf,
       people: () => thread.head.others().map((id) => thread.profiles.of(id)), isGroup: () => thread.head.kind !== 'direct',
       hasFiles: () => !this.attachments.isEmpty,
     });
-    this.composer.tools.prepend(this.attachments.button);
-    this.composer.above.append(this.attachments.element);
-    this.composer.field.addEventListener('paste', (event) => this._paste(event));
+    this.attachments.joinTo(this.composer);
   }
 
   /** Take files that are dropped on an element. */
@@ -44,42 +44,29 @@ export class Sending {
     this.composer.answer(message, message.mine ? t('you') : this.thread.profiles.nameOf(message.senderId));
   }
 
-  _paste(event) {
-    const files = [...(event.clipboardData?.files ?? [])];
-    if (!files.length) return;
-    event.preventDefault();
-    this.attachments.add(files);
-  }
-
-  async _send(text, replyTo) {
+  async _send(text, replyTo, data) {
     const { thread } = this;
     const { conversation, head, reading } = thread;
     thread.tell(null);
-    const options = { replyTo, ...mentionsIn(text, head.others(), head.kind !== 'direct') };
-    if (!this.attachments.isEmpty) await this._sendFiles(conversation, text, options);
-    else {
-      conversation.send(text, options).catch((error) => {
-        if (error.code === 'outbox_full') this._giveBack(text, error); // otherwise its row shows the outcome
-      });
-    }
+    const options = { replyTo, data, ...mentionsIn(text, head.others(), head.kind !== 'direct') };
+    await this.attachments.send(conversation, text, options, (error) => this._giveBack(data ? '' : text, error));
     if (conversation !== thread.conversation) return;
     reading.divider = null;
     await reading.jumpToNow();
   }
 
-  /** Send a message with files: not before all are uploaded, so it needs a connection and no outbox. */
-  async _sendFiles(conversation, text, { replyTo, mentions, mention }) {
-    try {
-      const files = (await this.attachments.take()).map((one) => one.fileId);
-      const body = { message_id: crypto.randomUUID(), text, files, reply_to: replyTo, mentions, mention };
-      await this.thread.client.rest('POST', `/v1/conversations/${encodeURIComponent(conversation.id)}/messages`, body);
-    } catch (error) {
-      this._giveBack(text, error);
-    }
+  /** A poll is a message by itself: files that wait stay where they are. */
+  async _poll() {
+    const { thread } = this;
+    const part = await later(() => import('./newpoll.js'), (error) => thread.tell(error));
+    part?.newPoll(async (text, data) => {
+      thread.conversation.send(text, { data }).catch((error) => error.code === 'outbox_full' && thread.tell(error));
+      await thread.reading.jumpToNow();
+    });
   }
 
   _giveBack(text, error) {
-    this.composer.giveBack(text);
+    if (text) this.composer.giveBack(text);
     this.thread.tell(error);
   }
 

@@ -1,6 +1,7 @@
 // A thread beside its conversation: the root, its replies, and a composer of its own. On a narrow screen it stands in
 // place of the conversation.
 
+import { Attachments, listenToDrops } from '../files/attach.js';
 import { round } from '../parts/controls.js';
 import { sentenceOf } from '../parts/dialogs.js';
 import { el, perFrame, setText } from '../parts/dom.js';
@@ -10,10 +11,12 @@ import { t } from '../parts/words.js';
 import { Composer } from '../writing/composer.js';
 import { mentionsIn } from '../writing/suggest.js';
 import { messageMenu, retry } from './actions.js';
+import { listenToKeys } from './keys.js';
 import { drawRow } from './message.js';
 import { lineOf } from './quotes.js';
 import { Replies } from './replies.js';
 import { heightOf, peopleIn, rowsOf } from './rows.js';
+import { listenToTouch } from './touch.js';
 
 const MARK_MS = 250;
 
@@ -38,25 +41,36 @@ export class SidePane {
     this._view = el('div.thread-view', { tabindex: 0, role: 'region', 'aria-label': t('replies') }, this._earlier, this._rows);
     this._alert = el('p.composer-note', { role: 'alert', hidden: true });
     this._also = el('input', { type: 'checkbox', id: 'also-here' });
+    this.attachments = new Attachments(this.client, {
+      changed: () => this.composer?.refit(), tell: (error) => this.tell(error), conversation: () => this.conversation,
+    });
     this.composer = new Composer({
-      label: t('replyInThread'), send: (text, replyTo) => this._send(text, replyTo), lineOf,
+      label: t('replyInThread'), send: (...said) => this._send(...said), lineOf,
       edit: (message, text) => this.conversation.edit(message.seq, text).catch((error) => this.tell(error)),
       editLast: () => {}, typed: () => {}, isGroup: () => this.head.kind !== 'direct',
-      people: () => this.head.others().map((id) => this.profiles.of(id)),
+      people: () => this.head.others().map((id) => this.profiles.of(id)), hasFiles: () => !this.attachments.isEmpty,
     });
+    this.attachments.joinTo(this.composer);
     const close = round(t('closeThread'), 'close', () => this.close());
     this.element = el('aside.side', { 'aria-label': t('thread'), hidden: true },
       el('header.thread-head', null, el('div.side-title', null, el('h2', null, t('thread')), this._where), this._follow, close),
       el('div.thread-stage', null, this._view),
       el('div.below', null, this._alert, this.composer.element, el('label.check.also', { for: 'also-here' }, this._also, t('alsoToHere'))));
+    listenToDrops(this.element, (files) => this.attachments.add(files));
     this._list = new VirtualList(this._view, this._rows, {
       sticksToEnd: true, estimate: (row) => heightOf(row, this._view.clientWidth),
       draw: (element, row) => drawRow(element, row, this._drawing()),
     });
+    listenToKeys({ view: this._view, messages: this._rows, list: this._list, end: () => this._list.scrollToEnd() });
+    listenToTouch(this._view);
   }
 
   get head() {
     return this.thread.head;
+  }
+
+  get files() {
+    return this.thread.files;
   }
 
   get isOpen() {
@@ -98,6 +112,7 @@ export class SidePane {
     for (const off of this._offs) off();
     clearTimeout(this._timer);
     this._timer = null;
+    this.attachments.clear();
     Object.assign(this, { conversation: null, replies: null, _marked: 0 });
     this._list.reset();
     this.tell(null);
@@ -139,6 +154,7 @@ export class SidePane {
       quoteOf: (seq) => this.thread.quoteOf(seq), wholeKeys: this.thread.wholeKeys, waits_s: null,
       isSaved: (seq) => seq !== null && this.on.saved.has(this.conversation.id, seq), threadOf: () => null, isSide: true,
     });
+    this.composer.suggestions.again();
     this._earlier.hidden = !replies.hasOlder;
     this._list.setRows(this._divided(rows, messages));
     this._follow.setAttribute('aria-pressed', String(Boolean(replies.isFollowed)));
@@ -183,16 +199,18 @@ export class SidePane {
 
   // --- writing ---
 
-  async _send(text, replyTo) {
+  async _send(text, replyTo, data) {
     const { conversation, replies, head } = this;
     this.tell(null);
     const place = { threadSeq: replies.rootSeq, alsoHere: this._also.checked };
     this._also.checked = false;
     replies.isFollowed = true; // who writes in a thread follows it
     const mentions = mentionsIn(text, head.others(), head.kind !== 'direct');
-    conversation.send(text, { replyTo, ...place, ...mentions }).catch((error) => {
-      if (error.code === 'outbox_full') this.tell(error); // otherwise its row shows the outcome
+    await this.attachments.send(conversation, text, { replyTo, data, ...place, ...mentions }, (error) => {
+      if (replies === this.replies && !data) this.composer.giveBack(text);
+      this.tell(error);
     });
+    if (replies !== this.replies) return;
     this._list.scrollToEnd();
     this.render();
   }

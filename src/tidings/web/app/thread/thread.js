@@ -7,14 +7,15 @@ import { typingOf } from '../parts/format.js';
 import { logo } from '../parts/icons.js';
 import { VirtualList } from '../parts/virtual.js';
 import { t } from '../parts/words.js';
-import { showReceipts } from '../people/receipts.js';
 import { FileViews } from '../files/show.js';
 import { openEmoji } from '../writing/emojipicker.js';
-import { conversationMenu, members, messageMenu, retry } from './actions.js';
+import { conversationMenu, members, messageMenu, receipts, retry } from './actions.js';
 import { FindBar } from './find.js';
+import { FloatingDay } from './floating.js';
 import { ThreadHead } from './head.js';
 import { drawRow } from './message.js';
 import { listenToKeys } from './keys.js';
+import { castVote } from './poll.js';
 import { PinBar } from './pins.js';
 import { Quotes } from './quotes.js';
 import { Reading } from './reading.js';
@@ -43,7 +44,7 @@ export class ThreadPane {
     this._offs = [];
     this._renderSoon = perFrame(() => this.render());
     this._quotes = new Quotes(() => this._renderSoon());
-    this._files = new FileViews(client);
+    this.files = new FileViews(client);
     this._summaries = new Summaries();
     this._build();
     client.on('state', ({ state }) => (state === 'connected' ? this._connected() : this.head.refresh()));
@@ -79,10 +80,9 @@ export class ThreadPane {
     });
     this.reading = new Reading(this, this._list, this._view);
     this.pins = new PinBar(this);
+    this._day = new FloatingDay(this._view, this._list);
     listenToKeys({ view: this._view, messages: this._messages, list: this._list, end: () => this.reading.jumpToNow() });
-    listenToTouch(this._view, {
-      menu: (row) => row.querySelector('.message-more')?.click(), reply: (row) => row.querySelector('.message-reply')?.click(),
-    });
+    listenToTouch(this._view);
     this._open = el('div.thread-open', { hidden: true }, this.head.element, this.pins.element, this._find.element, this._stage(),
       el('div.below', null, this._typing.element, this._alert, this._request, this.composer.element), this._spoken.element);
     this._closed = el('div.thread-empty', null, logo(), el('h2', null, t('yourConversations')), el('p', null, t('chooseOrStart')));
@@ -97,24 +97,25 @@ export class ThreadPane {
 
   drawing() {
     this._rowActions ??= {
-      receipts: (message) => showReceipts(this.profiles, this.conversation, message),
+      receipts: (message) => receipts(this, message),
       retry: (message) => retry(this, message),
       menu: (button, message) => messageMenu(this, button, message),
       reply: (message) => this.reply(message),
       mayReact: () => 'react' in this.conversation,
       react: (message, key, isOn) => this.react(message, key, isOn),
+      vote: (...said) => castVote(this.conversation, ...said).catch((error) => this.tell(error)),
       pickReaction: (button, message) => openEmoji(button, (key) => this.react(message, key, true)),
       jump: (seq) => this.reading.jumpToSeq(seq),
       thread: (seq) => this.openThread(seq),
       expand: (message) => this._expand(message),
     };
-    const files = (message) => this._files.draw(this.conversation, message);
+    const files = (message) => this.files.draw(this.conversation, message);
     return { isDirect: this.head.kind === 'direct', ownId: this.client.userId, on: this._rowActions, files };
   }
 
   _stage() {
     this._loading = el('p.loading', { hidden: true, role: 'status' }, t('loadingMessages'));
-    return el('div.thread-stage', null, this._view, this.reading.pills.unread, this._loading, this.reading.pills.now);
+    return el('div.thread-stage', null, this._view, this.reading.pills.unread, this._day.element, this._loading, this.reading.pills.now);
   }
 
   // --- opening and leaving ---
@@ -206,6 +207,7 @@ export class ThreadPane {
     this.wholeKeys.clear();
     this._find.close();
     this._list.reset();
+    this._day.hide();
     this._spoken.clear();
     this.tell(null);
     this.reading.reset();
@@ -242,6 +244,7 @@ export class ThreadPane {
     const rows = this.isLoaded || conversation.messages.length ? this._rowsNow() : [];
     this._list.setRows(rows, conversation.hasNewer);
     if (this._find.isOpen) this._find.refresh(conversation.messages, conversation.hasOlder);
+    this.composer.suggestions.again();
     this._showTyping();
     this._showRequest();
     this.scrolled();

@@ -5,6 +5,7 @@ import { el } from '../parts/dom.js';
 import { badgeOf, countOf, shortWhen } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { emptyList, listed } from '../parts/listed.js';
+import { moreButton } from '../parts/more.js';
 import { t } from '../parts/words.js';
 import { Rows } from '../inbox/row.js';
 import { lineOf } from './quotes.js';
@@ -14,7 +15,7 @@ export async function showThreads(client, profiles, open) {
   const fault = faultLine();
   const rows = new Rows(client, profiles, () => '');
   const list = el('ul.message-list', { 'aria-label': t('threads') });
-  const more = el('button.plain', { type: 'button', hidden: true, onclick: () => fault.guard(load) }, t('showMore'));
+  const more = moreButton(() => fault.guard(load));
   const place = el('div', { 'aria-busy': 'true' }, list);
   const dialog = openDialog(t('threads'), fault.line, place, more);
   let cursor = null;

@@ -4,8 +4,8 @@ const LONG_MS = 450;
 const STILL_PX = 10;
 const SWIPE_PX = 64;
 
-/** @param on { menu(row), reply(row) } */
-export function listenToTouch(view, on) {
+export function listenToTouch(view) {
+  const press = (row, name) => row.querySelector(name)?.click();
   let start = null;
   let isHeld = false; // the menu was opened under the finger: lifting it must not press an entry
   const end = () => {
@@ -24,7 +24,7 @@ export function listenToTouch(view, on) {
       end();
       isHeld = true;
       navigator.vibrate?.(10);
-      on.menu(row);
+      press(row, '.message-more');
     }, LONG_MS);
     start = { row, x, y, timer };
   }, { passive: true });
@@ -38,7 +38,7 @@ export function listenToTouch(view, on) {
     if (Math.abs(dx) < SWIPE_PX) return;
     const { row } = start;
     end();
-    on.reply(row);
+    press(row, '.message-reply');
   }, { passive: true });
   view.addEventListener('touchend', (event) => {
     if (isHeld) event.preventDefault();

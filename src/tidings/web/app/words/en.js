@@ -33,7 +33,7 @@ export const EN = {
   // sign-in
   oneMoment: 'One moment', welcome: 'Welcome to Tidings', pickName: 'Pick any name. Open a second tab to be somebody else.',
   signInWithToken: 'Sign in with your token.', signInToGoOn: 'Sign in to go on.', yourName: 'Your name',
-  tokenHint: 'Your own backend makes it, or: tidings token create --user ann',
+  tokenHint: 'Your own backend makes it.',
   nameNeedsLetter: 'At least one letter of a to z, or a digit.',
   noToken: 'No token was given.', stayAs: 'Stay {id}', signInAs: 'Sign in as {id}', signInAsOther: 'Sign in as somebody else?',
   otherSession: 'You are signed in as {known}. This link signs this tab in as {given}. Whoever made the link may read what you write there.',
@@ -63,7 +63,7 @@ export const EN = {
   lastSeenYesterday: 'last seen yesterday {when}',
   membersCount: { one: '{n} member', other: '{n} members' }, membersOnline: '{members}, {n} online',
   removeTitle: 'Remove from the conversation', removeText: '{name} will not see what comes.', notDelivered: 'Not delivered yet',
-  nameHint: 'Shown to everybody you share a conversation with.', pictureAddress: 'Picture (address)',
+  nameHint: 'Shown to everybody you share a conversation with.', choosePicture: 'Choose a picture', pictureAddress: 'Picture (address)',
   badPicture: 'The address of a picture begins with https:// and has no spaces.', yourId: 'Your id:',
   whoMayWrite: 'Who may write to you', whoMayAdd: 'Who may add you to groups',
   'who.anybody': 'Anybody', 'who.shared': 'People I share a group with', 'who.nobody': 'Nobody',
@@ -78,7 +78,7 @@ export const EN = {
   yourConversations: 'Your conversations', chooseOrStart: 'Choose one from the list, or start a new one.',
   nothingToSee: 'Nothing to see here', nothingToSeeHint: 'There is no such conversation, or you are not in it.',
   loadingMessages: 'Loading messages …', today: 'Today', yesterday: 'Yesterday', edited: 'edited', editing: 'Editing a message',
-  answering: 'Answer to {name}: {text}', typing: 'typing …', typingNames: { one: '{names} is typing …', other: '{names} are typing …' },
+  answering: 'Answer to {name}', typing: 'typing …', typingNames: { one: '{names} is typing …', other: '{names} are typing …' },
   deletedMessage: 'This message was deleted', unavailableMessage: 'This message cannot be read at the moment',
   hiddenMessage: 'A message of somebody you blocked', quoteLoading: '…', noText: 'No text',
   newMessages: { one: '{n} new message', other: '{n} new messages' }, newMessagesLabel: 'New messages', newCount: '{n} new',
@@ -129,7 +129,7 @@ export const EN = {
 
   // joining, invites, rules, reports, muting
   open: 'Open', join: 'Join', openNamed: 'Open {title}', joinNamed: 'Join {title}', publicConversations: 'Public conversations',
-  searchPublic: 'Search public conversations', noPublicHint: 'A group or channel is listed here when its owner opens it.',
+  searchPublic: 'Search public conversations', noPublic: 'No public conversations yet', noPublicHint: 'A group or channel is listed here when its owner opens it.',
   visibility: 'Who finds it', 'visibility.private': 'Only its members', 'visibility.listed': 'Everybody finds it',
   'visibility.open': 'Everybody finds it and may join', post: 'Who may write', 'post.all': 'All members',
   'post.admins': 'Only admins', inviteLinks: 'Invite links', inviteLink: 'Invite link',
@@ -157,4 +157,15 @@ export const EN = {
 
   // quiet hours
   quietLets: 'Mentions still come through',
+
+  // forwarding, polls, voice
+  forward: 'Forward', forwardTo: 'Forward to', forwardedFrom: 'Forwarded from {name}',
+  forwardedHint: 'Said by the person who forwarded it', searchConversations: 'Search conversations', file: 'File',
+  poll: 'Poll', newPoll: 'New poll', pollQuestion: 'Question', pollOptions: 'Options', pollOption: 'Option {n}',
+  pollOne: 'Choose one', pollSeveral: 'Choose one or more',
+  pollNeeds: 'A poll has a question and at least two different options.',
+  votesCount: { one: '{n} vote', other: '{n} votes' }, voteLabel: '{option}, {said}',
+  recordVoice: 'Record a voice message', recording: 'Recording', sendVoice: 'Send the voice message', play: 'Play',
+  pause: 'Pause', soundPlace: 'Place in the sound',
+  'error.no_microphone': 'The microphone cannot be used. Allow it in the browser, and try again.',
 };

@@ -14,29 +14,36 @@ const HEIGHT_PX_MAX = 176;
 const encoder = new TextEncoder();
 
 export class Composer {
-  /** @param on { send(text, replyTo), edit(message, text), editLast(), typed(), people(), isGroup(), lineOf(message), label } */
+  /** @param on { send(text, replyTo, data), edit(message, text), editLast(), typed(), people(), isGroup(), lineOf(message), label } */
   constructor(on) {
     this.on = on;
     this.drafts = null;
     this._edited = null;
     this._answered = null;
     this._note = el('p.composer-note', { role: 'alert', hidden: true });
-    this._barText = el('span', { dir: 'auto' });
+    this._barTitle = el('strong', { dir: 'auto' });
+    this._barLine = el('span', { dir: 'auto' });
     this._barIcon = el('span.bar-icon');
-    this._bar = el('div.editing', { hidden: true }, this._barIcon, this._barText,
+    this._bar = el('div.editing', { hidden: true }, this._barIcon, el('div.bar-words', null, this._barTitle, this._barLine),
       round(t('stopThis'), 'close', () => this.escape()));
     this.field = el('textarea', {
       rows: 1, placeholder: on.label ?? t('message'), 'aria-label': on.label ?? t('message'), dir: 'auto', autocomplete: 'off', enterkeyhint: 'send',
-      oninput: () => this._typed(), onkeydown: (event) => this._key(event), onblur: () => this._suggestions.close(),
+      oninput: () => this._typed(), onkeydown: (event) => this._key(event), onblur: () => this.suggestions.close(),
     });
-    this._suggestions = new Suggestions(this.field, () => on.people(), () => on.isGroup());
+    this.suggestions = new Suggestions(this.field, () => on.people(), () => on.isGroup());
     const emoji = round(t('emoji'), 'smile', () => openEmoji(emoji, (sign) => this.insert(sign)), { 'aria-haspopup': 'dialog' });
     this._button = el('button.send', { type: 'submit', 'aria-label': t('send'), title: t('send'), disabled: true }, icon('send'));
     this.tools = el('div.composer-tools', null, emoji);
     this._box = el('div.composer-box', null, this.field, this.tools);
-    const form = el('form.composer', { onsubmit: (event) => this._submit(event) }, this._box, this._button);
+    this._form = el('form.composer', { onsubmit: (event) => this._submit(event) }, this._box, this._button);
     this.above = el('div.composer-above');
-    this.element = el('div.composer-place', null, this._suggestions.element, this._bar, this._note, this.above, form);
+    this.element = el('div.composer-place', null, this.suggestions.element, this._bar, this._note, this.above, this._form);
+  }
+
+  /** A button that stands in the place of the send button while there is nothing to send. */
+  offer(button) {
+    button.classList.add('offer');
+    this._form.append(button);
   }
 
   /** Show the draft of another conversation. `drafts` is { read(), write(text) }. */
@@ -65,7 +72,7 @@ export class Composer {
   edit(message) {
     this._answered = null;
     this._edited = message;
-    this._showBar('pencil', t('editing'));
+    this._showBar('pencil', t('editing'), this.on.lineOf(message));
     this._fill(message.text ?? '');
     this.focus();
   }
@@ -74,13 +81,14 @@ export class Composer {
   answer(message, name) {
     if (this._edited !== null) this.escape();
     this._answered = message;
-    this._showBar('reply', t('answering', { name, text: this.on.lineOf(message) }));
+    this._showBar('reply', t('answering', { name }), this.on.lineOf(message));
     this.focus();
   }
 
-  _showBar(picture, text) {
+  _showBar(picture, title, line) {
     this._barIcon.replaceChildren(icon(picture));
-    this._barText.textContent = text;
+    this._barTitle.textContent = title;
+    this._barLine.textContent = line;
     this._bar.hidden = false;
   }
 
@@ -100,12 +108,12 @@ export class Composer {
 
   _fill(text) {
     this.field.value = text;
-    this._fit();
+    this.refit();
   }
 
   _typed() {
-    this._fit();
-    this._suggestions.look();
+    this.refit();
+    this.suggestions.look();
     if (this._edited !== null) return;
     this.drafts.write(this.field.value);
     if (this.field.value.trim()) this.on.typed();
@@ -117,10 +125,6 @@ export class Composer {
   }
 
   refit() {
-    this._fit();
-  }
-
-  _fit() {
     const isLong = encoder.encode(this.field.value).length > TEXT_BYTES_MAX;
     this._button.disabled = isLong || (!this.field.value.trim() && !this.hasMore);
     this._complain(isLong ? t('textTooLong') : '');
@@ -135,7 +139,7 @@ export class Composer {
   }
 
   _key(event) {
-    if (event.isComposing || this._suggestions.key(event)) return;
+    if (event.isComposing || this.suggestions.key(event)) return;
     if (event.key === 'Enter' && !event.shiftKey && !event.altKey) this._submit(event);
     else if (event.key === 'ArrowUp' && !event.altKey && this.field.value === '') this.on.editLast();
   }
@@ -156,6 +160,13 @@ export class Composer {
     this.drafts.write('');
     this._fill('');
     this.on.send(text, replyTo);
+  }
+
+  /** Send what was not typed, as an answer where one was begun. The text that was begun stays. */
+  sendAs(text, data) {
+    const replyTo = this._answered?.seq;
+    this.escape();
+    this.on.send(text, replyTo, data);
   }
 
   /** Put back a text that could not be sent. */

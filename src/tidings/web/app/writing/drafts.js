@@ -44,7 +44,8 @@ export class Drafts {
   }
 
   put(conversation, text) {
-    const { version } = this._known(conversation);
+    const { version, isDirty } = this._known(conversation);
+    if (!isDirty && this.of(conversation) === text) return; // a message that was sent at once leaves nothing to clear
     this._keep(conversation, { text, version, isDirty: true });
     clearTimeout(this._timers.get(conversation));
     this._timers.set(conversation, setTimeout(() => this._send(conversation), text ? SEND_MS : 0));

@@ -2,7 +2,7 @@
 
 import { el } from '../parts/dom.js';
 import { t } from '../parts/words.js';
-import { EMOJI, findEmoji } from './emojis.js';
+import { EMOJI, findEmoji, loadNames, nameOf } from './emojis.js';
 
 const RECENT = 'tidings.emoji';
 const RECENT_MAX = 16;
@@ -61,6 +61,7 @@ export function openEmoji(button, choose) {
   });
   (button.closest('main, dialog') ?? document.body).append(popover);
   draw();
+  loadNames(document.documentElement.lang).then(() => document.activeElement === search && draw());
   popover.showPopover();
   button.setAttribute('aria-expanded', 'true');
   place(popover, button);
@@ -68,19 +69,17 @@ export function openEmoji(button, choose) {
 }
 
 function groupsFor(text, pick) {
-  const buttons = (ones) => ones.map(({ sign, codes }) => el('button', {
-    type: 'button', tabindex: -1, title: `:${codes[0]}:`, 'aria-label': codes[0].replaceAll('_', ' '), onclick: () => pick(sign),
+  const buttons = (ones) => ones.map(({ sign }) => el('button', {
+    type: 'button', tabindex: -1, title: nameOf(sign), 'aria-label': nameOf(sign), onclick: () => pick(sign),
   }, sign));
   if (text) {
-    const found = findEmoji(text.replaceAll(' ', '_'), FOUND_MAX);
+    const found = findEmoji(text, FOUND_MAX);
     return found.length ? [el('div.emoji-group', null, ...buttons(found))] : [el('p.hint', null, t('noMatch'))];
   }
-  const recent = recentEmoji(RECENT_MAX).map((sign) => ({ sign, codes: [nameOf(sign)] }));
+  const recent = recentEmoji(RECENT_MAX).map((sign) => ({ sign }));
   const groups = [['recent', recent], ...Object.entries(EMOJI)];
   return groups.flatMap(([name, ones]) => [el('h3', null, t(`emoji.${name}`)), el('div.emoji-group', null, ...buttons(ones))]);
 }
-
-const nameOf = (sign) => Object.values(EMOJI).flat().find((one) => one.sign === sign)?.codes[0] ?? sign;
 
 function move(grid, event) {
   const all = [...grid.querySelectorAll('button')];

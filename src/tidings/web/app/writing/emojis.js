@@ -1,4 +1,7 @@
-// The emoji of the picker, by group, each with its shortcodes. The first code of each is its name.
+// The emoji of the picker, by group, each with its shortcodes. The first code of each is its English name; the names in
+// another language are in words/emoji-de.js and so on, and are loaded when somebody looks for an emoji.
+
+import { folded } from '../parts/format.js';
 
 const GROUPS = {
   people: `😀 grinning,😃 smiley,😄 smile,😁 grin,😆 laughing satisfied,😅 sweat_smile,🤣 rofl,😂 joy,🙂 slightly_smiling,🙃 upside_down,
@@ -37,13 +40,35 @@ export const EMOJI = Object.fromEntries(Object.entries(GROUPS).map(([group, text
   })]));
 
 const ALL = Object.values(EMOJI).flat();
+const CODE_OF = new Map(ALL.map(({ sign, codes }) => [sign, codes[0]]));
 const BY_CODE = new Map(ALL.flatMap((one) => one.codes.map((code) => [code, one.sign])));
 
-/** Emoji whose code begins with, or contains, a text. */
+let names = new Map(); // sign -> its name in the language of the page
+let asked = null;
+
+/** The name of a sign in the language of the page. */
+export const nameOf = (sign) => names.get(sign) ?? (CODE_OF.get(sign) ?? sign).replaceAll('_', ' ');
+
+/** Learn the names in a language. Without a connection they stay English until the next time. */
+export function loadNames(language) {
+  asked ??= language === 'en' ? Promise.resolve()
+    : import(`/web/app/words/emoji-${language}.js`).then(({ default: table }) => learn(table), () => { asked = null; });
+  return asked;
+}
+
+function learn(table) {
+  names = new Map(Object.entries(EMOJI).flatMap(([group, ones]) => {
+    const said = table[group].split(/,\s*/u);
+    return ones.map(({ sign }, at) => [sign, said[at]]);
+  }));
+}
+
+/** Emoji whose code or name begins with, or contains, a text. */
 export function findEmoji(text, most) {
-  const wanted = text.toLowerCase();
-  const starts = ALL.filter(({ codes }) => codes.some((code) => code.startsWith(wanted)));
-  const holds = ALL.filter((one) => !starts.includes(one) && one.codes.some((code) => code.includes(wanted)));
+  const wanted = folded(text).replaceAll(' ', '_');
+  const wordsOf = ({ sign, codes }) => [...codes, folded(nameOf(sign)).replaceAll(' ', '_')];
+  const starts = ALL.filter((one) => wordsOf(one).some((word) => word.startsWith(wanted)));
+  const holds = ALL.filter((one) => !starts.includes(one) && wordsOf(one).some((word) => word.includes(wanted)));
   return [...starts, ...holds].slice(0, most);
 }
 

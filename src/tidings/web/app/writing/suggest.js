@@ -32,6 +32,11 @@ export class Suggestions {
     this._field.removeAttribute('aria-activedescendant');
   }
 
+  /** Look again where nothing was found: people are known later than the first keys. */
+  again() {
+    if (!this._items.length && document.activeElement === this._field) this.look();
+  }
+
   /** Look at the word before the caret. */
   look() {
     const { value, selectionStart } = this._field;
