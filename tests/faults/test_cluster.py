@@ -146,7 +146,7 @@ async def test_every_script_runs_on_one_slot(core: Core) -> None:
     await _set_counter_back(core, c)
     await core.unread.mark_read(USERS[6], c, up_to_seq=2)
     await core.unread.mark_unread(USERS[6], c, from_seq=1)
-    core.receipts.delivered(USERS[4], {c: 4}, "n1:1")
+    core.receipts.delivered(USERS[4], {c: 4})
     await core.receipts.flush()
     assert USERS[4] in (await core.receipts.of_message(USERS[0], c, 4))[1]
     assert len((await core.inbox.page(USERS[4], limit=20, cursor=None)).items) == 1
@@ -174,7 +174,7 @@ async def _sum_receipts_up(core: Core) -> None:
     channel, crier = view.head.conversation_id, Device("crier", "2")
     assert core.hub.attach(crier)
     await core.sends.send("crier", channel, "m1", Content("hear"))
-    core.receipts.delivered(others[0], {channel: 1}, "n1:1")
+    core.receipts.delivered(others[0], {channel: 1})
     await core.receipts.flush()
     summaries = [event for event in crier.events if isinstance(event, ReceiptSummary)]
     assert [(one.seq, one.delivered_count) for one in summaries] == [(1, 1)]
@@ -252,7 +252,7 @@ async def pairs_talk(core: Core) -> list[int]:
         c = view.head.conversation_id
         await talk(core, c, [user_id], 3)
         await core.unread.mark_read(other_id, c, up_to_seq=1)
-        core.receipts.delivered(other_id, {c: 2}, "n1:1")
+        core.receipts.delivered(other_id, {c: 2})
     await core.receipts.flush()
     await core.open_work.clear_closed()
     return [await unread(core, user_id) for user_id in USERS]

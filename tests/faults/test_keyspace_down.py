@@ -131,10 +131,15 @@ async def test_after_the_keyspace_is_back_everything_works_and_nothing_is_lost(
     assert crowd.acknowledged == 1_000
     entries = await read_log(crowd.connected["u0-d0"], c)
     check_log(entries, crowd)
-    for user_id in crowd.user_ids:
-        await check_unread(crowd.connected[f"{user_id}-d0"], c, user_id, entries)
-    report = await node.core.verify.run(None, repair=False)
-    assert (report.users, report.cold, report.wrong) == (4, 0, [])
+    # The node marks the changes of the minute before cold in its next pass, once; the next read counts them again.
+    async with asyncio.timeout(60):
+        cold = len(crowd.user_ids)
+        while cold:
+            for user_id in crowd.user_ids:
+                await check_unread(crowd.connected[f"{user_id}-d0"], c, user_id, entries)
+            report = await node.core.verify.run(None, repair=False)
+            assert (report.users, report.wrong) == (4, [])
+            cold = report.cold
     await crowd.leave()
 
 

@@ -28,7 +28,8 @@ def send_until(nodes: list[NodeProcess], conversation_id: str, first: int, count
 
 
 @pytest.mark.parametrize(
-    ("turns", "seconds"), [(3, 0.0), pytest.param(10, 60.0, marks=pytest.mark.long, id="ten minutes")]
+    ("turns", "seconds"),
+    [(3, 0.0), pytest.param(10, 60.0, marks=(pytest.mark.long, pytest.mark.timeout(1800)), id="ten minutes")],
 )
 async def test_an_endpoint_that_was_away_gets_everything_in_order(tmp_path: Path, turns: int, seconds: float) -> None:
     valkey = start_valkey(tmp_path / "v")

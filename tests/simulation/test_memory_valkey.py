@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tidings.clock import Clock
 from tidings.messaging.reading.inbox import PARTS
+from tidings.model import EVERYBODY, Entry
 from tidings.stores.keyspace.call import Call
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.keyspace.scripts import LUA
@@ -26,6 +27,7 @@ from tidings.stores.keyspace.scripts import messaging as scripts
 from tidings.stores.keyspace.scripts import push as scripts_push
 from tidings.stores.keyspace.scripts import receipts as scripts_receipts
 from tidings.stores.keyspace.scripts import session as scripts_routing
+from tidings.stores.keyspace.scripts import tally as scripts_tally
 from tidings.stores.keyspace.scripts.answers import Place
 from tidings.stores.keyspace.scripts.marks import Flags, Mark, Sums
 from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
@@ -42,7 +44,8 @@ user, conversation, token = st.sampled_from(USERS), st.sampled_from(CONVERSATION
 seq, version, epoch = st.integers(1, 12), st.integers(0, 4), st.sampled_from(("e1", "e1", "e1", "e2"))
 seqs = st.lists(seq, max_size=4)
 mentions = st.lists(seq.map(lambda one: f"{one}@"), max_size=3)
-flags = st.builds(Flags, st.sampled_from(("direct", "group")), *[st.booleans()] * 3, st.sampled_from((0, 5)))
+kinds, pinned, lines = st.sampled_from(("direct", "group")), st.sampled_from((0, 5)), st.sampled_from((0, 0, 5))
+flags = st.builds(Flags, kinds, *[st.booleans()] * 3, pinned, lines)
 ranges = st.sampled_from([(), ((4, 5),), ((3, 3), (7, 9))])
 Build = Callable[[Keys], Call[Any]]
 
@@ -54,6 +57,19 @@ def stub(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple
 
 def receipts(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple[str, Build]]:
     return _made(scripts_receipts.ReceiptScripts, method, positional, named)
+
+
+def tally(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple[str, Build]]:
+    return _made(lambda keys: scripts_tally.TallyScripts(keys, cap=CAP), method, positional, named)
+
+
+def _said(seq_no: int, sender_id: str, mentions: tuple[str, ...]) -> Entry:
+    return Entry("c", seq_no, "message", SCORE_MS + seq_no, sender_id=sender_id, mentions=mentions)
+
+
+line, build = st.sampled_from((5, 5, 6)), st.sampled_from(TOKENS)
+named = st.sampled_from(((), ("ann",), ("bob", "ann"), (EVERYBODY,)))
+said = st.builds(_said, seq, user, named)
 
 
 def push(method: str, *positional: Any, **named: Any) -> st.SearchStrategy[tuple[str, Build]]:
@@ -151,6 +167,11 @@ SCRIPTS = [
         gen=st.just("7"),
         mark=st.builds(_mark, version, seq, st.lists(seq, max_size=2, unique=True), ranges),
     ),
+    tally("tally_add", conversation, line, st.lists(said, max_size=3), seqs, rev=build),
+    tally("tally_begin", conversation, line, build),
+    tally("tally_fill", conversation, line, build, st.lists(said, max_size=3), floor=version, is_end=st.booleans()),
+    tally("tally_settle", conversation, line),
+    tally("tally_count", conversation, line, user, seen=version, ranges=ranges, blocked=st.lists(user, max_size=1)),
     receipts("receipts_raise", conversation, user, delivered_seq=seq, read_seq=version),
     receipts("receipts_lowest", conversation, members_seq=version, but=user),
     receipts("receipts_summary", conversation, members_seq=version, but=user, seq=seq),
@@ -182,6 +203,8 @@ field, member, bound = (
     st.sampled_from(["0", "1", "2", "(1", "+inf", "-inf"]),
 )
 number, rank = st.integers(-3, 3), st.integers(-4, 4)
+word = st.sampled_from(("a 1", "a 2", "b 1"))
+text_bound = st.sampled_from(("[a 1", "(a 1", "(a!", "[b 1", "(b 2"))
 PLAIN: list[tuple[Any, ...]] = [
     ("GET", "text"),
     ("SET", "text", member),
@@ -212,6 +235,10 @@ PLAIN: list[tuple[Any, ...]] = [
     ("ZSCORE", "scores", member),
     ("ZCARD", "scores"),
     ("ZCOUNT", "scores", bound, bound),
+    ("ZLEXCOUNT", "texts", text_bound, text_bound),
+    ("ZRANGE", "texts", text_bound, text_bound, "BYLEX", "LIMIT", 0, st.integers(0, 3)),
+    ("ZADD", "texts", 0, word, 0, word),
+    ("ZADD", "texts", 0, word),
     ("ZRANK", "scores", member),
     ("ZREVRANK", "scores", member),
     ("ZRANGE", "scores", rank, rank),
@@ -223,7 +250,7 @@ PLAIN: list[tuple[Any, ...]] = [
     ("ZREMRANGEBYSCORE", "scores", "-inf", bound),
     ("ZREMRANGEBYRANK", "scores", rank, rank),
 ]
-_KINDS = frozenset(("hash", "scores", "set", "text"))
+_KINDS = frozenset(("hash", "scores", "set", "text", "texts"))
 
 
 def _plain(words: tuple[Any, ...]) -> st.SearchStrategy[tuple[str, Build]]:

@@ -20,6 +20,11 @@ def test_an_odd_world_has_one_oddity_and_no_lossy_wires() -> None:
         assert plan.oddities == (kind,) and plan.nodes >= 2 and set(plan.trouble.values()) == {0.0}
 
 
+def test_in_a_large_world_the_line_is_low_enough_for_its_groups() -> None:
+    assert {Plan.large(seed).members_large for seed in range(20)} == {1, 2}
+    assert vars(Plan.large(3)) == vars(Plan.large(3)) and Plan.quiet(None).members_large == 500
+
+
 def test_only_the_first_node_of_a_quiet_world_dies() -> None:
     plan = Plan.quiet(dies_at=7)
     assert (plan.dies_at, plan.mischief, plan.slowness) == (7, 0, 0.0) and not plan.oddities

@@ -23,7 +23,7 @@ def test_every_size_of_a_benchmark_has_a_flag(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_TARGETS)
 def test_every_benchmark_with_targets_is_a_claim(name: str) -> None:
-    assert callable(import_module(f"tidings_proof.bench.claims.{name}").run)
+    assert callable(import_module(f"tidings_proof.bench.{BENCHMARKS[name].room}.{name}").run)
 
 
 def test_every_benchmark_that_takes_a_url_is_a_trial() -> None:

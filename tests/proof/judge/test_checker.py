@@ -35,6 +35,21 @@ def test_memberships_are_read_from_the_log() -> None:
     assert truth.seq_of[C, "u0", "a"] == 1 and not truth.is_static(C)
 
 
+def test_crossings_of_the_line_are_counted_in_both_directions() -> None:
+    story = Story(is_churned=True)
+    count = len(story.conversation.members)
+    story.changed("added", "u8")  # above the line
+    story.changed("added", "u9")
+    story.changed("removed", "u9")
+    for user_id in ("u8", "u1"):
+        story.changed("removed", user_id)  # below four fifths of it, with the second
+    story.changed("added", "u1")  # not yet above it
+    truth = Truth(story.dump(), {C: story.conversation}, "u2")
+    assert truth.crossings(count) == (1, 1)
+    assert truth.crossings(count - 1) == (0, 0), "it was large from the beginning, and stays"
+    assert truth.crossings(count + 1) == (1, 1)
+
+
 def test_a_check_is_shown_what_it_wants_and_findings_are_in_order() -> None:
     story = Story()
     for n in range(SHOWN_MAX + 5):

@@ -10,6 +10,7 @@ from tidings.model import Content
 from tidings_proof.judge import checks_log as checks
 from tidings_proof.judge.checker import Check, Finding
 from tidings_proof.judge.history import Seen
+from tidings_proof.people.more import FLEETING
 
 
 @pytest.fixture
@@ -64,6 +65,14 @@ def test_a_number_that_showed_something_else_once_is_noticed(story: Story) -> No
     story.note("event", "recv", user_id="u2", seq=2, entries=(other,))
     story.note("event", "recv", user_id="u2", seq=9, entries=(msgspec.structs.replace(other, seq=9),))
     assert story.judged(checks.OneValue).broken == 2
+
+
+def test_an_id_whose_message_has_ended_by_itself_may_be_sent_with_another_text(story: Story) -> None:
+    """Nothing is left to tell another text by."""
+    seq = story.stored("u0", f"x{FLEETING}", "burns", is_deleted=True).seq_no
+    story.send("u0", f"x{FLEETING}", seq, "burns")
+    story.send("u0", f"x{FLEETING}", seq, "something else")
+    assert story.judged(checks.Once).is_kept
 
 
 def test_a_text_may_change_a_number_may_not(story: Story) -> None:

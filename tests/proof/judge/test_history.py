@@ -31,3 +31,11 @@ def test_an_entry_keeps_its_identity_when_its_text_changes() -> None:
     assert seen(message).identity == seen(gone).identity and seen(message) != seen(gone)
     member = {"seq": 4, "kind": "member", "member": {"action": "left", "user_ids": ["u1"]}}
     assert (seen(member).action, seen(member).about) == ("left", ("u1",))
+
+
+def test_time_that_is_excused_stands_still_and_never_goes_back(history: History) -> None:
+    before_s = history.now_s()
+    history.excuse(3_600.0)
+    assert history.now_s() == before_s
+    history.excuse(-3_600.0)
+    assert history.now_s() >= before_s

@@ -32,6 +32,11 @@ def records(history: History) -> list[Record]:
     return list(read_history(history.file))
 
 
+def answered_acks(history: History, device: Device) -> list[tuple[str, int]]:
+    answers = [one for one in records(history) if (one.type, one.f, one.user_id) == ("ok", "ack", device.user_id)]
+    return [ack for one in answers for ack in one.value.items()]
+
+
 def two_of(people: Workload) -> tuple[str, Device, Device]:
     """A direct conversation and a device on each side."""
     conversation = next(c for c in people.conversations.values() if c.kind == "direct")
@@ -48,7 +53,7 @@ async def test_what_is_composed_is_sent_in_order_and_everybody_has_it(people: Wo
     assert [record.message_id for record in sends if record.type == "invoke"] == ids
     assert [record.seq for record in sends if record.type == "ok"] == list(range(1, 13))
     assert [entry[1] for entry in one.acked] == ids
-    await eventually(lambda: any(record.f == "ack" and record.user_id == other.user_id for record in records(history)))
+    await eventually(lambda: (id_, 12) in answered_acks(history, other))
 
 
 async def test_who_was_cut_off_resumes_where_it_was_and_sends_the_rest(

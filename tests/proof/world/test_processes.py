@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests.conftest import SECRET
 from tidings_proof.faults.trouble import Trouble
 from tidings_proof.people.wire import rest
-from tidings_proof.world.processes import NodeProcess, environment
+from tidings_proof.world.processes import STALL_MAX, NodeProcess, Stalls, environment, waited_s
 from tidings_proof.world.valkey import free_port
 
 
@@ -44,6 +45,24 @@ async def test_it_is_killed_stopped_drained_and_lives_again(node: NodeProcess) -
     assert node.lives == 2 and await node.drain(20) == 0
 
 
+async def test_one_that_is_ending_is_revived(node: NodeProcess) -> None:
+    await node.start()
+    os.kill(node.pid, signal.SIGTERM)
+    while await health_or_none(node) == 200:
+        await asyncio.sleep(0.01)
+    await node.revive()
+    assert await health(node) == 200 and node.lives == 2
+    await node.revive()
+    assert node.lives == 2
+
+
+async def health_or_none(node: NodeProcess) -> int | None:
+    try:
+        return (await rest(node.port, "", "GET", "/readyz"))[0]
+    except OSError:
+        return None
+
+
 async def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
     node = NodeProcess("n0", tmp_path, free_port(), {"TIDINGS_AUTH_SECRET": "short"})
     node.spawn()
@@ -62,3 +81,17 @@ def test_what_it_suffers_is_told_by_its_file(tmp_path: Path) -> None:
     node.trouble.change(slow_s=1.0)
     assert node.trouble.read() == Trouble(slow_s=1.0)
     assert node.said() == "" and not node.is_running
+
+
+def test_the_longest_wait_for_a_processor_counts_and_some_time_always_goes_on() -> None:
+    waits = {1: 5.0, 2: 7.0}
+    stalls = Stalls(lambda: [1, 2, 3], waits.get)
+    assert stalls.since(1.0) == 0, "nothing is known of the time before"
+    waits |= {1: 5.2, 2: 7.3}
+    assert round(stalls.since(1.0), 3) == 0.3
+    waits[1] = 60.0
+    assert stalls.since(1.0) == STALL_MAX
+
+
+def test_a_process_that_is_gone_waited_for_nothing() -> None:
+    assert waited_s(1 << 30) is None and (waited_s(os.getpid()) or 0.0) >= 0

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from tidings.cli.verb import Verb, checked, load, print_json
 from tidings.config.settings import Settings
 from tidings.config.values import SettingsError, safe_id, web_url
-from tidings_proof.bench.names import BENCHMARKS, FLAGS, Benchmark, Sizes
+from tidings_proof.bench.names import BENCHMARKS, FLAGS, Benchmark, Sizes, result_file
+from tidings_proof.bench.versus import cli as versus
 
 if TYPE_CHECKING:
     from tidings_proof.bench.results import Findings, Result
@@ -42,7 +43,7 @@ def _arguments(name: str, parser: argparse.ArgumentParser) -> None:
         )
     if benchmark.has_plot:
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .png or .svg")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"result file (default {_default_out(name)})")
+    parser.add_argument("--out", type=result_file, metavar="FILE", help=f"result file (default {_default_out(name)})")
 
 
 def _defaults(benchmark: Benchmark, size: str) -> str:
@@ -102,7 +103,7 @@ def run(name: str, given: Sizes, target: Target | None = None) -> Findings:
 
     benchmark = BENCHMARKS[name]
     if target is None and benchmark.has_targets:
-        claim = import_module(f"tidings_proof.bench.claims.{name}")
+        claim = import_module(f"tidings_proof.bench.{benchmark.room}.{name}")
         found: Findings = claim.run(argparse.Namespace(**benchmark.sizes | given))
         return found
     with bars(Console(stderr=True)) as shown:
@@ -202,3 +203,4 @@ VERBS["bench all"] = Verb(
     "every benchmark with targets, then those met and missed", _all, _all_arguments, has_json=False
 )
 VERBS["bench report"] = Verb("the results as a table, or written into the pages", _report, _report_arguments)
+VERBS |= versus.VERBS

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 FLAGS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "seconds": ("--seconds", float, "length of each measurement"),
     "clients": ("--clients", int, "clients at the same time"),
     "in_flight": ("--in-flight", int, "unanswered messages of each sender"),
-    "rate": ("--rate", float, "messages a second"),
+    "rate": ("--rate", float, "messages a second, or pieces of one"),
     "members": ("--members", int, "members of the channel"),
     "conversations": ("--conversations", int, "conversations"),
     "messages": ("--messages", int, "messages in each conversation"),
     "nodes": ("--nodes", int, "the largest number of nodes"),
+    "rounds": ("--rounds", int, "turns of each server"),
     "sockets": ("--sockets", int, "sockets of the user who floods"),
     "inboxes": ("--inboxes", int, "users with very big inboxes"),
     "most": ("--most", int, "only sizes up to this one"),
@@ -26,6 +28,15 @@ FLAGS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "conversation_id": ("--conversation", str, "a conversation with archived messages"),
     "user_id": ("--user", str, "a member of that conversation"),
 }
+
+
+def result_file(text: str) -> Path:
+    """The file of `--out`. Raises ValueError before anything is measured, where it could not be written afterwards."""
+    if Path(text).is_dir():
+        raise ValueError(f"{text} is a folder")
+    return Path(text)
+
+
 Sizes = dict[str, Any]  # a name in FLAGS -> its default
 
 
@@ -36,6 +47,7 @@ class Benchmark:
     quick: Sizes = field(default_factory=dict)  # sizes for a run of seconds, which says nothing about a server
     sizes_on_url: Sizes | None = None  # None: only on nodes of its own
     has_targets: bool = True
+    room: str = "claims"  # the folder of its module
     has_runs: bool = True  # on nodes of its own it has runs that a plot can draw
     only: tuple[str, ...] = ()
 
@@ -102,9 +114,43 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "fanout": Benchmark(
         "posts in a channel, of which many members are online",
-        {"seconds": 10.0, "clients": 200, "members": 1_000, "in_flight": 4},
+        {"seconds": 10.0, "clients": 200, "members": 1_000, "in_flight": 4, "only": None},
         {"seconds": 0.5, "clients": 4, "members": 20},
         {"seconds": 10.0, "clients": 50, "members": 200, "in_flight": 4},
+        only=("posts", "receipts"),
+    ),
+    "large": Benchmark(
+        "posts in a channel of very many members, and inboxes with large conversations",
+        {"seconds": 10.0, "clients": 500, "members": 100_000, "in_flight": 1, "conversations": 100},
+        {"seconds": 0.5, "clients": 4, "members": 20, "conversations": 4},
+        room="growing",
+    ),
+    "stores": Benchmark(
+        "the same messages and pages with the tables on SQLite and on PostgreSQL",
+        {"seconds": 8.0, "clients": 200, "in_flight": 4, "messages": 2_000, "rounds": 3},
+        {"seconds": 0.5, "clients": 8, "messages": 100, "rounds": 1},
+        room="growing",
+        has_runs=False,
+    ),
+    "streaming": Benchmark(
+        "pieces of a streamed answer, at everybody who watches",
+        {"seconds": 40.0, "clients": 50, "rate": 100.0},
+        {"seconds": 0.5, "clients": 2},
+        room="trials",
+        has_runs=False,
+    ),
+    "copy": Benchmark(
+        "all tables copied from SQLite to PostgreSQL and back",
+        {"conversations": 1_000, "messages": 1_000},
+        {"conversations": 4, "messages": 50},
+        room="growing",
+        has_runs=False,
+    ),
+    "workers": Benchmark(
+        "the same messages on 1 worker and on 2",
+        {"seconds": 8.0, "clients": 200, "in_flight": 4, "rounds": 3},
+        {"seconds": 0.5, "clients": 8, "rounds": 1},
+        room="growing",
     ),
     "scale": Benchmark(
         "the same load for each of 1, 2 and 3 nodes",

@@ -1,4 +1,4 @@
-"""The judge: holds what clients saw (history.py) and what is there in the end (dump.py) against the promises I1 to I18.
+"""The judge: holds what clients saw (history.py) and what is there in the end (dump.py) against the promises I1 to I28.
 
 Each promise is a `Check`: it is shown every record that it wants, in order, then asked for its end. All of them are
 linear in the history, so an hour's millions of records are judged in a minute. A check never believes a server: what
@@ -13,7 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from tidings.model import Entry
+from tidings.messaging.unread.line import crossed
+from tidings.model import Entry, Head
 from tidings_proof.judge.dump import Dump, Log
 from tidings_proof.judge.history import Record
 from tidings_proof.people.workload import Conversation
@@ -89,6 +90,28 @@ class Truth:
                 if entry.member is not None and entry.member.action != "role":
                     _move(found, id_, entry)
         return found
+
+    def crossings(self, members_large: int) -> tuple[int, int]:
+        """How often a conversation became large, and small again, by the member entries of its log."""
+        ups = downs = 0
+        for id_, conversation in self.conversations.items():
+            moves = sorted(
+                (at, step)
+                for (where, _), mine in self.intervals.items()
+                if where == id_
+                for one in mine
+                for at, step in ((one.joined, 1), (one.left, -1))
+                if at  # 0: from the beginning; None: to the end
+            )
+            count, head = len(conversation.members), Head(conversation_id=id_, kind="group", created_ms=1)
+            # The kind does not matter: a direct conversation never has so many members.
+            head = msgspec.structs.replace(head, large_ms=crossed(head, count, members_large, 1) or 0)
+            for _, step in moves:
+                count += step
+                if (large_ms := crossed(head, count, members_large, 1)) is not None:
+                    head = msgspec.structs.replace(head, large_ms=large_ms)
+                    ups, downs = ups + (large_ms > 0), downs + (large_ms == 0)
+        return ups, downs
 
     def is_static(self, conversation_id: str) -> bool:
         conversation = self.conversations.get(conversation_id)

@@ -9,7 +9,7 @@ from collections import deque
 from tidings_proof.judge.checker import Check, Interval, Truth
 from tidings_proof.judge.dump import Log
 from tidings_proof.judge.history import Record
-from tidings_proof.people.more import SILENT
+from tidings_proof.people.more import REPLY, SILENT
 
 OPEN_S = 4.0  # a gap is closed after 3 s; a reader who asks later than this must not meet it
 Place = tuple[str, str]  # conversation, user
@@ -209,7 +209,7 @@ class AtOnce(Check):
                 self._look_at_inbox(record, floor)
 
     def _acked(self, record: Record) -> None:
-        if record.message_id.endswith(SILENT):
+        if record.message_id.endswith((SILENT, REPLY)):
             return  # it moves nothing in an inbox
         self._acked_s.setdefault(record.conversation_id, {}).setdefault(record.seq, record.at_s)
         top = self._top.setdefault(record.conversation_id, deque([(0.0, 0)]))

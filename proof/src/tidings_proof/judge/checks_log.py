@@ -87,7 +87,7 @@ class Once(Check):
         if record.type != "ok":
             return
         key = key_of(record)
-        is_gone = (record.conversation_id, record.seq) in self._deleted
+        is_gone = (record.conversation_id, record.seq) in self._deleted or record.message_id.endswith(FLEETING)
         if self._text.setdefault(key, text) != text and not is_gone:
             self.blame(f"{record.message_id} was acknowledged with two texts", record.at_s)
         if self._seq.setdefault(key, record.seq) != record.seq:

@@ -12,7 +12,7 @@ from tidings.model import Entry, Row, Status
 from tidings_proof.judge.checker import Check, Truth
 from tidings_proof.judge.dump import Log, Shown
 from tidings_proof.judge.history import Record
-from tidings_proof.people.more import FLEETING, SILENT
+from tidings_proof.people.more import FLEETING, REPLY, SILENT
 
 UNREAD_CAP = Unread().cap  # what is shown of more than that
 RSS_BYTES_MAX = 500 * 1024 * 1024  # a node under torture stays far below it
@@ -31,7 +31,7 @@ class Tally:
 
     def add(self, record: Record) -> None:
         key = (record.conversation_id, record.user_id, record.message_id)
-        is_lasting = not record.message_id.endswith((SILENT, FLEETING))  # others need not count when one looks
+        is_lasting = not record.message_id.endswith((SILENT, FLEETING, REPLY))  # others need not count when one looks
         if record.user_id != self._but and key not in self._known and (is_lasting or record.type == "invoke"):
             self._known.add(key)
             self.counts[key[0]] = self.counts.get(key[0], 0) + 1
@@ -195,19 +195,21 @@ class Inboxes(Check):
 class Ticks(Check):
     id = "I13"
     about = "ticks go forward, and only after a device said so; read means delivered"
-    wants = frozenset(("ack", "read", "receipt", "connected"))
+    wants = frozenset(("ack", "read", "receipt"))
 
     def __init__(self, truth: Truth) -> None:
         super().__init__(truth)
         self._said: dict[Place, int] = {}  # delivered, by the devices' own word
+        self._heard: dict[Place, int] = {}  # the same, where a node answered it
         self._read: dict[Place, int] = {}  # read, the same
         self._told: dict[tuple[int, str, str], tuple[int, int]] = {}  # (line, conversation, user) -> the last receipt
 
     def take(self, record: Record) -> None:
         if record.f == "ack":
-            for id_, seq in record.value.items():
+            marks = {"invoke": self._said, "ok": self._heard}.get(record.type, {})
+            for id_, seq in (record.value or {}).items():
                 place = (id_, record.user_id)
-                self._said[place] = max(self._said.get(place, 0), seq)
+                marks[place] = max(marks.get(place, 0), seq)
         elif record.f == "read" and record.type == "invoke":
             place = (record.conversation_id, record.user_id)
             up_to = record.value.get("up_to_seq") or max(record.value.get("seqs") or [0])
@@ -242,9 +244,9 @@ class Ticks(Check):
             for user_id, status in log.statuses.items():
                 self.looked += 1
                 self._bound(id_, user_id, status.delivered_seq, status.read_seq, None)
-                said = min(self._said.get((id_, user_id), 0), log.head.head)
-                if user_id in log.members and status.delivered_seq < said and self.truth.is_static(id_):
-                    self.blame(f"{user_id} said {said} of {id_}, the table has {status.delivered_seq}")
+                heard = min(self._heard.get((id_, user_id), 0), log.head.head)
+                if user_id in log.members and status.delivered_seq < heard and self.truth.is_static(id_):
+                    self.blame(f"{user_id} said {heard} of {id_}, the table has {status.delivered_seq}")
 
 
 class Bounded(Check):

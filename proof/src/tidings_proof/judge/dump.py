@@ -13,19 +13,24 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidings.clock import Clock
+from tidings.messaging.threads.records import FOLLOWS, followed_in, parts_of
 from tidings.messaging.unread.verify import Wrong
-from tidings.model import Content, Entry, Head, Member, MemberChange, Row, Status
+from tidings.model import Content, Entry, Head, Member, MemberChange, Ranges, Row, Status
 from tidings.node.graph import Core, build
 from tidings.node.stores import Stores, open_stores
+from tidings.stores.tables.records import of_user
 from tidings.stores.tables.values import Waiting
-from tidings_proof.judge.history import Seen, seen
-from tidings_proof.people.more import FILTERS
+from tidings_proof.judge.dump_finding import File, Sought, read_files, seek_words, stored_files
+from tidings_proof.judge.history import History, Seen, seen
+from tidings_proof.people.finding import Told
+from tidings_proof.people.more import FILTERS, FLEETING
 from tidings_proof.people.wire import rest
 from tidings_proof.people.workload import Conversation, Workload
 from tidings_proof.world.valkey import Speaker
 from tidings_proof.world.world import World
 
 T = TypeVar("T")
+Thread = tuple[str, int]  # conversation, root
 _PAGE = 100
 _TRIES = 50  # of a request, a tenth of a second apart
 _POLL_S = 0.25
@@ -50,6 +55,16 @@ class Shown(msgspec.Struct, frozen=True):
     total_mentions: int = 0
     filters: dict[str, list[dict[str, Any]]] = {}  # rows of each filter of the inbox
     saved: frozenset[tuple[str, int]] = frozenset()  # (conversation, seq)
+    threads: dict[Thread, int] = {}  # those with something unread, and how much
+    unread_threads: int = 0  # as the totals say it
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """A thread that a user follows, past the nodes."""
+
+    thread: Thread
+    cursor_seq: int
+    ranges: Ranges
 
 
 class Dump(msgspec.Struct, frozen=True):
@@ -62,6 +77,10 @@ class Dump(msgspec.Struct, frozen=True):
     unseen: list[str] = []  # what could not be looked at, and why
     is_raw: bool = True  # False: the stores were not ours to read
     blocks: dict[str, frozenset[str]] = {}  # user -> people whom they have blocked
+    follows: dict[str, list[Followed]] = {}  # of each user
+    files: list[File] = []
+    stored: dict[str, str] | None = None  # the content of each file in the blobs; None: nobody looked
+    sought: list[Sought] = []
     taken_ms: int = 0  # when
     looked_for: int = 0  # texts that must be nowhere
     remains: list[str] = []  # and where they are all the same
@@ -71,27 +90,53 @@ async def take_dump(world: World, people: Workload, within_s: float) -> Dump:
     """`within_s`: until everything under way is finished, dead nodes' work and notes of lost answers included."""
     users = [*people.users, *people.idle]
     unseen: list[str] = []
+    await _at_rest(people.history, within_s, lambda: _burning(world, people))
     if not world.is_ours:
         shown = {user_id: await _shown(world, user_id, unseen) for user_id in users}
         logs = {c.id: _log_shown(c, shown[c.members[0]].histories.get(c.id, [])) for c in people.conversations.values()}
         return Dump(logs, shown=shown, unseen=unseen, is_raw=False)
     async with open_stores(world.settings, Clock(), is_guest=True) as stores:
         core = build(stores)
-        left = await _at_rest(core, within_s, lambda: _leftovers(world, core, people))
-        wrong = await _at_rest(core, within_s, lambda: _wrong(core))
+        left = await _at_rest(people.history, within_s, lambda: _leftovers(world, core, people))
+        wrong = await _at_rest(people.history, within_s, lambda: _wrong(core))
         shown = {user_id: await _shown(world, user_id, unseen) for user_id in users}
         logs = {id_: log for id_ in people.conversations if (log := await _log(stores, id_)) is not None}
         rows = {user_id: await _rows(stores, user_id) for user_id in users}
         pending = [one for user_id in users for one in await stores.tables.pending.of_user(user_id)]
-        blocks = {user_id: await _blocks(stores, user_id) for user_id in users}
-        return Dump(logs, rows, shown, pending, wrong, left, unseen, blocks=blocks, taken_ms=core.clock.now_ms())
+        return Dump(
+            logs,
+            rows,
+            shown,
+            pending,
+            wrong,
+            left,
+            unseen,
+            blocks={user_id: await _blocks(stores, user_id) for user_id in users},
+            follows={user_id: await _follows(stores, user_id) for user_id in users},
+            files=await read_files(world, people),
+            stored=await stored_files(core, {shared.conversation_id for shared in people.shared}),
+            sought=await seek_words(world, people, _standing(people, logs), people.history),
+            taken_ms=core.clock.now_ms(),
+        )
 
 
-async def _at_rest(core: Core, within_s: float, look: Callable[[], Awaitable[list[T]]]) -> list[T]:
+async def _at_rest(history: History, within_s: float, look: Callable[[], Awaitable[list[T]]]) -> list[T]:
     """Check again and again until nothing is wrong or the time is over; return what is still wrong."""
-    deadline_s = core.clock.monotonic_s() + within_s
-    while (found := await look()) and core.clock.monotonic_s() < deadline_s:
+    deadline_s = history.now_s() + within_s
+    while (found := await look()) and history.now_s() < deadline_s:
         await asyncio.sleep(_POLL_S)
+    return found
+
+
+async def _burning(world: World, people: Workload) -> list[str]:
+    """Return the messages that end by themselves and have not ended yet. Their end would change what is looked at."""
+    acked = {(id_, seq) for one in people.devices for id_, name, seq, _ in one.acked if name.endswith(FLEETING)}
+    found: list[str] = []
+    for conversation_id in {id_ for id_, _ in acked}:
+        reader = people.conversations[conversation_id].members[0]
+        entries = await _history(world, reader, conversation_id, [])
+        ended = {(conversation_id, one.target_seq) for one in entries if one.kind == "delete"}
+        found += [f"{id_} {seq}" for id_, seq in acked - ended if id_ == conversation_id]
     return found
 
 
@@ -144,6 +189,23 @@ async def _rows(stores: Stores, user_id: str) -> list[Row]:
 
 async def _blocks(stores: Stores, user_id: str) -> frozenset[str]:
     return frozenset(one.blocked_id for one in await stores.tables.people.blocks_of(user_id))
+
+
+async def _follows(stores: Stores, user_id: str) -> list[Followed]:
+    records = await stores.tables.records.page(of_user(user_id), FOLLOWS, limit=1_000)
+    found = await followed_in(stores.tables, user_id, records)
+    return [Followed(parts_of(one.thread_id), one.status.cursor_seq, one.status.ranges) for one in found]
+
+
+def _standing(people: Workload, logs: dict[str, Log]) -> Iterator[Told]:
+    """The words whose messages are there as they were written."""
+    written = {
+        (id_, entry.sender_id, entry.message_id)
+        for id_, log in logs.items()
+        for entry in log.entries
+        if entry.kind == "message" and not entry.is_deleted and entry.edited_ms is None
+    }
+    return (one for one in people.told if (one.conversation_id, one.user_id, one.message_id) in written)
 
 
 async def _leftovers(world: World, core: Core, people: Workload) -> list[str]:
@@ -199,9 +261,17 @@ async def _look(world: World, user_id: str, unseen: list[str]) -> Shown:
     filters = {name: (await _inbox(world, user_id, name))[0] for name in FILTERS}
     ids = [row["conversation_id"] for row in (*rows, *filters["archived"])]
     histories = {id_: await _history(world, user_id, id_, unseen) for id_ in ids}
-    saved = await _saved(world, user_id)
-    counts = (totals["total_unread"], totals["unread_conversations"])
-    return Shown(rows, *counts, histories, totals.get("total_mentions") or 0, filters, saved)
+    return Shown(
+        rows,
+        totals["total_unread"],
+        totals["unread_conversations"],
+        histories,
+        totals.get("total_mentions") or 0,
+        filters,
+        await _saved(world, user_id),
+        await _threads(world, user_id),
+        totals.get("unread_threads") or 0,
+    )
 
 
 async def _inbox(world: World, user_id: str, name: str = "") -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -214,6 +284,17 @@ async def _inbox(world: World, user_id: str, name: str = "") -> tuple[list[dict[
         if not page["next_cursor"]:
             return rows, page
         page = await _get(world, user_id, f"{path}&cursor={page['next_cursor']}")
+
+
+async def _threads(world: World, user_id: str) -> dict[Thread, int]:
+    """All rows of the list of unread threads."""
+    found: dict[Thread, int] = {}
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await _get(world, user_id, f"/v1/threads?filter=unread{f'&cursor={cursor}' if cursor else ''}")
+        found |= {(row["conversation_id"], row["thread_seq"]): row["unread_count"] for row in page["threads"]}
+        cursor = page.get("next_cursor")
+    return found
 
 
 async def _saved(world: World, user_id: str) -> frozenset[tuple[str, int]]:

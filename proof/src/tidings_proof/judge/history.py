@@ -2,7 +2,8 @@
 
 An operation is an `invoke` and, under the same `op`, one of `ok` (it happened), `fail` (it did not, for good), `info`
 (nobody knows: no answer came, or "try again"). A frame that nobody asked for is an `event`. Times are seconds of
-one monotonic clock since the run began, so "acknowledged before that was sent" means something.
+one clock since the run began, so "acknowledged before that was sent" means something. The clock never goes back, and
+it stands still for time that is excused: a promise with a time in it is no promise about a machine that is busy.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     reactions: dict[str, int] = {}  # beside a message: how many of each key
     changes: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()  # of a reaction: key, added, taken away
     is_pinned: bool = False  # a message that is, or a pin that says so
+    files: tuple[str, ...] = ()  # ids
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -59,6 +61,7 @@ def seen(message: Mapping[str, Any]) -> Seen:
         {} if changes else {key: one["count"] for key, one in beside.items()},
         tuple((key, tuple(added), tuple(gone)) for key, added, gone in changes),
         bool(message.get("pinned")),
+        tuple(file["file_id"] for file in message.get("files") or ()),
     )
 
 
@@ -88,14 +91,20 @@ class History:
         self.file = file
         self.counts: Counter[tuple[str, str]] = Counter()  # (type or error, f): what progress shows
         self._clock = clock
-        self._began_s = clock.monotonic_s()
+        self._began_s = clock.monotonic_s()  # later by all that was excused
+        self._now_s = 0.0
         self._encode = msgspec.json.Encoder().encode_lines
         self._waiting: list[Record] = []
         self._output = file.open("wb")
         self._ops = 0
 
     def now_s(self) -> float:
-        return round(self._clock.monotonic_s() - self._began_s, 6)
+        self._now_s = max(self._now_s, round(self._clock.monotonic_s() - self._began_s, 6))
+        return self._now_s
+
+    def excuse(self, seconds: float) -> None:
+        """Leave out time in which the machine did not let the run go on."""
+        self._began_s += seconds
 
     def invoke(self, f: str, **facts: Any) -> int:
         """The number that its end must carry."""

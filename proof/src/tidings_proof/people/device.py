@@ -85,6 +85,7 @@ class Device:
         self.reacted: list[tuple[str, int, str]] = []  # conversation, seq, key: to take back
         self.loose: set[str] = set()  # ids whose order it broke itself
         self.is_asleep = False  # not to connect
+        self.patience_s = PATIENCE_S
         self.line: Line | None = None
         self._ports = ports
         self._token = token
@@ -126,6 +127,7 @@ class Device:
             for conversation_id in self.followed:
                 group.create_task(self._send_on(conversation_id))
             group.create_task(self._acknowledge())
+            group.create_task(self._close_gaps())
             group.create_task(self._watch())
             while True:
                 if not self.is_asleep:
@@ -155,7 +157,7 @@ class Device:
     async def _is_welcomed(self, line: Line) -> bool:
         resume = {id_: one.have for id_, one in self.followed.items() if one.is_here}
         try:
-            async with asyncio.timeout(OPEN_S):
+            async with asyncio.timeout(max(OPEN_S, self.patience_s)):
                 await line.open()
                 self._record("event", "connected", line=line.number, seq=line.port, value=resume)
                 asked = {"token": self._token, "device": self.name, "resume": resume, "since": self._born_ms}
@@ -170,7 +172,7 @@ class Device:
         if line is None or not line.is_live:
             return None
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self.patience_s):
                 return await line.ask(type_, **fields)
         except TimeoutError:
             line.cut()
@@ -327,24 +329,36 @@ class Device:
     # --- saying what it has -------------------------------------------------------------------------
 
     async def _acknowledge(self) -> None:
-        """And the gap rule: what is ahead for longer than a moment, or was not complete, means to read history."""
+        while True:
+            await asyncio.sleep(ACK_S)
+            if self.is_live:
+                await self._say_delivered()
+
+    async def _close_gaps(self) -> None:
+        """The gap rule: what is ahead for longer than a moment, or was not complete, means to read history."""
         while True:
             await asyncio.sleep(ACK_S)
             if not self.is_live:
                 continue
-            self.say_delivered()
             for conversation_id, one in self.followed.items():
                 one.stuck = one.stuck + 1 if one.is_here and (one.ahead or not one.is_whole) else 0
                 if one.stuck > STUCK:
                     one.stuck = 0
                     await self._read_gap(conversation_id, one)
 
-    def say_delivered(self) -> None:
+    async def _say_delivered(self) -> None:
+        """A word that was refused, or may be lost, is said again."""
         acks = {id_: self.followed[id_].have for id_ in self._unsaid if self.followed[id_].have}
         self._unsaid.clear()
-        if acks and self.line is not None and self.line.is_live:
-            self._record("event", "ack", line=self.line.number, value=acks)
-            self.line.say({"type": "message.delivered", "acks": acks})
+        if acks and self.line is not None:
+            line = self.line.number
+            op = self._invoke("ack", line=line, value=acks)
+            answer = await self.request("message.delivered", acks=acks)
+            if answer is not None and answer["type"] == "ok":
+                self._record("ok", "ack", op=op, line=line, value=acks)
+            else:
+                self._failed("ack", op, answer, line=line)
+                self._unsaid |= acks.keys()
 
     async def _read_gap(self, conversation_id: str, one: Followed) -> None:
         page = await self.page(conversation_id, after_seq=one.have, limit=100)

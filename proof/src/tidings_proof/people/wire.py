@@ -112,11 +112,14 @@ class _Listener(picows.WSListener):
 
 
 async def rest(port: int, token: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """Status and decoded answer of one request on a connection of its own. Raises OSError (a timeout is one)."""
+    """Status and decoded answer of one request on a connection of its own. A body of bytes is sent as it is.
+
+    Raises OSError (a timeout is one).
+    """
     async with asyncio.timeout(_REST_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            raw = b"" if body is None else _encode(body)
+            raw = body if isinstance(body, bytes) else b"" if body is None else _encode(body)
             head = (
                 f"{method} {path} HTTP/1.1\r\nHost: torture\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
             )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tidings.clock import Dice
 from tidings.config.values import SettingsError
 from tidings_proof.judge.history import History
-from tidings_proof.people import more, rude
+from tidings_proof.people import finding, more, rude, threads
 from tidings_proof.people.device import Device
 from tidings_proof.people.wire import rest
 
@@ -58,6 +58,8 @@ class Workload:
         self.sleeper = self.users[-1]  # never reads: every message of the others stays unread
         self.conversations: dict[str, Conversation] = {}
         self.devices: list[Device] = []
+        self.told: list[finding.Told] = []
+        self.shared: list[finding.Shared] = []
         self.history = history
         self.dice = dice
         self.ports = ports
@@ -151,7 +153,11 @@ class Workload:
         while True:
             await asyncio.sleep(0.4)
             id_ = self.dice.choice(ids)
-            for method, path, body in _doors(id_, self.stranger, self.dice):
+            doors = _doors(id_, self.stranger, self.dice)
+            if self.shared:
+                file_id, _, id_, *_ = self.dice.choice(self.shared)
+                doors.append(("GET", f"/v1/conversations/{id_}/files/{file_id}?link=1", None))
+            for method, path, body in doors:
                 await self._try_door(self.stranger, id_, method, path, body)
 
     async def _try_door(self, user_id: str, conversation_id: str, method: str, path: str, body: Any) -> None:
@@ -314,4 +320,11 @@ ACTS = (
     Act(2, more.flag),
     Act(4, more.look),
     Act(5, more.block),
+    Act(6, threads.reply),
+    Act(2, threads.follow),
+    Act(3, threads.read_thread),
+    Act(3, threads.list_threads),
+    Act(2, finding.tell),
+    Act(2, finding.seek),
+    Act(1, finding.share),
 )

@@ -27,8 +27,11 @@ def pinned_unlisted() -> None:
     """The index forgets that a conversation is pinned."""
     plain = count.flags_of
 
-    def flags_of(row: Any, now_ms: int, *, is_all_loud: bool = False) -> Any:
-        return msgspec.structs.replace(plain(row, now_ms, is_all_loud=is_all_loud), pinned_ms=0)
+    def flags_of(
+        row: Any, now_ms: int, *, is_all_loud: bool = False, line_ms: int = 0, is_blockless: bool = False
+    ) -> Any:
+        flags = plain(row, now_ms, is_all_loud=is_all_loud, line_ms=line_ms, is_blockless=is_blockless)
+        return msgspec.structs.replace(flags, pinned_ms=0)
 
     replace(count, "flags_of", flags_of)
 
@@ -40,7 +43,7 @@ def blocked_counted() -> None:
         return NOBODY
 
     replace(Blocks, "blockers", lambda self, sender_id: NOBODY)
-    replace(count.Count, "_blocked", blocked)
+    replace(count.Count, "blocked", blocked)
 
 
 def reactions_stay() -> None:

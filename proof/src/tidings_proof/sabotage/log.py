@@ -102,8 +102,7 @@ def _entry_of(draft: Draft) -> Entry:
 
 def clock_is_trusted() -> None:
     """The time of an entry is the server's, although that may go back."""
-    now = "time[1] * 1000 + math.floor(time[2] / 1000)"
-    rewrite_lua("conversation_number", (f"math.max({now}, at)", now))
+    rewrite_lua("conversation_number", ("clock_ms >= at and clock_ms or at + 1", "clock_ms"))
 
 
 def hot_is_stored() -> None:

@@ -94,8 +94,8 @@ def _with(member_list: MemberList, members: dict[str, Member]) -> MemberList:
 def ticks_by_themselves() -> None:
     plain = Receipts.delivered
 
-    def delivered(self: Any, user_id: str, acks: dict[str, int], origin: str) -> None:
-        plain(self, user_id, {id_: seq_no + 1_000 for id_, seq_no in acks.items()}, origin)
+    def delivered(self: Any, user_id: str, acks: dict[str, int], tell: Any = None) -> None:
+        plain(self, user_id, {id_: seq_no + 1_000 for id_, seq_no in acks.items()}, tell)
 
     replace(Receipts, "delivered", delivered)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tidings_proof.people.workload import RATE
 from tidings_proof.sabotage import agents as plants_agents
 from tidings_proof.sabotage import beside as plants_beside
+from tidings_proof.sabotage import finding as plants_finding
 from tidings_proof.sabotage import keyspace as plants_keyspace
 from tidings_proof.sabotage import log as plants_log
 from tidings_proof.sabotage import people as plants_people
@@ -141,6 +142,12 @@ PLANTS: dict[str, Plant] = {
     "ended-text-logged": _plant(
         "the text of a message that has ended is written to a log", plants_beside.ended_text_logged, "I21", seconds=10.0
     ),
+    # threads, files and search
+    "half-the-followers": _plant(
+        "every second follower of a thread is passed over", plants_finding.half_the_followers, "I26", seconds=12.0
+    ),
+    "open-files": _plant("a link to a file asks for no membership", plants_finding.open_files, "I27", seconds=12.0),
+    "index-sleeps": _plant("the index of the search does not follow the log", plants_finding.index_sleeps, "I28"),
     # programs
     "webhook-moves-on": _plant(
         "a webhook moves on though its endpoint did not take the entries", plants_agents.webhook_moves_on, "I19"

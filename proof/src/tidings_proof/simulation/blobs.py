@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from tidings.clock import Clock
 from tidings.errors import Missing
 from tidings.stores.blobs.folder_files import NEW, object_of, parts_of
-from tidings.stores.blobs.ports import BadSize, Blob, Part, Signed
+from tidings.stores.blobs.ports import BadSize, Blob, Part, Signed, no_names
 from tidings_proof.simulation.stores import Wire
 
 
@@ -73,10 +73,10 @@ class SimFiles:
     def parts(self, size: int) -> list[Part]:
         return parts_of(size)
 
-    async def sign_part(self, folder: str, part: Part, mime: str, *, expires_s: int) -> Signed:
+    async def sign_parts(self, folder: str, parts: Sequence[Part], mime: str, *, expires_s: int) -> list[Signed]:
         raise AssertionError("clients write through the node")
 
-    async def sign_read(self, name: str, *, expires_s: int) -> str:
+    async def sign_read(self, name: str, *, mime: str, disposition: str, expires_s: int) -> str:
         raise AssertionError("clients read through the node")
 
     async def write(self, folder: str, part: Part, chunks: AsyncIterator[bytes]) -> None:
@@ -93,9 +93,9 @@ class SimFiles:
     async def put(self, folder: str, size: int, chunks: AsyncIterator[bytes]) -> None:
         whole = Part(0, size)
         await self.write(folder, whole, chunks)
-        await self.finish(folder, [whole])
+        await self.finish(folder, [whole], "")
 
-    async def finish(self, folder: str, parts: Sequence[Part]) -> None:
+    async def finish(self, folder: str, parts: Sequence[Part], mime: str) -> None:
         def finish(fate: str) -> None:
             if self._is_whole(folder, parts):
                 return
@@ -107,6 +107,12 @@ class SimFiles:
                     self._store(object_of(folder, part), self._data.pop(object_of(folder + NEW, part)))
 
         await self._wire.ask(finish)
+
+    def unfinished(self, folder: str) -> AsyncIterator[str]:
+        return no_names()
+
+    async def abandon(self, folder: str) -> None:
+        pass
 
     async def read(self, folder: str, parts: Sequence[Part], start: int, end: int) -> AsyncIterator[bytes]:
         def read(fate: str) -> bytes:

@@ -12,6 +12,7 @@ from tidings.errors import Problem, StoreError
 from tidings.model import Content, preview_of
 from tidings.stores.tables.stored_content import is_mentioned
 from tidings_proof.simulation.beside import check_beside, check_threads
+from tidings_proof.simulation.finding import check_finding
 from tidings_proof.simulation.oddities import STRANGER
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ async def check(world: World) -> None:
         _check_log(world, id_, log)
         _check_sends(world, id_, log)
         _check_devices(world, id_, log)
+        _check_receipts(world, id_, log)
     node = world.some_node()
     assert node is not None
     try:
@@ -147,6 +149,18 @@ def _check_devices(world: World, conversation_id: str, log: list[Line]) -> None:
         wrong = [seq for seq, entry in got.items() if seq <= len(log) and entry.message_id != log[seq - 1].message_id]
         if wrong:
             world.note(f"{device.name} has other entries at {wrong} of {conversation_id}")
+
+
+def _check_receipts(world: World, conversation_id: str, log: list[Line]) -> None:
+    """A receipt that was answered is in the tables. Those of members who left or came back are left out."""
+    marks = "SELECT user_id, delivered_seq FROM message_status WHERE conversation_id = ?"
+    written = dict(world.rows(marks, conversation_id))
+    for device in world.devices:
+        acked = device.acked.get(conversation_id, 0)
+        is_steady = list(_memberships(world, conversation_id, device.user_id, log)) == [(0, len(log))]
+        stored = written.get(device.user_id, 0)
+        if stored < acked and is_steady and world.is_member(device.user_id, conversation_id):
+            world.note(f"{device.name} was told that {conversation_id} {acked} is delivered, the table has {stored}")
 
 
 def _end(log: list[Line]) -> int:
@@ -271,6 +285,8 @@ async def _check_texts(
     )
     await check_beside(world, node, conversation_id, entries)
     await check_threads(world, node, conversation_id, entries)
+    if world.index is not None:
+        await check_finding(world, node, conversation_id, entries)
     for entry in entries:
         if entry.kind == "message" and (entry.text != texts[entry.seq_no] or entry.is_unavailable):
             world.note(f"{conversation_id} {entry.seq_no} says {entry.text!r}, not {texts[entry.seq_no]!r}")

@@ -7,6 +7,7 @@ device keeps what was acknowledged, and in which order it was sent, for `checks.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidings.errors import Close, NotFound, Problem, StoreError
@@ -98,6 +99,7 @@ class Device:
         self.connection: Connection | None = None
         self.got: dict[str, dict[int, Entry]] = {}
         self.said: list[Said] = []
+        self.acked: dict[str, int] = {}  # the delivered mark of each conversation that a node called written
         self._connections = 0
         self._is_connecting = False
         self._resending: set[str] = set()
@@ -134,7 +136,12 @@ class Device:
         if self.world.plan.has_receipts:
             delivered = connection.node.core.receipts.delivered
             context = connection.node.party.context.copy()
-            self.world.loop.call_soon(delivered, self.user_id, {id_: seq_no}, connection.connection_id, context=context)
+            tell = partial(self._take_answer, id_, seq_no)
+            self.world.loop.call_soon(delivered, self.user_id, {id_: seq_no}, tell, context=context)
+
+    def _take_answer(self, conversation_id: str, seq_no: int, is_written: bool) -> None:
+        if is_written:
+            self.acked[conversation_id] = max(seq_no, self.acked.get(conversation_id, 0))
 
     def _is_skip_known(self, connection: Connection, conversation_id: str, last: int, seq_no: int) -> bool:
         """Its own, which it was told with `ok`; or it is no member any more, and has not heard of it yet."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -60,6 +60,11 @@ class Scores:
             if (pair[0] > least or (pair[0] == least and not is_low_open))
             and (pair[0] < most or (pair[0] == most and not is_high_open))
         ]
+
+    def between_texts(self, low: bytes, high: bytes) -> list[tuple[float, bytes]]:
+        """The same by the text of members that have one score. `[` takes the bound itself in."""
+        low_at = (bisect_left if low[:1] == b"[" else bisect_right)(self.order, (0.0, low[1:]))
+        return self.order[low_at : (bisect_right if high[:1] == b"[" else bisect_left)(self.order, (0.0, high[1:]))]
 
     def __len__(self) -> int:
         return len(self.order)
@@ -153,6 +158,9 @@ class MemoryValkey:
     def _do_get(self, args: Args) -> bytes | None:
         found: bytes | None = self._live(args[0])
         return found
+
+    def _do_mget(self, args: Args) -> list[bytes | None]:
+        return [self._live(key) for key in args]
 
     def _do_set(self, args: Args) -> bytes | None:
         key, value, *options = args
@@ -320,6 +328,9 @@ class MemoryValkey:
     def _do_zcount(self, args: Args) -> int:
         return len(self._scores(args[0]).between(args[1], args[2]))
 
+    def _do_zlexcount(self, args: Args) -> int:
+        return len(self._scores(args[0]).between_texts(args[1], args[2]))
+
     def _do_zrank(self, args: Args) -> int | None:
         return self._scores(args[0]).rank(args[1])
 
@@ -331,9 +342,9 @@ class MemoryValkey:
     def _do_zrange(self, args: Args) -> list[bytes]:
         key, first, last, *options = args
         found, is_reverse = self._scores(key), b"REV" in options
-        if b"BYSCORE" in options:
+        if b"BYSCORE" in options or b"BYLEX" in options:
             low, high = (last, first) if is_reverse else (first, last)
-            pairs = found.between(low, high)
+            pairs = found.between(low, high) if b"BYSCORE" in options else found.between_texts(low, high)
             pairs = pairs[::-1] if is_reverse else pairs
             if b"LIMIT" in options:
                 at = options.index(b"LIMIT")

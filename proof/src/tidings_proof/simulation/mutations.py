@@ -13,8 +13,11 @@ import msgspec
 
 from tidings.errors import Throttled, Unavailable
 from tidings.messaging.deliver.sequencer import Sequencer
+from tidings.messaging.files.attach import Attaching
 from tidings.messaging.limits.held import Holds
 from tidings.messaging.log import Log
+from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.send import members
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.counters import Counters
@@ -217,8 +220,7 @@ def settings_are_forgotten() -> None:
 
 def the_clock_is_trusted() -> None:
     """The time of an entry is the server's, although that may go back."""
-    now = "time[1] * 1000 + math.floor(time[2] / 1000)"
-    change_script("conversation_number", f"math.max({now}, at)", now)
+    change_script("conversation_number", "clock_ms >= at and clock_ms or at + 1", "clock_ms")
 
 
 def a_lost_inbox_is_warm() -> None:
@@ -242,6 +244,34 @@ def mentions_are_messages() -> None:
     change_script("inbox_index", "word, is_mention = string.sub(word, 1, -2), true", "word = string.sub(word, 1, -2)")
 
 
+def receipts_are_answered_early() -> None:
+    """A device is answered before its receipt is written."""
+    plain = Receipts.delivered
+
+    def delivered(
+        self: Receipts, user_id: str, acks: dict[str, int], tell: Callable[[bool], None] | None = None
+    ) -> None:
+        plain(self, user_id, acks)
+        if tell is not None:
+            tell(True)
+
+    Receipts.delivered = delivered  # type: ignore[method-assign]
+
+
+def files_are_taken_twice() -> None:
+    """A file that is in another message can be sent again."""
+    Attaching._check = lambda self, file_id: None  # type: ignore[method-assign]
+
+
+def the_index_keeps_deleted_words() -> None:
+    changes = Indexer._changes
+
+    async def keeping(self: Indexer, conversation_id: str, entries: Sequence[Entry]) -> Any:
+        return [document for document in await changes(self, conversation_id, entries) if document.words]
+
+    Indexer._changes = keeping  # type: ignore[method-assign]
+
+
 # Mistakes that only show under an oddity: its kind, and the mistake.
 ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
     mutation.__name__: (kind, mutation)
@@ -253,6 +283,9 @@ ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
         ("evict", a_lost_inbox_is_warm),
         ("two_primaries", the_last_minute_is_forgotten),
         ("beside", mentions_are_messages),
+        ("throttle", receipts_are_answered_early),
+        ("finding", files_are_taken_twice),
+        ("finding", the_index_keeps_deleted_words),
     )
 }
 # Mistakes that only show where counters are lost.

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from tidings.bounds import Limit
 from tidings.config.settings import Archive, Limits, Node, Settings, Unread
 from tidings.errors import Problem, StoreError
+from tidings.messaging.search.indexer import EVERY_S
 from tidings.messaging.send.draft import Draft
 from tidings.node.graph import build
 from tidings.node.stores import Stores
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.sqlite.adapter import tables_on
+from tidings.stores.tables.sqlite.search.index import SqliteSearch
 from tidings.telemetry.metrics import Metrics
 from tidings_proof.simulation.blobs import SimBlobs, SimFiles
 from tidings_proof.simulation.stores import IDENTITY, SimClock, SimKeyspace, SimThreads, Wire
@@ -31,13 +33,14 @@ def _metrics() -> Metrics:
     return Metrics()
 
 
-def _settings(node_id: str, send: Limit | None, unread: tuple[int, str]) -> Settings:
+def _settings(node_id: str, send: Limit | None, unread: tuple[int, str], members_large: int) -> Settings:
     return dataclasses.replace(
         Settings(),
         node=Node(id=node_id),
         limits=Limits(send=send, read=None, typing=None, connect=None, http=None, create=None),
         archive=Archive(after_days=0),
         unread=Unread(cap=unread[0], policy=unread[1]),
+        members_large=members_large,
     )
 
 
@@ -58,17 +61,26 @@ class SimNode:
         self.core = self.party.context.run(
             build,
             Stores(
-                settings=_settings(node_id, world.send_limit, world.unread),
+                settings=_settings(node_id, world.send_limit, world.unread, world.plan.members_large),
                 clock=self.clock,
                 metrics=_metrics(),
                 keyspace=cast(Any, SimKeyspace(loop, wire["keyspace"], world.server, self.party)),
-                tables=tables_on(IDENTITY, reads, writes, self.clock),
+                tables=tables_on(IDENTITY, reads, writes, self.clock, self._index()),
                 blobs=SimBlobs(wire["blobs"], world.objects, world.object_data, self.clock),
                 files=SimFiles(wire["blobs"], world.objects, world.object_data, self.clock),
                 keys=Keys(),
             ),
         )
         self.starting = self.spawn(self._start())
+
+    def _index(self) -> SqliteSearch | None:
+        """The index that all nodes share, over wires of its own."""
+        world = self.world
+        if world.index is None:
+            return None
+        wire = Wire(world.loop, world.weather, self.party, "tables")
+        reads, writes = (SimThreads(wire, world.index, is_writer=is_writer) for is_writer in (False, True))
+        return SqliteSearch(cast(Any, reads), cast(Any, writes))
 
     @property
     def is_dead(self) -> bool:
@@ -82,6 +94,9 @@ class SimNode:
                 self.is_up = True
             except StoreError:
                 await asyncio.sleep(0.2)
+        while self.world.index is not None:
+            await self.core.searching.indexer.follow()
+            await asyncio.sleep(EVERY_S)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """In the node: it dies with it."""
@@ -95,7 +110,7 @@ class SimNode:
             work.close()
             raise Gone()
         answer = self.world.loop.create_future()
-        self.world.pending.add(answer)
+        self.world.pending[answer] = None
         answer.node = self  # type: ignore[attr-defined]
 
         async def carry_out() -> None:
@@ -114,7 +129,7 @@ class SimNode:
         try:
             return await answer
         finally:
-            self.world.pending.discard(answer)
+            self.world.pending.pop(answer, None)
 
     def submit(self, draft: Draft) -> None:
         """In the node's own turn."""

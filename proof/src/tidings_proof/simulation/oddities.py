@@ -2,7 +2,8 @@
 
 Two servers take themselves for the primary for a while. Clocks go back at a failover. The cap and the policy of unread
 counts change by a restart. Tables refuse writes of hot keys. Strangers send and acknowledge what is not theirs. A
-server evicts keys. People do more than send and read. Each is played during the whole time of trouble, from the seed.
+server evicts keys. People do more than send and read, and share files while an index follows the log. Each is played
+during the whole time of trouble, from the seed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from tidings.errors import Problem
 from tidings.messaging.send.draft import Draft
 from tidings.model import Content, Sent
 from tidings_proof.simulation.beside import play_beside
+from tidings_proof.simulation.finding import play_finding
 
 if TYPE_CHECKING:
     from tidings_proof.simulation.world import World
 
-KINDS = ("two_primaries", "clock_back", "settings", "throttle", "strangers", "evict", "beside")
+KINDS = ("two_primaries", "clock_back", "settings", "throttle", "strangers", "evict", "beside", "finding")
 STRANGER = "mallory"
 CAPS = (2, 3, 5, 10_000)
 POLICIES = ("until_read", "when_offline")
@@ -121,13 +123,17 @@ class Oddities:
                     )
                 )
             acks = {conversation_id: self._dice.randint(1, 99) for conversation_id in targets}
-            world.loop.call_soon(node.core.receipts.delivered, STRANGER, acks, "", context=node.party.context.copy())
+            world.loop.call_soon(node.core.receipts.delivered, STRANGER, acks, context=node.party.context.copy())
 
     async def _play_beside(self) -> None:
         """People mention, react, pin and flag while nodes die and wires fail."""
         self._world.weather.trouble["keyspace"] = self._dice.choice((0.0, 0.05))
         self._world.weather.trouble["tables"] = self._dice.choice((0.0, 0.05))
         await play_beside(self._world)
+
+    async def _play_finding(self) -> None:
+        """People share files, and delete, while nodes die and an index follows the log."""
+        await play_finding(self._world)
 
     def _answered(self, result: Sent | Problem) -> None:
         if isinstance(result, Sent):

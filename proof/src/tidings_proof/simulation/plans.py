@@ -29,6 +29,7 @@ class Plan:
         self.bursts: tuple[int, ...] = (1, 1, 1, 3)  # messages sent at once
         self.oddities: tuple[str, ...] = ()  # of oddities.py
         self.has_receipts = False  # devices acknowledge what they get
+        self.members_large = 500  # above so many members a conversation is large
 
     @classmethod
     def quiet(cls, dies_at: int | None) -> Plan:
@@ -54,6 +55,16 @@ class Plan:
         plan.slowness, plan.slow_stores = dice.choice((0.1, 0.2, 0.3)), ("tables",)
         plan.losses, plan.loss_gap = dice.choice((2, 4, 1_000)), dice.choice((10, 20, 40))
         plan.is_kind = plan.losses < RENUMBER_MAX
+        return plan
+
+    @classmethod
+    def large(cls, seed: int) -> Plan:
+        """A world of any kind, in which every group is large, or becomes large and small again as people come and go.
+
+        Those who join are one more than the line, and those who leave bring it back."""
+        dice = random.Random(f"large {seed}")
+        plan = cls(dice)
+        plan.members_large = dice.choice((1, 1, 2))
         return plan
 
     @classmethod

@@ -58,7 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--also", type=int, nargs="*", default=[])
     parser.add_argument("--mutation", choices=sorted(KNOWN))
     parser.add_argument("--odd", choices=KINDS)
-    for flag in ("--crash", "--losing", "--story", "--until-found"):
+    for flag in ("--crash", "--losing", "--large", "--story", "--until-found"):
         parser.add_argument(flag, action="store_true")
     return parser.parse_args()
 
@@ -71,6 +71,8 @@ def _worlds(options: argparse.Namespace) -> Iterator[World]:
             yield World(number, Plan.odd(number, options.odd))
         elif options.losing:
             yield World(number, Plan.losing(number))
+        elif options.large:
+            yield World(number, Plan.large(number))
         else:
             yield World(number)
 

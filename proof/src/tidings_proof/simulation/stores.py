@@ -19,7 +19,7 @@ from tidings.bounds import BUS_PROBE_S
 from tidings.clock import Clock
 from tidings.errors import Throttled, Unavailable
 from tidings.stores.keyspace.call import Call
-from tidings.stores.tables.sqlite.engine import Task, Transaction, read_together, write_together
+from tidings.stores.tables.sqlite.file.engine import Task, Transaction, read_together, write_together
 from tidings.stores.tables.sqlite.file.schema import Identity, create
 from tidings_proof.simulation.loop import START_MS, Party, SimLoop
 from tidings_proof.simulation.memory_valkey import MemoryValkey
@@ -338,6 +338,9 @@ class SimKeyspace:
 
     def is_up(self) -> bool:
         return self._epoch == self.primary.epoch
+
+    def server_of(self, key: str) -> str:
+        return ""
 
     def on_epoch(self, listener: Callable[[str, str], None]) -> None:
         self._listeners.append(listener)

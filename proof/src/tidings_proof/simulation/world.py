@@ -18,6 +18,7 @@ from tidings.node.graph import Core
 from tidings.stores.blobs.ports import Blob
 from tidings_proof.simulation.checks import check
 from tidings_proof.simulation.devices import Device
+from tidings_proof.simulation.finding import Shared, open_index
 from tidings_proof.simulation.loop import OutOfSteps, SimLoop
 from tidings_proof.simulation.nodes import Gone, SimNode
 from tidings_proof.simulation.oddities import Oddities
@@ -39,6 +40,8 @@ class World:
         self.clock = SimClock(self.loop, self.dice)
         self.server = SimServer(self.loop, self.weather)
         self.tx = open_database(self.dice, self.clock.now_ms)
+        self.index = open_index() if "finding" in self.plan.oddities else None
+        self.shared: dict[str, Shared] = {}  # files that were uploaded whole
         self.objects: dict[str, Blob] = {}
         self.object_data: dict[str, bytes] = {}
         self.send_limit = self.plan.send_limit
@@ -47,7 +50,7 @@ class World:
         self.nodes: list[SimNode] = []
         self.devices: list[Device] = []
         self.conversation_ids: list[str] = []
-        self.pending: set[Any] = set()
+        self.pending: dict[Any, None] = {}  # answers that clients wait for, in their order
         self.faults: list[str] = []  # what is wrong
         self.story: list[str] = []  # what happened, for whoever looks at a failing seed
         self.texts: dict[str, str] = {}  # message_id of an edit -> its text

@@ -7,6 +7,7 @@ between is its own, so a replay plays the same plan, not the same microseconds.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,7 +19,15 @@ from tidings.clock import Clock, Dice
 from tidings.config.settings import Settings
 from tidings_proof.faults.faults import FAULTS, Struck
 from tidings_proof.faults.schedule import Step, plan
-from tidings_proof.judge import checks_agents, checks_beside, checks_live, checks_log, checks_state
+from tidings_proof.judge import (
+    checks_agents,
+    checks_beside,
+    checks_finding,
+    checks_live,
+    checks_log,
+    checks_state,
+    checks_threads,
+)
 from tidings_proof.judge.checker import Finding, Truth, judge
 from tidings_proof.judge.dump import Dump, take_dump
 from tidings_proof.judge.history import History, read_history
@@ -27,18 +36,30 @@ from tidings_proof.people import archiving, rude
 from tidings_proof.people.agents import Agents
 from tidings_proof.people.device import Device
 from tidings_proof.people.workload import RATE, Workload
+from tidings_proof.world.processes import Stalls
 from tidings_proof.world.scene import Scene
-from tidings_proof.world.world import Place, World, open_world
+from tidings_proof.world.world import MEMBERS_LARGE, Place, World, open_world
 
-CHECKS = (*checks_log.CHECKS, *checks_live.CHECKS, *checks_state.CHECKS, *checks_beside.CHECKS, *checks_agents.CHECKS)
+CHECKS = (
+    *checks_log.CHECKS,
+    *checks_live.CHECKS,
+    *checks_state.CHECKS,
+    *checks_beside.CHECKS,
+    *checks_agents.CHECKS,
+    *checks_threads.CHECKS,
+    *checks_finding.CHECKS,
+)
 SETTLE_S = 40.0  # everything that was sent is decided and everybody has it by then
 FAULTS_END_S = 60.0  # a fault that is under way when its time is over may need as long as a drain
 RECOVER_S = 30.0  # how long a recovery is watched; more than CHECKS allow
+PATIENT_S = 30.0  # a device waits so long for an answer when no fault is played
 PROBE_S = 6.0  # a message to a connected device, with nothing in its way
 ECHO_AGE = 5  # the last so many messages of a device are not repeated: an old one is
 TROUBLE = ("lost", "unavailable", "internal")  # how a send fails that should not; a limit is no trouble
 RUDENESS = 8.0  # of people who are asked to be rude in certain ways
+CROSSINGS = ("became large", "became small")
 _BEAT_S = 1.0
+_EXCUSE_S = 0.25  # how often the history leaves out the time in which the machine let nobody run
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +179,7 @@ class Run:
         return Outcome(
             options=options,
             findings=findings,
-            counts=self._counts(),
+            counts=self._counts() | dict(zip(CROSSINGS, truth.crossings(MEMBERS_LARGE), strict=True)),
             done=self._done,
             left_out=self._left_out,
             beats=self._beats,
@@ -174,9 +195,12 @@ class Run:
         if agents is not None:
             await agents.start()
         beating = asyncio.create_task(self._beat(world, people, struck), name="beat")
+        excusing = asyncio.create_task(self._excuse(world), name="excuse")
         try:
             await self._strike_all(world, struck, people)
             await world.heal()
+            for device in people.devices:
+                device.patience_s = PATIENT_S
             await self._recover(people)
             people.is_open = False
             await self._settle(people)
@@ -192,7 +216,8 @@ class Run:
             return await look_for_remains(world, people, dump) if world.has_own_stores else dump
         finally:
             beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            excusing.cancel()
+            await asyncio.gather(beating, excusing, return_exceptions=True)
             if agents is not None:
                 await agents.stop()
             await people.stop()
@@ -205,13 +230,13 @@ class Run:
         return [name for name in asked if name not in self._left_out]
 
     async def _strike_all(self, world: World, struck: Struck, people: Workload) -> None:
-        began_s = self._history.now_s()
+        began_s = self._clock.monotonic_s()
         tasks: list[asyncio.Task[None]] = []
         for step in plan(self._options.seed, self._options.seconds, self._names(world)):
-            await asyncio.sleep(max(0.0, began_s + step.at_s - self._history.now_s()))
+            await asyncio.sleep(max(0.0, began_s + step.at_s - self._clock.monotonic_s()))
             people.check_alive()
             tasks.append(asyncio.create_task(self._strike(struck, step), name=step.fault))
-        await asyncio.sleep(max(0.0, began_s + self._options.seconds - self._history.now_s()))
+        await asyncio.sleep(max(0.0, began_s + self._options.seconds - self._clock.monotonic_s()))
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=FAULTS_END_S)
             for task in late:
@@ -309,6 +334,16 @@ class Run:
                 self._history.event("usage", value=[node.name, usage.rss_bytes, usage.files])
             self._on_beat(beat, self._counts())
 
+    async def _excuse(self, world: World) -> None:
+        """A busy machine is no fault of Tidings: time in which a process waited for a processor does not count."""
+        stalls = Stalls(lambda: [os.getpid(), *(node.pid for node in world.nodes if node.is_running)])
+        before_s = self._clock.monotonic_s()
+        while True:
+            now_s = self._clock.monotonic_s()
+            self._history.excuse(stalls.since(now_s - before_s))
+            before_s = now_s
+            await asyncio.sleep(_EXCUSE_S)
+
     def _counts(self) -> dict[str, int]:
         counts = self._history.counts
         return {
@@ -324,6 +359,8 @@ class Run:
             "reactions": counts["ok", "react"],
             "pins, flags and blocks": counts["ok", "pin"] + counts["ok", "flag"] + counts["ok", "block"],
             "drafts and saved": counts["ok", "draft"] + counts["ok", "save"],
+            "follows, reads and lists of threads": sum(counts["ok", f] for f in ("follow", "thread-read", "list")),
+            "uploads and searches": counts["ok", "upload"] + counts["ok", "search"],
             "connects": counts["event", "connected"],
             "knocks": counts["fail", "knock"],
             "faults": len(self._done),

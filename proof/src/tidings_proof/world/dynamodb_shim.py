@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from tidings.clock import Clock, Dice
-from tidings.stores.tables.dynamodb.client.http import Answer, HttpFailed, Origin, Pool
+from tidings.stores.aws.http import Answer, HttpFailed, Origin, Pool
 from tidings.stores.tables.dynamodb.schema import definitions
 
 ITEMS_OF_JAR = 10  # in a transaction

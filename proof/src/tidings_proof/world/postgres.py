@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tidings_proof.world.dynamodb import NotThere
 
 READY_S = 60.0
 _SOCKET = ".s.PGSQL.5432"
-_SHUT = {"listen_addresses": "", "shared_buffers": "64MB"}
+_SHUT = {"listen_addresses": "", "port": "5432", "shared_buffers": "64MB"}
 _USER = "postgres"  # of the package, and the name of the database's first role
 
 
@@ -30,11 +30,12 @@ class PostgresServer:
     """One server with one cluster of databases. `kill` and `start` play a crash: the cluster stays.
 
     `fail_over` gives the server a synchronous replica, ends the server, and promotes the replica, which clients then
-    find in the same place.
+    find in the same place. `settings` are its own, and may give it an address and a port.
     """
 
-    def __init__(self) -> None:
-        self._bin = _binaries()
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._bin = binaries()
+        self._settings = {**_SHUT, **(settings or {})}
         self._folder = Path(tempfile.mkdtemp(prefix="tidings-pg-"))  # short: a unix socket's path has 107 characters
         self._data = self._folder / "data"
         self._replicas = 0
@@ -52,7 +53,7 @@ class PostgresServer:
         self.pid = self._process.pid
 
     def _started(self, data: Path, sockets: Path, *options: str) -> subprocess.Popen[bytes]:
-        settings = {**_SHUT, "unix_socket_directories": str(sockets)}
+        settings = {**self._settings, "unix_socket_directories": str(sockets)}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self._folder / "postgres.log").open("ab") as log:
             process = subprocess.Popen(
@@ -93,11 +94,11 @@ class PostgresServer:
         self._run("pg_basebackup", "-D", str(data), "-h", str(self._folder), "-U", _USER, "-R", "-c", "fast")
         replica = self._started(data, sockets)
         self._wait(
-            lambda: self._ask("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1", replica
+            lambda: self.ask("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1", replica
         )
-        self._ask("ALTER SYSTEM SET synchronous_standby_names = '*'")  # from here on no commit is answered without it
-        self._ask("SELECT pg_reload_conf()")
-        self._wait(lambda: self._ask("SELECT sync_state FROM pg_stat_replication") == "sync", replica)
+        self.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")  # from here on no commit is answered without it
+        self.ask("SELECT pg_reload_conf()")
+        self._wait(lambda: self.ask("SELECT sync_state FROM pg_stat_replication") == "sync", replica)
         self.kill()
         self._process, self._data, self.pid = replica, data, replica.pid
         self._run("pg_ctl", "promote", "-w", "-D", str(data))
@@ -115,10 +116,18 @@ class PostgresServer:
             ]  # the first part of the limit: it may be raised again
             subprocess.run(words, user=self._owner, cwd="/", capture_output=True, check=False)
 
-    def _ask(self, sql: str) -> str:
-        words = ["-h", str(self._folder), "-U", _USER, "-d", "postgres", "-tA", "-c", sql]
-        asked = subprocess.run([str(self._bin / "psql"), *words], capture_output=True, check=False)
-        return asked.stdout.decode().strip()
+    def ask(self, sql: str) -> str:
+        return self._psql("-tA", "-c", sql).stdout.decode().strip()
+
+    def run_file(self, file: Path) -> None:
+        """Run the statements of a file. Raises NotThere with the first mistake."""
+        done = self._psql("-q", "-v", "ON_ERROR_STOP=1", "-f", str(file))
+        if done.returncode != 0:
+            raise NotThere(f"{file.name} fails: {done.stderr.decode()[-300:]}")
+
+    def _psql(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        where = ["-h", str(self._folder), "-p", self._settings["port"], "-U", _USER, "-d", "postgres"]
+        return subprocess.run([str(self._bin / "psql"), *where, *words], capture_output=True, check=False)
 
     def stop(self) -> None:
         with suppress(ProcessLookupError):
@@ -127,7 +136,7 @@ class PostgresServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _answers(self, sockets: Path) -> bool:
-        asked = [str(self._bin / "pg_isready"), "-q", "-h", str(sockets)]
+        asked = [str(self._bin / "pg_isready"), "-q", "-h", str(sockets), "-p", self._settings["port"]]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _run(self, name: str, *words: str) -> None:
@@ -144,7 +153,7 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not found:
         raise NotThere("postgresql is not installed (Debian: apt-get install postgresql)")

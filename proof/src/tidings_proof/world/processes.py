@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from tidings_proof.faults.trouble import VARIABLE, Trouble, TroubleFile
 from tidings_proof.sabotage.launcher import PARENT
 
 READY_S = 60.0  # a node that starts while its stores are in trouble waits for them
+STALL_MAX = 0.9  # of any time: so much may be a stall
 _POLL_S = 0.02
 
 
@@ -63,6 +64,16 @@ class NodeProcess:
             except RuntimeError:
                 if self.is_running or clock.monotonic_s() > deadline_s:
                     raise
+
+    async def revive(self) -> None:
+        """Ready to answer, whatever was done to it: one that is still ending is started again."""
+        if self.is_running:
+            try:
+                return await self.ready()
+            except RuntimeError:
+                if self.is_running:
+                    raise
+        await self.start()
 
     def spawn(self) -> None:
         self.lives += 1
@@ -150,6 +161,34 @@ class NodeProcess:
                     writer.close()
         except (OSError, TimeoutError):
             return False
+
+
+class Stalls:
+    """Stalls: the time for which a process was ready to run, and the machine had no processor for it.
+
+    Of several processes the one that waited longest counts. Linux tells it for the main thread of each; elsewhere it
+    is 0. Some of the time always goes on, so whoever waits for something does not wait for ever.
+    """
+
+    def __init__(self, pids: Callable[[], Sequence[int]], read: Callable[[int], float | None] | None = None) -> None:
+        self._pids = pids
+        self._read = read or waited_s
+        self._before: dict[int, float] = {}
+
+    def since(self, elapsed_s: float) -> float:
+        """Seconds since the last call, which was `elapsed_s` ago."""
+        now = {pid: waited for pid in self._pids() if (waited := self._read(pid)) is not None}
+        longest_s = max((waited - self._before.get(pid, waited) for pid, waited in now.items()), default=0.0)
+        self._before = now
+        return min(longest_s, elapsed_s * STALL_MAX)
+
+
+def waited_s(pid: int) -> float | None:
+    """Seconds for which the process waited for a processor so far. None: the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # DynamoDB is an extra
 TABLES = ("sqlite", "postgres", "dynamodb")
 KEYSPACES = ("valkey", "embedded", "cluster")
 STORES = tuple(f"{tables}+{keyspace}" for tables in TABLES for keyspace in KEYSPACES)
+MEMBERS_LARGE = 4  # a channel of all is large, and groups whose members come and go cross the line
 SEND_LIMIT = "120/10s"  # twice what a user sends on average: only a burst meets it
 GRACE_S = 5  # of pending deliveries: the shortest there is, so that a short run sees them
 TOKEN_S = 86_400
@@ -140,6 +141,7 @@ class World:
             "TIDINGS_LIMITS_CREATE": "off",
             "TIDINGS_LIMITS_CONNECT": "off",
             "TIDINGS_PUSH_GRACE_S": str(GRACE_S),
+            "TIDINGS_MEMBERS_LARGE": str(MEMBERS_LARGE),
             "TIDINGS_LOG_FORMAT": "json",
             "TIDINGS_HOOKS_PRIVATE_ADDRESSES": "true",  # the endpoint of torture is on this machine
             **({} if keyspace is None else {"TIDINGS_KEYSPACE": keyspace}),
@@ -159,8 +161,7 @@ class World:
         for node in self.nodes:
             node.forgive()
         for node in self.nodes:
-            if not node.is_running:
-                await node.start()
+            await node.revive()
         await asyncio.gather(*(node.ready() for node in self.nodes))
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tidings_proof.bench.load.connections import Answer, Message, Tally
-from tidings_proof.bench.load.loads import ChannelLoad, Listener
+from tidings_proof.bench.load.loads import ChannelLoad, Listener, receipts_of
 from tidings_proof.bench.load.plan import Channel, Plan
 from tidings_proof.bench.load.reconnects import load_of
 
@@ -47,6 +47,17 @@ async def test_a_post_is_done_when_it_is_acknowledged_and_everyone_has_it() -> N
     assert (tally.units, load.under_way()) == (1, 1)
 
 
+async def test_a_listener_with_receipts_acknowledges_each_post_at_once() -> None:
+    outgoing = Outgoing()
+    channel = Channel("c1", "s", {"1": ["a"]}, "hi", "run", 1, receipts="read")
+    listener = Listener(lambda message_id: None, Tally(), receipts_of(channel))
+    listener.socket = outgoing  # type: ignore[assignment]
+    listener.on_frame(post(1, 7))
+    delivered, read = outgoing.frames
+    assert delivered == {"type": "message.delivered", "acks": {"c1": 7}}
+    assert read == {"id": 1, "type": "message.read", "conversation_id": "c1", "up_to_seq": 7}
+
+
 async def test_the_next_post_follows_the_acknowledgement_until_the_load_stops() -> None:
     load, outgoing, _ = channel(Tally(), in_flight=2)
     load.start()
@@ -55,6 +66,17 @@ async def test_the_next_post_follows_the_acknowledgement_until_the_load_stops() 
     load.stop()
     load._on_answer(Answer(type="ok", id=2))
     assert len(outgoing.frames) == 3
+
+
+async def test_the_next_post_may_wait_until_everyone_has_the_last_one() -> None:
+    tally, outgoing = Tally(), Outgoing()
+    load = ChannelLoad(Channel("c1", "s", {"1": ["a"]}, "hi", "run", 1, waits_for_all=True), tally)
+    load._socket = outgoing  # type: ignore[assignment]
+    load.start()
+    load._on_answer(Answer(type="ok", id=1))
+    assert len(outgoing.frames) == 1
+    Listener(load._on_post, tally).on_frame(post(1, 7))
+    assert [frame["id"] for frame in outgoing.frames] == [1, 2]
 
 
 async def test_a_listener_that_misses_an_entry_or_hears_it_twice_fails_the_run() -> None:

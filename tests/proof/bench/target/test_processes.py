@@ -10,7 +10,15 @@ import sys
 import time
 from pathlib import Path
 
-from tidings_proof.bench.target.processes import cpu_s, descendants, listeners, parts_behind, parts_of, rss_bytes
+from tidings_proof.bench.target.processes import (
+    TREE,
+    cpu_s,
+    descendants,
+    listeners,
+    parts_behind,
+    parts_of,
+    rss_bytes,
+)
 from tidings_proof.bench.target.target import Target
 
 
@@ -30,6 +38,20 @@ def test_children_of_a_process_are_found() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert {os.getpid(), child.pid} <= set(descendants(os.getpid()))
         assert child.stdin is not None
+        child.stdin.write(b"\n")
+
+
+def test_the_cpu_of_a_tree_has_children_that_live_and_children_that_have_ended() -> None:
+    work = "import time\nwhile time.process_time() < 0.15: pass"
+    waits = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}])\nprint(1, flush=True)\ninput()"
+    words = [sys.executable, "-c", waits]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdout.readline()
+        own_s, tree_s = cpu_s({"node": [child.pid], TREE: [child.pid]}).values()
+        assert tree_s - own_s >= 0.05
+        above_s = cpu_s({TREE: [os.getpid()]})[TREE]
+        assert above_s >= own_s
         child.stdin.write(b"\n")
 
 

@@ -30,6 +30,7 @@ CLAIM = "searches in all conversations of one user, newest first"
 COLUMNS = ["", "p50 ms", "p95 ms", "requests"]
 READER, WRITER = "reader", "writer"
 AT_ONCE = 50  # conversations seeded side by side
+APART_MS = 1_000  # between the last messages of two conversations
 PROBES = 10  # messages whose way into the index is measured
 FOUND_S = 60.0
 
@@ -43,7 +44,7 @@ async def seed(data: Path, conversations: int, messages: int) -> list[str]:
 
         async def one(number: int) -> None:
             id_ = f"c{number}"
-            await group(tables, id_, [WRITER, READER], messages, last_ms - number, words.text)
+            await group(tables, id_, [WRITER, READER], messages, last_ms - number * APART_MS, words.text)
             await indexer.catch_up(id_)
 
         for start in range(0, conversations, AT_ONCE):

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from tidings_proof.bench.load.plan import Measured, Pair, Pairs, Plan, measure
@@ -24,7 +27,7 @@ CLAIM = "200 sockets in 100 pairs, durable, acknowledged and received"
 WARM_UP_S = 3.0
 CLOSED, SINGLE, FIXED = "closed loop", "1 in flight", "fixed rate"
 TEXT = "x" * 64
-SERVERS = {"tidings": own_node, "textbook": textbook}
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[Target]]] = {"tidings": own_node, "textbook": textbook}
 
 
 def pairs_on(server: Target, count: int) -> list[Pair]:
@@ -102,7 +105,7 @@ def run(given: Any) -> Findings:
             "limits": f"{LIMIT} for every class: the limiter is asked, and refuses nobody",
             "recipients": "online, send no receipts",
             "latency": "until acknowledged and received; at a fixed rate from the time the message was due",
-            "textbook": "SQLite WAL and FULL, Valkey AOF everysec, token not checked",
+            "textbook": "SQLite WAL and FULL, Valkey AOF everysec",
         },
         figures={
             "textbook_over_tidings": ratios,

@@ -38,6 +38,8 @@ class Answer(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw] | None = None
     conversations: list[msgspec.Raw] | None = None
     complete: bool = False  # of `resumed`
+    offset: int = 0  # of `message.appended`
+    text: str = ""
 
 
 decode = msgspec.json.Decoder(Answer).decode
@@ -133,11 +135,15 @@ async def connect(
     socket = Socket(tally, on_frame, may_be_refused)
     await ws_connect(lambda: socket, f"ws{url.removeprefix('http')}/v1/ws", websocket_handshake_timeout=OPEN_S)
     socket.send(msgspec.json.encode({"id": 0, "type": "connect", "token": token, "resume": resume or {}}))
-    await asyncio.wait((socket.hello, tally.failed), timeout=OPEN_S, return_when=asyncio.FIRST_COMPLETED)
-    if not socket.hello.done():
+    await greeted(socket.hello, tally)
+    return socket
+
+
+async def greeted(hello: asyncio.Future[None], tally: Tally) -> None:
+    await asyncio.wait((hello, tally.failed), timeout=OPEN_S, return_when=asyncio.FIRST_COMPLETED)
+    if not hello.done():
         tally.fail("no hello")
         await tally.failed
-    return socket
 
 
 class Http(asyncio.Protocol):

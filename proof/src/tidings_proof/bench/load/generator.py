@@ -19,15 +19,19 @@ import msgspec
 from tidings.clock import Clock
 from tidings.gateway.server import loop_factory
 from tidings_proof.bench.load.connections import Tally
+from tidings_proof.bench.load.dialects import TIDINGS, Dialect
 from tidings_proof.bench.load.loads import Load
 from tidings_proof.bench.load.plan import Failure, Measured, Moment, Plan, Progress
 from tidings_proof.bench.load.reconnects import load_of
+from tidings_proof.bench.load.socketio import SocketIo
+from tidings_proof.bench.load.xmpp import Xmpp
 from tidings_proof.bench.report.figures import percentile, percentiles
 from tidings_proof.bench.target.processes import cpu_s
 
 DRAIN_S = 30.0
 TOLD_S = 0.25  # between two lines about how far it is
 MOMENTS = 40  # of a window, about
+DIALECTS: dict[str, Dialect] = {"tidings": TIDINGS, "socketio": SocketIo(), "xmpp": Xmpp()}
 SHARES = tuple(percent / 100 for percent in range(101))
 
 Tell = Callable[[Progress], None]
@@ -35,7 +39,7 @@ Tell = Callable[[Progress], None]
 
 async def run(plan: Plan, tell: Tell = lambda progress: None) -> Measured:
     tally = Tally()
-    load = load_of(plan.load, tally)
+    load = load_of(plan.load, tally, DIALECTS[plan.dialect])
     tell(Progress("opening"))
     await load.open(plan.url)
     is_warmed = plan.warm_up_s > 0 and not plan.is_once

@@ -8,13 +8,12 @@ message.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
-import msgspec
-
-from tidings_proof.bench.load.connections import Answer, Http, Message, Socket, Tally, connect, in_turn, open_http
+from tidings_proof.bench.load.connections import Answer, Http, Message, Tally, in_turn, open_http
+from tidings_proof.bench.load.dialects import NUMBER, TIDINGS, Dialect, Link
 from tidings_proof.bench.load.plan import Channel, Pair, Pairs, Reader, Readers
 
 
@@ -42,21 +41,21 @@ class Load(Protocol):
 class Sending:
     """One pair. A message is done when its sender has the ok and its recipient the message."""
 
-    def __init__(self, pair: Pair, number: int, load: Pairs, tally: Tally) -> None:
+    def __init__(self, pair: Pair, number: int, load: Pairs, tally: Tally, dialect: Dialect = TIDINGS) -> None:
         self._pair = pair
         self._tally = tally
+        self._dialect = dialect
         self._is_paced = load.rate is not None
         self._halves: dict[int, tuple[float, bool | None]] = {}  # number -> (since, is_received of the half there is)
         self._last = 0
         self.is_stopped = False
-        self._prefix = prefix = f"{load.run}-{number}-"
-        frame = {"type": "message.send", "conversation_id": pair.conversation_id, "text": load.text}
-        rest = msgspec.json.encode(frame)[1:].replace(b"%", b"%%")
-        self._frame = b'{"id":%d,"message_id":"' + prefix.encode() + b'%d",' + rest
-        self.socket: Socket | None = None
+        self._prefix = f"{load.run}-{number}-"
+        self._frame = dialect.message(pair.conversation_id, self._prefix, load.text)
+        self.socket: Link | None = None
 
     async def open(self, url: str) -> None:
         pair = self._pair
+        connect = self._dialect.connect
         await connect(pair.recipient_url or url, pair.recipient_token, self._tally, self.on_received)
         self.socket = await connect(pair.sender_url or url, pair.sender_token, self._tally, self.on_answer)
 
@@ -67,7 +66,7 @@ class Sending:
         assert self.socket is not None
         self._last += 1
         self._halves[self._last] = (since_s, None)
-        self.socket.send(self._frame % (self._last, self._last))
+        self.socket.send(self._frame.replace(NUMBER, b"%d" % self._last))
 
     def on_answer(self, answer: Answer) -> None:
         if answer.type == "ok" and answer.id is not None:
@@ -96,10 +95,10 @@ class Sending:
 
 
 class PairsLoad:
-    def __init__(self, load: Pairs, tally: Tally) -> None:
+    def __init__(self, load: Pairs, tally: Tally, dialect: Dialect = TIDINGS) -> None:
         self._load = load
         self._tally = tally
-        self.sending = [Sending(pair, number, load, tally) for number, pair in enumerate(load.pairs)]
+        self.sending = [Sending(pair, number, load, tally, dialect) for number, pair in enumerate(load.pairs)]
         self._pacing: asyncio.Task[None] | None = None
 
     async def open(self, url: str) -> None:
@@ -143,8 +142,11 @@ class PairsLoad:
 class Asking:
     """One reader: the next request when the answer to the last one is there."""
 
-    def __init__(self, reader: Reader, load: Readers, tally: Tally, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, reader: Reader, load: Readers, tally: Tally, on_end: Callable[[], None], dialect: Dialect = TIDINGS
+    ) -> None:
         self._reader = reader
+        self._dialect = dialect
         self._load = load
         self._tally = tally
         self._on_end = on_end
@@ -153,11 +155,11 @@ class Asking:
         self._since_s = 0.0
         self.is_stopped = False
         self.is_waiting = False
-        self.connection: Socket | Http | None = None
+        self.connection: Link | Http | None = None
 
     def _packed(self, request: str, host: str) -> bytes:
         if self._load.transport == "ws":
-            return b'{"id":1,' + request.encode()[1:]
+            return self._dialect.request(request)
         headers = self._reader.headers or {"Authorization": f"Bearer {self._reader.token}"}
         lines = [f"GET {request} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
         return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
@@ -165,7 +167,7 @@ class Asking:
     async def open(self, url: str) -> None:
         self.prepare(urlsplit(url).netloc)
         if self._load.transport == "ws":
-            self.connection = await connect(url, self._reader.token, self._tally, self.on_answer)
+            self.connection = await self._dialect.connect(url, self._reader.token, self._tally, self.on_answer)
         else:
             self.connection = await open_http(url, self._tally, self.on_answer)
 
@@ -198,9 +200,9 @@ class Asking:
 
 
 class ReadersLoad:
-    def __init__(self, load: Readers, tally: Tally) -> None:
+    def __init__(self, load: Readers, tally: Tally, dialect: Dialect = TIDINGS) -> None:
         self._left = len(load.readers)
-        self._asking = [Asking(reader, load, tally, self._count_down) for reader in load.readers]
+        self._asking = [Asking(reader, load, tally, self._count_down, dialect) for reader in load.readers]
         self._all_done = asyncio.Event()
 
     async def open(self, url: str) -> None:
@@ -230,12 +232,15 @@ class ReadersLoad:
 
 
 class Listener:
-    """One member: every entry comes once, in its order."""
+    """One member: every entry comes once, in its order. With `receipts`, frames with a place for the number, the member
+    acknowledges each entry at once; real clients wait a moment, and acknowledge several together."""
 
-    def __init__(self, on_post: Callable[[str], None], tally: Tally) -> None:
+    def __init__(self, on_post: Callable[[str], None], tally: Tally, receipts: Sequence[bytes] = ()) -> None:
         self._on_post = on_post
         self._tally = tally
+        self._receipts = receipts
         self._last = 0
+        self.socket: Link | None = None
 
     def on_frame(self, answer: Answer) -> None:
         if answer.type != "message.new" or not isinstance(answer.message, Message):
@@ -244,28 +249,43 @@ class Listener:
         if self._last and seq != self._last + 1:
             self._tally.fail(f"entry {seq} came after entry {self._last}")
         self._last = seq
+        if self.socket is not None:
+            for receipt in self._receipts:
+                self.socket.send(receipt % seq)
         self._on_post(answer.message.message_id or "")
 
 
+def receipts_of(load: Channel) -> list[bytes]:
+    """The frames of a member who has got a post, each with a place for its number. A read mark wants its answer."""
+    id_ = load.conversation_id.encode()
+    delivered = b'{"type":"message.delivered","acks":{"%b":%%d}}' % id_
+    read = b'{"id":1,"type":"message.read","conversation_id":"%b","up_to_seq":%%d}' % id_
+    return {"none": [], "delivered": [delivered], "read": [delivered, read]}[load.receipts]
+
+
 class ChannelLoad:
-    def __init__(self, load: Channel, tally: Tally) -> None:
+    def __init__(self, load: Channel, tally: Tally, dialect: Dialect = TIDINGS) -> None:
         self._load = load
         self._tally = tally
+        self._dialect = dialect
         self._needed = 1 + sum(map(len, load.listeners.values()))
         self._left: dict[int, int] = {}  # number -> the ok and the deliveries that have not come
         self._since_s: dict[int, float] = {}
         self._last = 0
         self._is_stopped = False
         self._prefix = f"{load.run}-"
-        self._socket: Socket | None = None
+        self._frame = dialect.message(load.conversation_id, self._prefix, load.text)
+        self._receipts = receipts_of(load)
+        self._socket: Link | None = None
 
     async def open(self, url: str) -> None:
         listening = [(where, token) for where, tokens in self._load.listeners.items() for token in tokens]
         await in_turn([lambda one=one: self._listen(*one) for one in listening])  # type: ignore[misc]
-        self._socket = await connect(url, self._load.sender_token, self._tally, self._on_answer)
+        self._socket = await self._dialect.connect(url, self._load.sender_token, self._tally, self._on_answer)
 
     async def _listen(self, url: str, token: str) -> None:
-        await connect(url, token, self._tally, Listener(self._on_post, self._tally).on_frame)
+        listener = Listener(self._on_post, self._tally, self._receipts)
+        listener.socket = await self._dialect.connect(url, token, self._tally, listener.on_frame)
 
     def start(self) -> None:
         for _ in range(self._load.in_flight):
@@ -285,20 +305,17 @@ class ChannelLoad:
         self._last += 1
         self._left[self._last] = self._needed
         self._since_s[self._last] = self._tally.now_s()
-        frame = {
-            "id": self._last,
-            "type": "message.send",
-            "conversation_id": self._load.conversation_id,
-            "message_id": f"{self._prefix}{self._last}",
-            "text": self._load.text,
-        }
-        self._socket.send(msgspec.json.encode(frame))
+        self._socket.send(self._frame.replace(NUMBER, b"%d" % self._last))
 
     def _on_answer(self, answer: Answer) -> None:
         if answer.type != "ok" or answer.id is None:
             return
         self._tally.latencies_s.append(self._tally.now_s() - self._since_s.pop(answer.id))
         self._count(answer.id)
+        if not self._load.waits_for_all:
+            self._go_on()
+
+    def _go_on(self) -> None:
         if not self._is_stopped:
             self._send()
 
@@ -311,3 +328,5 @@ class ChannelLoad:
         if self._left[number] == 0:
             del self._left[number]
             self._tally.units += 1
+            if self._load.waits_for_all:
+                self._go_on()

@@ -51,9 +51,13 @@ class Readers(msgspec.Struct, frozen=True, tag="readers"):
     is_once: bool = False
 
 
+Receipts = Literal["none", "delivered", "read"]  # what a listener says of a post
+
+
 class Channel(msgspec.Struct, frozen=True, tag="channel"):
     """One sender keeps `in_flight` posts under way. A post is done when it is acknowledged and every listener has it;
-    its latency is the acknowledgement's."""
+    its latency is the acknowledgement's. The next post follows the acknowledgement, or with `waits_for_all` the end.
+    With `receipts` each listener says `message.delivered` for every post, and with `read` also `message.read`."""
 
     conversation_id: str
     sender_token: str
@@ -61,6 +65,8 @@ class Channel(msgspec.Struct, frozen=True, tag="channel"):
     text: str
     run: str
     in_flight: int = 4
+    waits_for_all: bool = False
+    receipts: Receipts = "none"
 
 
 class Connects(msgspec.Struct, frozen=True, tag="connects"):
@@ -100,6 +106,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     parts: Parts = {}
     seconds: float = 0.0
     warm_up_s: float = 0.0
+    dialect: str = "tidings"  # a name in DIALECTS
 
     @property
     def is_once(self) -> bool:

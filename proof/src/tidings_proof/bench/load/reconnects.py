@@ -12,6 +12,7 @@ from itertools import cycle
 import msgspec
 
 from tidings_proof.bench.load.connections import Answer, Socket, Tally, connect, in_turn
+from tidings_proof.bench.load.dialects import TIDINGS, Dialect
 from tidings_proof.bench.load.loads import ChannelLoad, Load, PairsLoad, ReadersLoad
 from tidings_proof.bench.load.plan import AnyLoad, Channel, Comeback, Comebacks, Connects, Excess, Pair, Pairs, Readers
 
@@ -179,14 +180,15 @@ class ExcessLoad:
         return sum(one.under_way() for one in self._pushing)
 
 
-def load_of(plan: AnyLoad, tally: Tally) -> Load:
+def load_of(plan: AnyLoad, tally: Tally, dialect: Dialect = TIDINGS) -> Load:
+    """The load of a plan. The first three are put on rivals too, in their dialects."""
     match plan:
         case Pairs():
-            return PairsLoad(plan, tally)
+            return PairsLoad(plan, tally, dialect)
         case Readers():
-            return ReadersLoad(plan, tally)
+            return ReadersLoad(plan, tally, dialect)
         case Channel():
-            return ChannelLoad(plan, tally)
+            return ChannelLoad(plan, tally, dialect)
         case Connects():
             return ConnectsLoad(plan, tally)
         case Comebacks():

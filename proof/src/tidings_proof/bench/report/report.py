@@ -14,6 +14,8 @@ from tidings.config.values import SettingsError
 from tidings_proof.bench.report.figures import shown
 from tidings_proof.bench.report.pictures import growth_pictures, send_picture
 from tidings_proof.bench.results import Result, read
+from tidings_proof.bench.versus import picture as versus_picture
+from tidings_proof.bench.versus import table as versus_table
 
 HEAD = ("| measured | figure | target | command |", "|---|---|---|---|")
 BEGIN, END = "<!-- bench: written by `tidings bench report --write` -->", "<!-- /bench -->"
@@ -71,9 +73,10 @@ def write_pages(results: Sequence[Result], root: Path) -> list[Path]:
     """Write README.md and docs/inside/benchmarks.md, both or none, and the pictures."""
     pictures = draw_pictures(results, root / "docs" / "pictures")
     shown_in_page = [f"![{file.stem.replace('-', ' ')}](../pictures/{file.name})" for file in pictures]
+    beside = [line for one in results if one.name == "versus" for line in (*versus_table.markdown(one), "")]
     wanted = {
         root / "README.md": table(results, HEADLINES),
-        root / "docs" / "inside" / "benchmarks.md": [*table(results), "", *shown_in_page],
+        root / "docs" / "inside" / "benchmarks.md": [*table(results), "", *beside, *shown_in_page],
     }
     pages = {file: between(file.read_text("utf-8"), lines, file.name) for file, lines in wanted.items()}
     for file, text in pages.items():
@@ -82,5 +85,5 @@ def write_pages(results: Sequence[Result], root: Path) -> list[Path]:
 
 
 def draw_pictures(results: Iterable[Result], folder: Path) -> list[Path]:
-    drawn = {"growth": growth_pictures, "send": send_picture}
+    drawn = {"growth": growth_pictures, "send": send_picture, "versus": versus_picture.drawn_in}
     return [file for one in results if one.name in drawn for file in drawn[one.name](one, folder)]

@@ -12,7 +12,7 @@ from tidings_proof.bench.load.plan import Measured
 from tidings_proof.bench.report.figures import shown
 from tidings_proof.bench.results import Check, Result
 
-PARTS = {"node": "node us", "valkey": "Valkey us"}
+PARTS = {"node": "node us", "valkey": "Valkey us", "postgresql": "PostgreSQL us"}
 WIDTH = 130  # where the output is no terminal
 
 

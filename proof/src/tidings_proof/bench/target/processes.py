@@ -16,13 +16,28 @@ from urllib.parse import urlsplit
 
 from tidings.config.values import is_loopback
 
-Parts = dict[str, list[int]]  # "node" and "valkey" -> process ids
+Parts = dict[str, list[int]]  # "node", "valkey" and "postgresql" -> process ids
+TREE = "postgresql"  # the part whose process stands for all its children, which come and go
 LISTEN = "0A"  # the state in /proc/net/tcp
 
 
 def cpu_s(parts: Mapping[str, Sequence[int]]) -> dict[str, float]:
     """Seconds of CPU that the processes of each part have used so far."""
-    return {name: sum(time.clock_gettime(_clock_of(pid)) for pid in pids) for name, pids in parts.items()}
+    return {name: sum(map(_tree_s if name == TREE else _own_s, pids)) for name, pids in parts.items()}
+
+
+def _own_s(pid: int) -> float:
+    return time.clock_gettime(_clock_of(pid))
+
+
+def _tree_s(pid: int) -> float:
+    """A process with its children, and with those that have ended: the kernel adds them to their parent, in ticks."""
+    living_s = 0.0
+    for one in descendants(pid):
+        with suppress(OSError):  # it ended meanwhile
+            living_s += _own_s(one)
+    ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]
+    return living_s + sum(map(int, ended)) / os.sysconf("SC_CLK_TCK")
 
 
 def rss_bytes(pids: Sequence[int]) -> int:

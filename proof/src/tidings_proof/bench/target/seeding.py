@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from pathlib import Path
 
 from tidings.bounds import GROUP_ENTRIES_MAX
@@ -29,15 +30,15 @@ class Words:
         self._random = Dice(7)
         syllables = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "en", "or", "ist")]
         self._words = ["".join(self._random.choices(syllables, k=self._random.randint(1, 4))) for _ in range(3_000)]
-        self._weights = [1 / rank for rank in range(1, 3_001)]
+        self._weights = list(accumulate(1 / rank for rank in range(1, 3_001)))
 
     def text(self) -> str:
-        return " ".join(self._random.choices(self._words, self._weights, k=self._random.randint(4, 16)))
+        return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=self._random.randint(4, 16)))
 
 
 @asynccontextmanager
-async def tables_in(data: Path) -> AsyncIterator[Tables]:
-    url = url_of(DEFAULT, data)
+async def tables_in(data: Path, url: str = DEFAULT) -> AsyncIterator[Tables]:
+    url = url_of(url, data)
     tables = await adapter_of(url).open(url, NO_COUNTS, Clock())
     try:
         yield tables
@@ -52,10 +53,14 @@ async def group(
     messages: int,
     last_ms: int,
     text: Callable[[], str] = lambda: TEXT,
+    *,
+    large_ms: int = 0,
 ) -> None:
     """A group whose first member has sent `messages`, one a millisecond until `last_ms`; nobody has read any."""
     began_ms = last_ms - messages
-    head = Head(conversation_id=conversation_id, kind="group", created_ms=began_ms, name=conversation_id)
+    head = Head(
+        conversation_id=conversation_id, kind="group", created_ms=began_ms, name=conversation_id, large_ms=large_ms
+    )
     members = [Member(conversation_id=conversation_id, user_id=user_id, joined_ms=began_ms) for user_id in user_ids]
     rows = [
         Row(
@@ -75,11 +80,15 @@ async def group(
     assert not any(refused), refused
 
 
-async def groups(tables: Tables, ids: Sequence[str], user_ids: Sequence[str], last_ms: int) -> None:
+async def groups(
+    tables: Tables, ids: Sequence[str], user_ids: Sequence[str], last_ms: int, *, large_ms: int = 0
+) -> None:
     """Many groups of the same members with one message each, the first of `ids` the oldest."""
     for at in range(0, len(ids), AT_ONCE):
         part = enumerate(ids[at : at + AT_ONCE], start=at)
-        await asyncio.gather(*(group(tables, id_, user_ids, 1, last_ms + 2 * number) for number, id_ in part))
+        await asyncio.gather(
+            *(group(tables, id_, user_ids, 1, last_ms + 2 * number, large_ms=large_ms) for number, id_ in part)
+        )
 
 
 def _log(conversation_id: str, sender_id: str, texts: Sequence[str], began_ms: int) -> list[Group]:

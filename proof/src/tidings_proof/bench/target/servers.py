@@ -7,7 +7,7 @@ process id. `parts` has the process ids whose CPU counts.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tidings_proof.bench.target.target import Target
 
 
 @contextmanager
-def nodes(data: Path, count: int) -> Iterator[list[Target]]:
+def nodes(data: Path, count: int, **settings: str) -> Iterator[list[Target]]:
     """Several nodes that share a Valkey and an SQLite file. Each one's parts are its own process and that Valkey."""
     with ExitStack() as stack:
         valkey_pid = stack.enter_context(_valkey(data))
@@ -27,28 +27,23 @@ def nodes(data: Path, count: int) -> Iterator[list[Target]]:
         for number in range(count):
             own = data / f"node{number}"
             own.mkdir()
-            server = stack.enter_context(own_node(own, **stores))
+            server = stack.enter_context(own_node(own, **stores, **settings))
             found.append(Target(server.url, server.people, {"node": server.parts["node"], "valkey": [valkey_pid]}))
         yield found
 
 
 @contextmanager
-def textbook(data: Path) -> Iterator[Target]:
-    """The textbook server and its Valkey."""
+def textbook(data: Path, seed: Callable[[Path], None] = lambda data: None) -> Iterator[Target]:
+    """The textbook server and its Valkey, which `seed` finds running."""
     port = free_port()
-    words = [
-        sys.executable,
-        "-m",
-        "tidings_proof.bench.target.textbook",
-        "--port",
-        str(port),
-        "--valkey",
-        str(data / "v.sock"),
-    ]
+    words = [sys.executable, "-m", "tidings_proof.bench.target.textbook", "--port", str(port)]
+    words += ["--valkey", str(data / "v.sock"), "--data", str(data)]
     url, log = f"http://127.0.0.1:{port}", data / "node.log"
-    with _valkey(data) as valkey_pid, child([*words, "--data", str(data)], {}, log) as node:
-        await_ready(node, lambda: is_answering(f"{url}/readyz"), log)
-        yield Target(url, Signed(SECRET), {"node": [node.pid], "valkey": [valkey_pid]})
+    with _valkey(data) as valkey_pid:
+        seed(data)
+        with child(words, {"TEXTBOOK_SECRET": SECRET}, log) as node:
+            await_ready(node, lambda: is_answering(f"{url}/readyz"), log)
+            yield Target(url, Signed(SECRET), {"node": [node.pid], "valkey": [valkey_pid]})
 
 
 @contextmanager

@@ -53,12 +53,19 @@ class Target:
 
     def call(self, method: str, path: str, body: Any = None, *, user_id: str) -> Any:
         """One REST request of a user; raises Refused with what the server said."""
+        return json.loads(self._answer(method, path, body, user_id))
+
+    def size_bytes(self, path: str, *, user_id: str) -> int:
+        """The size of the answer to a GET, without its headers."""
+        return len(self._answer("GET", path, None, user_id))
+
+    def _answer(self, method: str, path: str, body: Any, user_id: str) -> bytes:
         headers = {**self.people.headers(user_id), "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=CALL_S) as answer:
-                return json.load(answer)
+                return bytes(answer.read())
         except urllib.error.HTTPError as error:
             raise Refused(f"{method} {path}: {error.code} {error.read(500).decode('utf-8', 'replace')}") from None
 

@@ -1,0 +1,1 @@
+"""Benchmarks of what an installation grows into: other tables, more cores, very large conversations."""
