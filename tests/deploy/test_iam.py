@@ -30,8 +30,8 @@ def test_every_call_to_dynamodb_is_allowed_and_nothing_else() -> None:
 
 
 def test_the_bucket_is_read_written_listed_and_nothing_else() -> None:
-    objects = {"GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload"}
-    assert allowed("s3") == objects | {"ListBucket"}
+    objects = {"GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload", "ListMultipartUploadParts"}
+    assert allowed("s3") == objects | {"ListBucket", "ListBucketMultipartUploads"}
 
 
 def test_only_listing_names_every_table() -> None:

@@ -21,6 +21,7 @@ WANTED = (
     "pg_ctlcluster",
     "pgbouncer",
     "nginx",
+    "faketime",
 )
 
 

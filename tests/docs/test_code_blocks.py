@@ -2,7 +2,7 @@
 
 Blocks that cannot run are parsed: frames and routes by the schema, settings by their table, JSON and HTML as such. The
 program of docs/use/sdk-javascript.md runs in clients/js/test, pages for a browser in tests/browser/test_code_blocks.py,
-and the one of docs/use/react.md is built in tests/clients/react.
+the endpoints of docs/use/tokens.md in tests/docs/test_guides.py, and docs/use/react.md is built in tests/clients/react.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tidings_client import sign_token
 from tidings_proof.world.valkey import ValkeyProcess
 
 LANGUAGES = {"python", "js", "jsx", "html", "sh", "text", "json", ""}
-NOT_RUN = {
-    "main.py",
-    "urls.py",
-    "server.mjs",
-    "page.mjs",
-}  # they need FastAPI, Django, Express or a browser: compiled only
+RUN_ELSEWHERE = {
+    "main.py": "tests/docs/test_guides.py",
+    "urls.py": "tests/docs/test_guides.py",
+    "server.mjs": "tests/docs/test_guides.py",
+    "page.mjs": "tests/browser/test_code_blocks.py",
+}  # they need FastAPI, Django, Express or a browser: compiled here, run there
 WITHOUT_A_MACHINE = {  # the first lines of blocks that only a reader can check
     "git clone <this repository> tidings && cd tidings && make run": "run by tests/browser/test_first_minute.py",
     "frame -> lane -> [admit": "a picture",
@@ -130,7 +130,7 @@ def test_every_file_of_a_page_is_run_or_at_least_compiles(page: Path, tmp_path: 
     for block in blocks_of(page, "python", "js"):
         if block.file is None:
             continue
-        assert Path(block.file).stem in commands or block.file in NOT_RUN, f"nothing runs {block.file}"
+        assert Path(block.file).stem in commands or block.file in RUN_ELSEWHERE, f"nothing runs {block.file}"
         if block.language == "python":
             compiled(block)
         elif node := shutil.which("node"):

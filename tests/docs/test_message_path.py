@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
+import sys
+import threading
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from tests.support.paths import ROOT
+from tidings import testing
 
 SRC = ROOT / "src" / "tidings"
 PAGE = (ROOT / "docs" / "inside" / "message-path.md").read_text("utf-8")
@@ -73,6 +78,42 @@ def test_every_step_names_where_it_happens(walk: str) -> None:
 def test_a_send_is_read_in_few_files() -> None:
     files = {file for step in steps_of(PAGE, "One send") for file, _ in step}
     assert len(files) <= FILES_OF_A_SEND_MAX
+
+
+async def files_of_plain_sends(count: int) -> list[set[str]]:
+    """The files of the server that each of these sends runs through, from its frame to the recipient's."""
+    crossed: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            crossed.add(frame.f_code.co_filename)
+
+    sends: list[set[str]] = []
+    threading.setprofile(note)  # for the threads of the tables, which start with the node
+    try:
+        async with testing.server() as server:
+            alice, bob = await server.client("alice"), await server.client("bob")
+            conversation_id = await alice.direct("bob")
+            heard = bob.messages(conversation_id)
+            for number in range(count):
+                crossed.clear()
+                sys.setprofile(note)
+                await alice.send(conversation_id, f"text {number}")
+                await asyncio.wait_for(anext(heard), 60)
+                sys.setprofile(None)
+                sends.append({str(Path(name).relative_to(SRC)) for name in crossed if name.startswith(f"{SRC}/")})
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return sends
+
+
+async def test_a_plain_send_runs_through_no_more_files_than_the_page_says() -> None:
+    sends = await files_of_plain_sends(60)
+    always = set.intersection(*sends[1:])  # the first fills caches, and background work comes in between
+    assert {"gateway/socket.py", "messaging/send/pipeline.py", "stores/tables/sqlite/log.py"} <= always
+    said = re.search(r"runs through at most (\d+) files", " ".join(PAGE.split()))
+    assert said is not None and len(always) <= int(said[1]), sorted(always)
 
 
 def test_the_walk_of_a_send_passes_every_stage_of_the_pipeline() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.clocks import AheadClock
 from tests.support.devices.plain_client import Client, Frame, token_for
 from tests.support.gateway.raw_websocket import http
-from tests.support.messaging.presence_nodes import AheadClock
 from tidings.bounds import Limit
 from tidings.config.settings import Limits, Settings
 from tidings.node.node import Node, open_node

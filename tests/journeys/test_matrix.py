@@ -1,5 +1,7 @@
 """The same journeys on {SQLite, DynamoDB Local} x {one Valkey, a cluster of three shards}: three nodes behind haproxy.
 
+In one more cell each node is two workers.
+
 `test_a_journey` is the short one and runs in each cell every time; the others are the whole suite. Nothing in here
 knows which cell it is in: only addresses differ.
 """

@@ -17,7 +17,7 @@ from tests.support.nodes.node_process import NodeProcess, is_valkey, run_tidings
 from tests.support.waiting import eventually
 from tidings_proof.world.valkey import free_port
 
-DRAIN_S = 10.0  # far below the 30 s that a drain may take: nothing holds these nodes up
+DRAIN_S = 25.0  # below the 30 s that a drain may take: nothing holds these nodes up
 
 
 @pytest.fixture

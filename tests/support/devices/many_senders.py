@@ -170,7 +170,7 @@ def text_of(message_id: str) -> str:
     return f"what {message_id} says"
 
 
-async def read_log(client: Client, conversation_id: str, within_s: float = 10) -> list[Frame]:
+async def read_log(client: Client, conversation_id: str, within_s: float = 60) -> list[Frame]:
     """All entries up to the head, oldest first. A page ends below a gap: it is asked for again until closed."""
     entries: list[Frame] = []
     async with asyncio.timeout(within_s):

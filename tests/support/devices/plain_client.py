@@ -100,7 +100,7 @@ class Client:
     async def say(self, conversation_id: str, message_id: str, text: str = "hi") -> Frame:
         return await self.request("message.send", conversation_id=conversation_id, message_id=message_id, text=text)
 
-    async def event(self, is_wanted: Callable[[Frame], bool], within_s: float = 10) -> Frame:
+    async def event(self, is_wanted: Callable[[Frame], bool], within_s: float = 60) -> Frame:
         """The first event, past or to come, that is wanted."""
         async with asyncio.timeout(within_s):
             seen = 0
@@ -112,7 +112,7 @@ class Client:
                 self._came.clear()
                 await self._came.wait()
 
-    async def message(self, text: str, within_s: float = 10) -> Frame:
+    async def message(self, text: str, within_s: float = 60) -> Frame:
         return await self.event(
             lambda frame: frame["type"] == "message.new" and frame["message"]["text"] == text, within_s
         )

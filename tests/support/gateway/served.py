@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.clocks import AheadClock
 from tests.support.gateway.raw_websocket import Wire, http
 from tests.support.gateway.standins import (
     Accounts,
@@ -28,7 +29,6 @@ from tests.support.gateway.standins import (
     Search,
     ThreadsOf,
 )
-from tidings.clock import Clock
 from tidings.config.settings import Auth, Settings
 from tidings.gateway.auth import hash_api_key
 from tidings.gateway.dispatch import UseCases
@@ -42,26 +42,11 @@ from tidings.stores.tables.values import ApiKey
 SECRET = "a secret of the tests, long enough for HS256"
 
 
-class TestClock(Clock):
-    """Real time that a test can push forward."""
-
-    __test__ = False
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + round(self.ahead_s * 1000)
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.ahead_s
-
-
 class Gateway:
     """The server, what is behind it, and the ways in."""
 
     def __init__(self, settings: Settings) -> None:
-        self.clock = TestClock()
+        self.clock = AheadClock()
         self.hub = Hub()
         self.registry = Registry()
         self.log = Log(self.hub)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,10 +16,12 @@ from tidings.messaging.conversations.directory import View
 from tidings.messaging.limits.in_flight import InFlight
 from tidings.messaging.people.find import Person
 from tidings.messaging.reading.flags import FlagChange
+from tidings.messaging.reading.receipts import MessageReceipts, Times
 from tidings.messaging.search.search import Found, Hit, Question
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.threads.records import Thread
 from tidings.messaging.threads.threads import ThreadItem, ThreadPage
+from tidings.messaging.unread.read_together import Reading
 from tidings.model import (
     Beside,
     Content,
@@ -105,8 +107,11 @@ class Limiter:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.costs: list[int] = []  # of what was asked
+        self.together: list[int] = []  # how many users were asked about at once
         self.gate: asyncio.Event | None = None
         self.refused: set[str] = set()
+        self.admits: int | None = None  # of the requests of one user that are asked about together
+        self.servers: dict[str, str] = {}  # where the budgets of users are
         self.roles: dict[str, str | None] = {}
         self.key_payers: set[str] = set()  # names of keys that have a limit of their own
         self.in_flight = InFlight()
@@ -126,6 +131,30 @@ class Limiter:
             raise RateLimited(retry_after_ms=1200, limit=7, class_name=class_name)
         return Budget(7, 6, 1000)
 
+    async def admit_each(self, class_name: str, wanted: Sequence[tuple[str, int]]) -> list[RateLimited | None]:
+        self.together.append(len(wanted))
+        answers: list[RateLimited | None] = []
+        for user_id, cost in wanted:
+            try:
+                await self.admit(class_name, user_id, cost)
+                answers.append(None)
+            except RateLimited as refusal:
+                answers.append(refusal)
+        return answers
+
+    async def admit_first(
+        self, class_name: str, wanted: Sequence[tuple[str, int]]
+    ) -> list[tuple[int, RateLimited | None]]:
+        answers: list[tuple[int, RateLimited | None]] = []
+        for (_, count), refusal in zip(wanted, await self.admit_each(class_name, wanted), strict=True):
+            passed = 0 if refusal else count if self.admits is None else min(count, self.admits)
+            over = refusal or RateLimited(retry_after_ms=1200, limit=7, class_name=class_name)
+            answers.append((passed, None if passed == count else over))
+        return answers
+
+    def server_of(self, class_name: str, user_id: str) -> str:
+        return self.servers.get(user_id, "")
+
     @asynccontextmanager
     async def admitted(self, class_name: str, user_id: str) -> AsyncIterator[None]:
         await self.admit(class_name, user_id)
@@ -143,6 +172,7 @@ class Log:
         self.entries: dict[str, list[Entry]] = {}
         self.submitted: list[Draft] = []
         self.held: list[Draft] | None = None  # a list: drafts wait here until the test answers them
+        self.held_receipts: list[Callable[[bool], None]] | None = None  # the same of receipts
         self.error: Exception | None = None
         self.calls: list[Any] = []
         self.is_full = False
@@ -247,14 +277,20 @@ class Log:
 
     # Receipts
 
-    def delivered(self, user_id: str, acks: dict[str, int], origin: str) -> None:
+    def delivered(self, user_id: str, acks: dict[str, int], tell: Callable[[bool], None] | None = None) -> None:
         self.calls.append(("delivered", user_id, acks))
+        if tell is not None and self.held_receipts is not None:
+            self.held_receipts.append(tell)
+        elif tell is not None:
+            tell(True)
 
     async def of_message(
-        self, user_id: str, conversation_id: str, seq_no: int
-    ) -> tuple[list[str], list[str], list[str]]:
+        self, user_id: str, conversation_id: str, seq_no: int, *, after_id: str = "", limit: int | None = None
+    ) -> MessageReceipts:
         self._entry(conversation_id, seq_no)
-        return ["bob"], ["carol"], ["dan"]
+        if limit is not None:
+            return MessageReceipts([], [after_id], [], {}, "carol")
+        return MessageReceipts(["bob"], ["carol"], ["dan"], {"bob": Times(5, 7), "carol": Times(6, None)})
 
 
 class Marks:
@@ -270,6 +306,14 @@ class Marks:
         self.calls.append(("read", conversation_id, marks))
         return state_of(conversation_id, read_seq=42, unread_count=0, total_unread=9)
 
+    async def mark_each(self, readings: Sequence[Reading]) -> None:
+        for one in readings:
+            try:
+                id_, up_to_seq = one.conversation_id, one.up_to_seq
+                one.outcome = await self.mark_read(one.user_id, id_, up_to_seq=up_to_seq, origin=one.origin)
+            except Exception as error:
+                one.outcome = error
+
     async def mark_unread(
         self, user_id: str, conversation_id: str, *, from_seq: int, origin: str | None = None, pay: Any = None
     ) -> ReadState:
@@ -277,7 +321,10 @@ class Marks:
         self.calls.append(("unread", conversation_id, from_seq))
         return state_of(conversation_id, read_seq=from_seq - 1, unread_count=3, total_unread=12)
 
-    async def totals(self, user_id: str) -> Totals:
+    def totals_calls(self, user_id: str) -> Sequence[object]:
+        return ()
+
+    async def totals(self, user_id: str, found: Sequence[object] = ()) -> Totals:
         if self.error is not None:
             raise self.error
         return Totals(12, 3)
@@ -327,8 +374,12 @@ class ThreadsOf:
 class InboxOf:
     def __init__(self) -> None:
         self.calls: list[Any] = []
+        self.has_records = True  # in the last page
 
-    async def page(self, user_id: str, *, limit: int, cursor: str | None, **which: str | None) -> InboxPage:
+    async def page(
+        self, user_id: str, *, limit: int, cursor: str | None, has_records: bool = True, **which: str | None
+    ) -> InboxPage:
+        self.has_records = has_records
         asked = {name: value for name, value in which.items() if value is not None}
         self.calls.append((user_id, limit, cursor, *([asked] if asked else [])))
         return InboxPage([item_of(user_id, "c1")], "next", Totals(12, 3))
@@ -563,10 +614,11 @@ class Registry:
         self.leases: list[str] = []
         self.error: Exception | None = None
 
-    async def claim(self, outbound: Connection) -> None:
+    async def claim(self, outbound: Connection, beside: Sequence[object] = ()) -> list[object]:
         if self.error is not None:
             raise self.error
         self.leases.append(outbound.user_id)
+        return list(beside)
 
     def release(self, outbound: Connection) -> None:
         if outbound.user_id in self.leases:

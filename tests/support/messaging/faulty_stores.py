@@ -24,6 +24,7 @@ from tidings.node.graph import Core, Stores
 from tidings.pushes import Event, MessageNew
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.scripts import audit as scripts_audit
+from tidings.stores.keyspace.scripts import tally as scripts_tally
 from tidings.stores.keyspace.scripts.messaging import SOURCES
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Group
@@ -32,7 +33,7 @@ Do = Callable[[], Awaitable[Any]]
 Fault = Callable[[Do], Awaitable[Any]]
 _NAMES = {
     hashlib.sha1(source.encode()).hexdigest().encode(): name
-    for name, source in (SOURCES | scripts_audit.SOURCES).items()
+    for name, source in (SOURCES | scripts_audit.SOURCES | scripts_tally.SOURCES).items()
 }
 
 
@@ -89,11 +90,12 @@ class Late(Gate):
 
 
 class FaultyLog:
-    """A real log, whose next appends meet the faults in `faults`."""
+    """A real log, whose next appends meet the faults in `faults`, and its next pages those in `page_faults`."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self.faults: deque[Fault] = deque()
+        self.page_faults: deque[Fault] = deque()
         self.appends: list[Sequence[Group]] = []
         self.pages = 0  # reads of the log
 
@@ -105,6 +107,8 @@ class FaultyLog:
 
     async def page(self, *args: Any, **fields: Any) -> Any:
         self.pages += 1
+        if self.page_faults:
+            return await self.page_faults.popleft()(lambda: self._log.page(*args, **fields))
         return await self._log.page(*args, **fields)
 
     def __getattr__(self, name: str) -> Any:
@@ -141,6 +145,9 @@ class FaultyKeyspace:
 
     def fail(self, name: str, *faults: Fault) -> None:
         self._faults.setdefault(name, deque()).extend(faults)
+
+    def forget_faults(self) -> None:
+        self._faults.clear()
 
     def begin(self, calls: Sequence[Call[Any]]) -> asyncio.Task[list[Any]]:
         return asyncio.get_running_loop().create_task(self.run(calls))

@@ -24,19 +24,6 @@ from tidings.tasks import TaskSet
 _numbers = itertools.count(1)
 
 
-class AheadClock(Clock):
-    """Real time that a test can push forward."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + round(self.ahead_s * 1000)
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.ahead_s
-
-
 class Screen:
     """A connection that keeps what it is given."""
 

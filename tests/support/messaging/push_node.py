@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.servers.push_services import Later
+from tests.support.clocks import AheadClock
 from tests.support.waiting import eventually
 from tidings.config.settings import Settings
 from tidings.messaging.push.content import Notices
@@ -48,7 +48,7 @@ class Carrier:
 
 
 class PostOffice:
-    def __init__(self, core: Core, carrier: Carrier, clock: Later, *, grace_s: float) -> None:
+    def __init__(self, core: Core, carrier: Carrier, clock: AheadClock, *, grace_s: float) -> None:
         self.core = core
         self.carrier = carrier
         self.clock = clock
@@ -169,7 +169,7 @@ class PostOffice:
 
 @asynccontextmanager
 async def open_office(settings: Settings, *, grace_s: float = 0.2) -> AsyncIterator[PostOffice]:
-    clock = Later()
+    clock = AheadClock()
     async with open_core(settings, clock) as core:
         await core.keyspace.run([plain("", b"SCRIPT", b"LOAD", source) for source in SOURCES.values()])
         yield PostOffice(core, Carrier(), clock, grace_s=grace_s)

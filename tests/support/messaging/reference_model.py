@@ -80,6 +80,7 @@ class Ledger:
         self.cap = cap
         self.is_delivered_seen = is_delivered_seen
         self.rooms: dict[str, Room] = {}
+        self.blocks: set[tuple[str, str]] = set()  # (the user who blocked, the one who was blocked)
 
     # --- what happens -------------------------------------------------------------------------------
 
@@ -149,7 +150,13 @@ class Ledger:
             and said.seq_no not in seat.read
             and said.sender_id != user_id
             and not said.is_deleted
+            and (user_id, said.sender_id) not in self.blocks
         ]
+
+    def is_refused(self, conversation_id: str, user_id: str) -> bool:
+        """Whether the other side of a direct conversation has blocked the user."""
+        room = self.rooms[conversation_id]
+        return room.kind == "direct" and any((other_id, user_id) in self.blocks for other_id in room.seats)
 
     def mentions(self, conversation_id: str, user_id: str) -> list[int]:
         """Those of the unread that are shown and name the user, or all."""

@@ -28,6 +28,8 @@ class ThreadLedger(Ledger):
     def __init__(self, *, cap: int, is_delivered_seen: bool) -> None:
         super().__init__(cap=cap, is_delivered_seen=is_delivered_seen)
         self.followers: dict[Place, dict[str, Following]] = {}
+        self.reactions: dict[Place, dict[str, set[str]]] = {}  # message -> key -> users
+        self.pins: set[Place] = set()
 
     # --- what happens -------------------------------------------------------------------------------
 
@@ -48,6 +50,15 @@ class ThreadLedger(Ledger):
             if user_id is not None and user_id in room.seats and user_id not in followers:
                 below = place[1] if user_id == author else entry.seq_no - 1
                 followers[user_id] = Following(entry.seq_no if user_id == entry.sender_id else below)
+
+    def react(self, place: Place, user_id: str, key: str, *, is_on: bool) -> None:
+        users = self.reactions.setdefault(place, {}).setdefault(key, set())
+        users.add(user_id) if is_on else users.discard(user_id)
+
+    def beside(self, place: Place, user_id: str) -> tuple[dict[str, tuple[int, bool]], bool]:
+        """What is shown beside a message: count and "mine" of each reaction, and whether it is pinned."""
+        found = self.reactions.get(place, {})
+        return {key: (len(users), user_id in users) for key, users in found.items() if users}, place in self.pins
 
     def left(self, conversation_id: str, user_id: str) -> None:
         super().left(conversation_id, user_id)
@@ -98,6 +109,7 @@ class ThreadLedger(Ledger):
             and said.sender_id != user_id
             and not said.is_deleted
             and not said.is_silent
+            and (user_id, said.sender_id) not in self.blocks
         ]
 
     def followed(self, user_id: str) -> list[Place]:

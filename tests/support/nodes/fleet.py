@@ -1,7 +1,7 @@
 """Three nodes on shared stores behind the real haproxy, in each combination of tables and keyspace that we run on.
 
 Clients know haproxy's port and nothing else, as outside of a test. `CELLS` is the matrix; each cell differs from the
-others by two URLs only.
+others by two URLs only. In the cell of workers each of the three is two workers on one port.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.devices.plain_client import Client, sign
 from tests.support.nodes.node_process import SECRET, NodeProcess, rest
+from tests.support.nodes.worker_processes import Workers
 from tests.support.servers.dynamodb_local import fresh_prefix
 from tests.support.servers.haproxy import Haproxy, binary, running_haproxy
 from tidings.clock import Clock
@@ -28,7 +29,7 @@ from tidings_proof.world.cluster import running_cluster
 from tidings_proof.world.dynamodb import DynamoLocal
 from tidings_proof.world.valkey import start_valkey
 
-CELLS = ("sqlite-single", "sqlite-cluster", "dynamodb-single", "dynamodb-cluster")
+CELLS = ("sqlite-single", "sqlite-cluster", "dynamodb-single", "dynamodb-cluster", "sqlite-single-workers")
 NODES = 3
 
 
@@ -76,7 +77,7 @@ class Fleet:
 @contextmanager
 def running_fleet(cell: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Fleet]:
     """Whatever is missing here is named before anything is started."""
-    tables, keyspace = cell.split("-")
+    tables, keyspace, *rest = cell.split("-")
     binary()
     with ExitStack() as stack:
         env = {
@@ -86,7 +87,11 @@ def running_fleet(cell: str, request: pytest.FixtureRequest, folder: Path) -> It
             "TIDINGS_LIMITS_HTTP": "off",
             "TIDINGS_LIMITS_CONNECT": "off",
         }
-        nodes = [stack.enter_context(NodeProcess(folder / f"n{number}", env)) for number in range(NODES)]
+        made = [
+            Workers(folder / f"n{number}", **env) if rest else NodeProcess(folder / f"n{number}", env)
+            for number in range(NODES)
+        ]
+        nodes = [stack.enter_context(node) for node in made]
         with ThreadPoolExecutor(NODES) as pool:
             list(pool.map(NodeProcess.start, nodes))
         haproxy = stack.enter_context(running_haproxy(folder / "h", [node.port for node in nodes]))

@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import pytest
+
 from tidings.clock import Clock
 from tidings.stores.tables.dynamodb import adapter
+from tidings.stores.tables.dynamodb.client import bounds
 from tidings.stores.tables.dynamodb.client.operations import Store
 from tidings.stores.tables.dynamodb.log import DynamoLog
 from tidings.stores.tables.ports import Counts as Counters
@@ -68,6 +71,11 @@ class Once:
             self.left -= 1
             return self._kind
         return None
+
+
+def never_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an operation end at its first trouble, because no pause fits its time. A slow answer is no trouble."""
+    monkeypatch.setattr(bounds, "PAUSE_S", 1e12)
 
 
 @contextmanager

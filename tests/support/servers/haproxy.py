@@ -54,8 +54,14 @@ class Haproxy:
                 stdout=output,
                 stderr=output,
             )
-        self.wait(lambda: self._stats.exists() and all(status == "UP" for status in self.marked().values()))
+        self.wait(self._is_ready)
         return self
+
+    def _is_ready(self) -> bool:
+        try:
+            return all(status == "UP" for status in self.marked().values())
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False  # the socket is not there yet, or there and not listened to
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:

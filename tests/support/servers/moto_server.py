@@ -26,6 +26,7 @@ LOCK = ROOT / "requirements" / "s3.txt"
 READY_S = 60.0
 BUCKET = "tidings"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "of-the-tests", "AWS_SECRET_ACCESS_KEY": "of-the-tests"}
+GOOGLE_CREDENTIALS = {"GS_ACCESS_KEY_ID": "of-the-tests", "GS_SECRET_ACCESS_KEY": "of-the-tests"}
 
 
 class NotThere(Exception):
@@ -36,11 +37,11 @@ class S3Server:
     """The server, with one bucket."""
 
     def __init__(self, folder: Path) -> None:
-        self._port = free_port()
+        self.port = free_port()
         self._log = folder / "moto.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [_program(), "-H", "127.0.0.1", "-p", str(self._port)],
+                [_program(), "-H", "127.0.0.1", "-p", str(self.port)],
                 env={**os.environ, **CREDENTIALS},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -55,10 +56,14 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """Of S3, and of STS too."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def url(self, prefix: str) -> str:
         return f"s3://{BUCKET}/{prefix}?endpoint={self.endpoint}&region=eu-west-1"
+
+    def google_url(self, prefix: str) -> str:
+        """The same store, asked as Google's is."""
+        return f"gs://{BUCKET}/{prefix}?endpoint={self.endpoint}"
 
     def stop(self) -> None:
         self._process.kill()
@@ -74,7 +79,7 @@ class S3Server:
 
     def _is_made(self) -> bool:
         with suppress(OSError, http.client.HTTPException):
-            link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+            link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
             place = "<LocationConstraint>eu-west-1</LocationConstraint>"
             link.request("PUT", f"/{BUCKET}", f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>")
             return link.getresponse().status in (200, 409)
@@ -116,4 +121,11 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture
 def s3_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def google_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google's store is asked with its own key, so a node with a key of AWS in its environment uses none of that."""
+    for name, value in {**GOOGLE_CREDENTIALS, "AWS_ACCESS_KEY_ID": "other", "AWS_SESSION_TOKEN": "other"}.items():
         monkeypatch.setenv(name, value)

@@ -31,22 +31,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
-from tidings.clock import Clock
-
 TEAM_ID, KEY_ID, TOPIC, PROJECT = "TEAM123456", "KEY7654321", "com.example.tidings", "tidings-test"
-
-
-class Later(Clock):
-    """Real time that a test can push forward."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + int(self.ahead_s * 1000)
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.ahead_s
 
 
 @dataclass(frozen=True)
