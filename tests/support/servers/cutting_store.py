@@ -37,7 +37,7 @@ class CuttingStore(StoreFront):
     def check(self, uploads: int) -> None:
         """So many uploads came, each with one part twice: the one that was cut."""
         expected = [sorted([1, 2, 3, number % PARTS + 1]) for number in range(uploads)]
-        assert [sorted(parts) for parts in self.sent.values()] == expected
+        assert [sorted(parts) for parts in self.sent.values()] == expected, self.sent
 
     def where(self, request: Request) -> str:
         if request.method != "PUT" or (part := _part_of(request)) is None:

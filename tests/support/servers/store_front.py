@@ -48,8 +48,11 @@ class StoreFront:
                 where = self.where(request)
                 if where:
                     answering.cancel()  # before the last byte: the store must not be faster than the cut
+                    await asyncio.wait([answering])
                 far_out.write(request.raw)
                 await _pass(near_in, far_out, request.length // 2 if where == "middle" else request.length)
+                if where == "answer":
+                    await far_in.read()  # the store has the part: moto fails where it comes again meanwhile
                 if where:
                     near_out.transport.abort()
                     return
