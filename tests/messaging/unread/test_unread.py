@@ -640,6 +640,34 @@ async def test_a_set_of_mentions_that_was_lost_is_noticed_when_a_mention_is_beyo
         assert await a.core.unread.totals("bob") == Totals(3, 1) and await a.wrong() == []
 
 
+async def test_above_the_cap_mentions_count_among_the_newest_whatever_happens(
+    settings: Settings,
+) -> None:
+    capped = dataclasses.replace(settings, unread=config.Unread(cap=3))
+    async with open_faulty(capped, "a") as a:
+        view, _ = await a.core.directory.create("alice", kind="group", members=["bob"])
+        id_ = view.head.conversation_id
+        first = (await a.core.sends.send("alice", id_, "m0", Content("you", mentions=("bob",)))).entry.seq_no
+        for number in range(1, 6):
+            mentions = ("bob",) if number % 2 else ()
+            await a.core.sends.send("alice", id_, f"m{number}", Content("hi", mentions=mentions))
+
+        async def mentions_of_bob() -> int:
+            assert await a.wrong() == []
+            shown = (await a.core.unread.state("bob", id_)).mention_count
+            await a.command("DEL", a.core.keys.mark("bob"))
+            assert (await a.core.unread.state("bob", id_)).mention_count == shown
+            return shown
+
+        assert await mentions_of_bob() == 2  # m3 and m5 of m3, m4, m5; m0 and m1 are older
+        await a.core.unread.mark_read("bob", id_, seqs=[first + 4])
+        assert await mentions_of_bob() == 2  # m3 and m5 of m2, m3, m5
+        await a.core.rewrites.delete("alice", id_, first + 5)
+        assert await mentions_of_bob() == 2  # m1 and m3 of m1, m2, m3
+        await a.core.unread.mark_read("bob", id_, up_to_seq=first)
+        assert await mentions_of_bob() == 2 and not (await a.core.unread.state("bob", id_)).unread_capped
+
+
 async def test_what_was_delivered_does_not_count_under_when_offline(settings: Settings) -> None:
     offline = dataclasses.replace(settings, unread=config.Unread(policy="when_offline"))
     async with open_faulty(offline, "a") as a:

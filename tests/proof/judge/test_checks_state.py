@@ -90,6 +90,19 @@ def test_of_more_unread_than_are_kept_the_cap_is_shown(story: Story, monkeypatch
     assert story.judged(checks.Counts).is_kept
 
 
+@pytest.mark.parametrize(("mentioned", "shown", "is_kept"), [(1, 0, True), (1, 1, False), (2, 1, True), (2, 0, False)])
+def test_above_the_cap_mentions_count_among_the_newest(
+    story: Story, monkeypatch: pytest.MonkeyPatch, mentioned: int, shown: int, is_kept: bool
+) -> None:
+    monkeypatch.setattr(checks, "UNREAD_CAP", 1)
+    story.entries[mentioned - 1] = msgspec.structs.replace(story.entries[mentioned - 1], mentions=("u2",))
+    story.unread["u2"] = (1, 1)
+    before = story.dump().shown
+    inbox = [{**before["u2"].inbox[0], "mention_count": shown}]
+    story.wrong["shown"] = before | {"u2": msgspec.structs.replace(before["u2"], inbox=inbox, total_mentions=shown)}
+    assert story.judged(checks.Counts).is_kept == is_kept
+
+
 def read(story: Story, up_to: int, reached: int, user_id: str = "u1") -> None:
     op = story.invoke("read", user_id=user_id, value={"up_to_seq": up_to})
     story.note("ok", "read", op=op, user_id=user_id, value={"read_seq": reached})

@@ -123,7 +123,7 @@ class Counts(Check):
                 continue
             self.looked += 1
             unread = unread_of(self.truth.dump.logs[id_], rows[id_], user_id, blocked)
-            mentions = [entry for entry in unread if entry.mentions_user(user_id)]
+            mentions = [entry for entry in unread[-UNREAD_CAP:] if entry.mentions_user(user_id)]
             count = min(len(unread), UNREAD_CAP)
             for at, more in enumerate((0 if rows[id_].muted else count, bool(unread), len(mentions))):
                 sums[at] += more
