@@ -16,6 +16,7 @@ from tidings.clock import Clock
 from tidings.config.settings import Settings
 from tidings.errors import Unavailable
 from tidings.messaging.limits.overrides import Overrides
+from tidings.messaging.send.takeover import Takeover
 from tidings.model import Content
 from tidings.node import node, stores
 from tidings.pushes import ConversationAdded
@@ -96,12 +97,15 @@ async def test_nothing_of_a_node_outlives_its_stores_though_the_tables_refuse(
     assert asyncio.all_tasks() == before
 
 
-async def test_a_start_that_fails_leaves_nothing_running(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", [(Overrides, "refresh"), (Takeover, "finish_own")], ids=lambda part: part[1])
+async def test_a_start_that_fails_leaves_nothing_running(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, part: tuple[type, str]
+) -> None:
     async def refuses(_: object) -> None:
         raise Unavailable("no tables")
 
     before = asyncio.all_tasks()
-    monkeypatch.setattr(Overrides, "refresh", refuses)
+    monkeypatch.setattr(*part, refuses)
     with pytest.raises(Unavailable, match="no tables"):
         async with node.open_node(settings):
             pytest.fail("the node started without its limits")

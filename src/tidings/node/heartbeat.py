@@ -85,11 +85,11 @@ class Heartbeat:
         await self._bus.open(self._take, self._resubscribed)
         try:
             await self._registry.join()
+            # The open work of an earlier process of this name is finished before new numbers overwrite its record.
+            await self._takeover.finish_own()
         except StoreError:
             await self._bus.close()
             raise
-        # The open work of an earlier process of this name is finished before new numbers overwrite its record.
-        await self._takeover.finish_own()
         self._renewing.start()
         self._working.start()
 
