@@ -42,6 +42,16 @@ async def test_a_message_is_sent_with_its_files(tmp_path: Path) -> None:
         assert [(file.name, file.seq, file.sender_id) for file in listed.files] == [("a photo.png", sent.seq, "alice")]
 
 
+@pytest.mark.parametrize(("download", "disposition"), [(False, "inline"), (True, "attachment")])
+async def test_a_link_shows_or_saves_a_picture(download: bool, disposition: str) -> None:
+    async with sharing() as shared:
+        file_id = await shared.upload()
+        await shared.say(file_id)
+        alice = await shared.node.client("alice")
+        url = await alice.file_link(shared.conversation_id, file_id, download=download)
+        assert (await shared.http.get(url)).headers["content-disposition"].startswith(disposition)
+
+
 async def test_the_message_behind_a_file_waits_for_it(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1_000_000))

@@ -179,9 +179,9 @@ class Account(BesideMessages, AboutPeople):
         """The files of a conversation, newest first. `kind`: image or file."""
         return await page_of_files(self._rest, conversation_id, kind, limit, cursor)
 
-    async def file_link(self, conversation_id: str, file_id: str) -> str:
-        """A URL of the file that lives a minute and needs no token."""
-        return await link(self._rest, conversation_id, file_id)
+    async def file_link(self, conversation_id: str, file_id: str, *, download: bool = False) -> str:
+        """A URL of the file that lives a minute and needs no token. `download`: a browser saves it."""
+        return await link(self._rest, conversation_id, file_id, download=download)
 
     async def download(self, conversation_id: str, file_id: str, to: str | Path) -> None:
         """Write the file to this path."""

@@ -123,10 +123,10 @@ async def page_of_files(
     return await rest.send("GET", path, FilesPage, query=query, is_repeatable=True)
 
 
-async def link(rest: Rest, conversation_id: str, file_id: str) -> str:
-    """A URL of the file that lives a minute and needs no token."""
+async def link(rest: Rest, conversation_id: str, file_id: str, *, download: bool = False) -> str:
+    """A URL of the file that lives a minute and needs no token. `download`: a browser saves it."""
     path = path_of("conversations", conversation_id, "files", file_id)
-    found = await rest.get(path, _Link, link=1)
+    found = await rest.get(path, _Link, link=1, download=1 if download else None)
     return rest.http.address(found.url)
 
 
