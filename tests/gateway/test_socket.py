@@ -94,7 +94,7 @@ async def test_a_burst_of_many_sockets_is_spread_over_turns_and_each_keeps_its_o
 async def test_frames_that_wait_are_taken_before_the_close_behind_them(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fairness, "FRAMES_AT_ONCE", 0)
+    monkeypatch.setattr(fairness, "FRAMES_AT_ONCE", 1)
     wire = await gateway.wire()
     seen: list[str] = []
     monkeypatch.setattr(Connection, "receive", lambda connection, text: seen.append(text))
