@@ -12,7 +12,7 @@ from playwright.async_api import expect
 from tests.browser.test_admin import Named, Visit, keys, north, seeds, visit
 from tests.support.browser.seeding import Seeds
 from tests.support.nodes.node_process import NodeProcess
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 __all__ = ["keys", "north", "seeds", "visit"]  # fixtures
 

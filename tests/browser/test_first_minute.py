@@ -20,7 +20,7 @@ from playwright.async_api import Browser, expect
 
 from tests.support.browser.people import Person
 from tests.support.paths import ROOT
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 PATIENCE_S = 600
 WAIT_MS = 120_000

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.command_line import complaint
 from tidings.cli.main import main
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 def test_the_exit_code_is_1_when_no_node_answers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,8 @@ from tests.support.deploy_files import DEPLOY, read_yaml, wrong_settings
 from tests.support.servers.haproxy import CONFIG
 from tidings.bounds import DRAIN_S
 from tidings.config.values import duration_s
-from tidings_proof.world.cluster import binary_of, low_port
+from tidings_proof.world.cluster import binary_of
+from tidings_proof.world.ports import free_port
 from tidings_proof.world.valkey import ValkeyProcess
 
 FILES = ("compose.yaml", "compose.postgresql.yaml", "compose.scale.yaml")
@@ -125,7 +126,7 @@ def shards(tmp_path: Path) -> Iterator[list[int]]:
     with ExitStack() as stack:
         ports = []
         for number in range(3):
-            port, bus = low_port(), low_port()
+            port, bus = free_port(), free_port()
             given = [str(port) if word == "6379" else word for word in words[1:]]
             folder = tmp_path / str(number)
             folder.mkdir()

@@ -23,7 +23,7 @@ import pytest
 from tests.support.code_blocks import blocks_of
 from tests.support.nodes.node_process import NodeProcess
 from tests.support.paths import ROOT
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -25,7 +25,8 @@ from tidings.model import Content, Entry
 from tidings.node import graph
 from tidings.node.graph import Core
 from tidings.stores.keyspace.hash_slots import slot_of
-from tidings_proof.world.cluster import Cluster, low_port, running_cluster
+from tidings_proof.world.cluster import Cluster, running_cluster
+from tidings_proof.world.ports import free_port
 from tidings_proof.world.proxy import Proxy, open_proxy
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
@@ -152,7 +153,7 @@ class Pair:
 
     def __init__(self, folder: Path, front: Proxy, wire: Proxy) -> None:
         assert isinstance(front.target, int)
-        self.ports = (front.target, low_port())
+        self.ports = (front.target, free_port())
         self.servers = tuple(start_on(folder / name, port) for name, port in zip("ab", self.ports, strict=True))
         self.front = front
         self.wire = wire
@@ -197,7 +198,7 @@ def start_on(folder: Path, port: int) -> ValkeyProcess:
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     async with AsyncExitStack() as stack:
-        first = low_port()
+        first = free_port()
         front, wire = [await stack.enter_async_context(open_proxy(first)) for _ in range(2)]
         pair = Pair(tmp_path, front, wire)
         stack.callback(pair.stop)

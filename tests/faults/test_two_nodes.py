@@ -14,7 +14,8 @@ from tests.support.devices.many_senders import Crowd, check_log, check_unread, r
 from tests.support.devices.plain_client import Client
 from tests.support.fault_checks import check_counts, send_until
 from tests.support.nodes.node_process import NodeProcess
-from tidings_proof.world.valkey import free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import start_valkey
 
 Pair = tuple[NodeProcess, NodeProcess]
 

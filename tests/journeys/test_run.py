@@ -15,7 +15,7 @@ import pytest
 from tests.support.devices.plain_client import Client
 from tests.support.nodes.node_process import NodeProcess, is_valkey, run_tidings, wait_gone
 from tests.support.waiting import eventually
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 DRAIN_S = 25.0  # below the 30 s that a drain may take: nothing holds these nodes up
 

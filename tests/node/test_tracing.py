@@ -19,7 +19,7 @@ from tidings.node.graph import open_core
 from tidings.node.node import Node
 from tidings.node.tracing import Tracing, open_tracing, traces_url
 from tidings.telemetry.metrics import STAGES, Metrics
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 async def send_some(node: Node, count: int) -> str:

@@ -21,7 +21,7 @@ from tidings_client import client as module
 from tidings_client.errors import BadRequest
 from tidings_client.reading import streams
 from tidings_client.values import Connected, Interrupted, MessageNew, Presence, ReadSynced, Typing
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 async def test_two_people_talk(server: TestServer) -> None:

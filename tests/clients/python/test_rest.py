@@ -12,7 +12,7 @@ from tidings_client.connection.http import Http
 from tidings_client.errors import BadRequest, Disconnected, NotFound, StoreUnavailable, Unauthorized
 from tidings_client.rest import Rest
 from tidings_client.values import Totals
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 TOTALS = b'{"total_unread":1,"unread_conversations":1}'
 

@@ -11,7 +11,7 @@ from tests.support.servers.moto_server import s3 as s3
 from tests.support.servers.moto_server import s3_credentials as s3_credentials
 from tidings.bounds import FILE_PART_BYTES, Limit
 from tidings.config.settings import Files, Limits, Settings
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 async def test_parts_come_in_any_order_and_more_than_once(shared: Sharing) -> None:

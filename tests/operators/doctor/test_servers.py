@@ -15,7 +15,8 @@ from tidings.operators.doctor.servers import Server, open_servers, refusal
 from tidings.stores.findings import Finding
 from tidings.stores.keyspace.embedded_folder import FOLDER_NAME
 from tidings.stores.keyspace.wire import Address, Wire
-from tidings_proof.world.valkey import ValkeyProcess, free_port
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess
 
 
 async def findings_of(folder: Path, url: str) -> list[Finding]:

@@ -11,7 +11,7 @@ from tidings.config.values import SettingsError
 from tidings.node.node import Node
 from tidings.operators.top.servers import WatchedServers
 from tidings.operators.top.watch import Watch, Watched, local_url, metrics_url, open_client
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 NO_SERVERS = WatchedServers((), {}, 0, Clock())
 

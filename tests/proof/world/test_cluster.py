@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 
-from tidings_proof.world.cluster import Cluster, binary_of, low_port, wait_until
-
-
-def test_ports_are_free_low_and_different() -> None:
-    ports = [low_port() for _ in range(20)]
-    assert len(set(ports)) == 20 and all(20_000 <= port < 32_000 for port in ports)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", ports[0]))
+from tidings_proof.world.cluster import Cluster, binary_of, wait_until
 
 
 def test_the_wheel_has_its_server() -> None:

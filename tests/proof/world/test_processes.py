@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import SECRET
 from tidings_proof.faults.trouble import Trouble
 from tidings_proof.people.wire import rest
+from tidings_proof.world.ports import free_port
 from tidings_proof.world.processes import STALL_MAX, NodeProcess, Stalls, environment, waited_s
-from tidings_proof.world.valkey import free_port
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import uvloop
 
 from tidings.clock import Clock
 from tidings.stores.aws.http import Answer, HttpFailed, Origin, Pool, fetch, origin_of
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 Reply = Callable[[int], Awaitable[bytes | None]]  # the number of the request; None: the connection is closed

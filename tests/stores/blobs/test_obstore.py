@@ -19,7 +19,7 @@ from tidings.errors import Unavailable
 from tidings.stores.blobs import obstore as blobs_obstore
 from tidings.stores.blobs.obstore import open_blobs
 from tidings.stores.blobs.ports import Blobs
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 _prefixes = itertools.count(1)
 

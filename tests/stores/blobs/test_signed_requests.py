@@ -9,7 +9,7 @@ from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Missing, Unavailable
 from tidings.stores.blobs.signed_requests import SignedRequests, texts
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 BUSY = (503, "<Error><Code>SlowDown</Code><Message>less</Message></Error>")
 FALSE = (200, "<Error><Code>InternalError</Code></Error>")

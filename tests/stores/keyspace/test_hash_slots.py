@@ -20,7 +20,8 @@ from tidings.stores.keyspace.hash_slots import (
     uncovered,
 )
 from tidings.stores.keyspace.keys import Keys
-from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 
 def test_the_slot_is_the_published_checksum() -> None:

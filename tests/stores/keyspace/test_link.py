@@ -18,7 +18,8 @@ from tidings.stores.keyspace import link as keyspace_link
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.link import Link, read_facts
 from tidings.stores.keyspace.wire import ErrorReply, parse_address
-from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 ADD = "#!lua\nreturn redis.call('INCRBY', KEYS[1], ARGV[1])"
 Start = Callable[..., ValkeyProcess]

@@ -16,7 +16,7 @@ from tidings.stores.keyspace.call import plain
 from tidings.stores.keyspace.open import open_any
 from tidings.stores.keyspace.sentinel import Sentinels, parse_sentinel_url
 from tidings.stores.keyspace.wire import Address
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tidings.errors import Unavailable
 from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.server import KeyspaceMistake, SingleKeyspace, open_keyspace, verdict
 from tidings.stores.keyspace.wire import ErrorReply
-from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from tidings.stores.keyspace.hash_slots import SLOTS, Place, parse_cluster_url
 from tidings.stores.keyspace.link import Link
 from tidings.stores.keyspace.topology import Topology
 from tidings_proof.world.cluster import Cluster, Server, running_cluster
-from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tests.support.certificates import certificate
 from tidings.errors import Unavailable
 from tidings.stores.keyspace.call import Call, plain
 from tidings.stores.keyspace.wire import Address, ErrorReply, Run, Wire, dial, parse_address, spelled
-from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 
 @pytest.fixture

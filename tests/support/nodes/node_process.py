@@ -24,7 +24,7 @@ from tests.support.devices.plain_client import sign
 from tests.support.paths import PYTHONPATH
 from tidings.clock import Clock
 from tidings.stores.keyspace.embedded_folder import FOLDER_NAME, socket_path
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 READY_S = 60.0

@@ -24,7 +24,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.servers.moto_server import NotThere
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 LOCK = ROOT / "requirements" / "azurite"
 READY_S = 60.0

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 CONFIG = Path(__file__).resolve().parents[3] / "deploy" / "haproxy.cfg"
 READY_S = 60.0

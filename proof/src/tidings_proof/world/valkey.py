@@ -171,11 +171,3 @@ def start_valkey(folder: Path, *, args: Sequence[str] = ()) -> ValkeyProcess:
     server = ValkeyProcess(folder, args)
     server.start()
     return server
-
-
-def free_port() -> int:
-    """A loopback TCP port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -19,7 +19,8 @@ from tidings.clock import Clock, Dice
 from tidings.config.settings import Auth, Settings
 from tidings.config.values import SettingsError
 from tidings.stores.tables.open import adapter_of
-from tidings_proof.world.keyspaces import AnyKeyspace, ClusterKeyspace, EmbeddedKeyspace, OneValkey, free_port
+from tidings_proof.world.keyspaces import AnyKeyspace, ClusterKeyspace, EmbeddedKeyspace, OneValkey
+from tidings_proof.world.ports import free_port
 from tidings_proof.world.processes import NodeProcess
 from tidings_proof.world.proxy import Proxy
 

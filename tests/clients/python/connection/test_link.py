@@ -14,7 +14,7 @@ from tidings_client import Clock
 from tidings_client.connection.addresses import socket_url
 from tidings_client.connection.link import Link, Liveness, Verdict
 from tidings_client.errors import Disconnected
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 async def opened(scripted: ScriptedServer, texts: list[bytes]) -> Link:

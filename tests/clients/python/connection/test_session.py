@@ -20,7 +20,7 @@ from tidings_client.connection.tokens import Tokens, TokenSource, sign_token
 from tidings_client.errors import Disconnected, RateLimited, Stopped, StoreUnavailable
 from tidings_client.forms import Connect, Inbox, Ping, SetTyping
 from tidings_client.values import Draining, Hello, Interrupted, Nothing, ServerEvent
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 

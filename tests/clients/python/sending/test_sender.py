@@ -17,7 +17,7 @@ from tidings_client.bounds import LANE_SENDS_MAX, SENDS_MAX
 from tidings_client.errors import BadRequest, Held, IdConflict, NotFound, RateLimited, StoreUnavailable, TooLarge
 from tidings_client.sending.drafts import Draft
 from tidings_client.sending.sender import Outbox
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 
 def ok(asked: Frame, seq: int) -> Frame:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from tidings.clock import Clock
 from tidings_proof.bench.load.people import Signed
 from tidings_proof.bench.target.processes import parts_of
 from tidings_proof.bench.target.target import Target
+from tidings_proof.world.ports import free_port
 
 START_S = 120.0
 STOP_S = 40.0
@@ -49,12 +49,6 @@ def own_node(data: Path, **settings: str) -> Iterator[Target]:
     with child(words, given, log) as process:
         await_ready(process, lambda: is_answering(f"{url}/readyz"), log)
         yield Target(url, Signed(SECRET), parts_of(process.pid) if sys.platform == "linux" else {})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment() -> dict[str, str]:

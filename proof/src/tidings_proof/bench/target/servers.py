@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tidings.stores.keyspace.embedded import find_binary
 from tidings_proof.bench.load.people import Signed
-from tidings_proof.bench.target.own_node import SECRET, await_ready, child, free_port, is_answering, own_node
+from tidings_proof.bench.target.own_node import SECRET, await_ready, child, is_answering, own_node
 from tidings_proof.bench.target.target import Target
+from tidings_proof.world.ports import free_port
 
 
 @contextmanager

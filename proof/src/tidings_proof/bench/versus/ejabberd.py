@@ -19,11 +19,12 @@ from tidings_proof.bench.load.connections import Answer, Tally
 from tidings_proof.bench.load.people import Signed
 from tidings_proof.bench.load.plan import Channel, Pair, Reader, Readers
 from tidings_proof.bench.load.xmpp import HOST, PASSWORD, ROOMS, Who, Xmpp, XmppLink, page
-from tidings_proof.bench.target.own_node import SECRET, await_ready, child, free_port
+from tidings_proof.bench.target.own_node import SECRET, await_ready, child
 from tidings_proof.bench.target.processes import descendants
 from tidings_proof.bench.target.target import Target
 from tidings_proof.bench.versus.rivals import OPENER, PAGE, TEXT, WRITER, Opens, Rival, Server, Sizes
 from tidings_proof.world.dynamodb import NotThere
+from tidings_proof.world.ports import free_port
 from tidings_proof.world.postgres import PostgresServer, binaries
 
 GET = "apt install ejabberd erlang-p1-pgsql postgresql"

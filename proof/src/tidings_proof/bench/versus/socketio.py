@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidings_proof.bench.load.people import Signed
-from tidings_proof.bench.target.own_node import SECRET, await_ready, child, free_port, is_answering
+from tidings_proof.bench.target.own_node import SECRET, await_ready, child, is_answering
 from tidings_proof.bench.target.target import Target
 from tidings_proof.bench.versus.rivals import Rival, Server, Sizes
+from tidings_proof.world.ports import free_port
 
 _SOURCE = Path(__file__).with_name("socketio-server")
 _FILES = ("package.json", "package-lock.json")

@@ -21,7 +21,7 @@ from tidings.stores.aws.credentials import KeyChain
 from tidings.stores.aws.http import Pool
 from tidings.stores.tables.dynamodb.client import bounds
 from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed, SignedPosts, Wire, place_of
-from tidings_proof.world.valkey import free_port
+from tidings_proof.world.ports import free_port
 
 Said = tuple[int, dict[str, Any]]
 
