@@ -79,7 +79,8 @@ export class Server {
 
   /** A client of this user, closed with the server; not connected yet. */
   client(userId, options = {}) {
-    const client = new TidingsClient({ url: this.url, getToken: () => this.token(userId), WebSocket: NodeWebSocket, locks: null, ...options });
+    const client = new TidingsClient({ url: this.url, getToken: () => this.token(userId), WebSocket: NodeWebSocket, locks: null,
+      requestTimeoutMs: 60_000, ...options });
     this._clients.push(client);
     return client;
   }
@@ -155,10 +156,31 @@ export class Network {
   }
 }
 
-async function freePort() {
+const [PORT_FIRST, PORT_END, BLOCK] = [20_000, 32_000, 100]; // as proof/src/tidings_proof/world/ports.py has them
+let block; // the ports of this process: it listens on the first one to keep them
+
+/** The server that listens on this port, or null where somebody else does. */
+const listening = (port) => new Promise((resolve) => {
   const listener = net.createServer();
-  await new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve));
-  const { port } = listener.address();
-  await new Promise((resolve) => listener.close(resolve));
-  return port;
+  listener.once('error', () => resolve(null));
+  listener.listen(port, '127.0.0.1', () => resolve(listener));
+});
+
+async function takeBlock() {
+  const count = (PORT_END - PORT_FIRST) / BLOCK;
+  for (let step = 0; step < count; step += 1) {
+    const first = PORT_FIRST + ((process.pid + step) % count) * BLOCK;
+    const guard = await listening(first);
+    if (guard) return guard.unref(), { last: first };
+  }
+  throw new Error('no ports are left');
+}
+
+/** A port for a server that listens later: the system gives it to nobody, and no other process of the tests has it. */
+async function freePort() {
+  block ??= await takeBlock();
+  const probe = await listening((block.last += 1));
+  if (!probe) return freePort();
+  await new Promise((resolve) => probe.close(resolve));
+  return block.last;
 }

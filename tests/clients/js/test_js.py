@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TESTS = ROOT / "clients" / "js" / "test"
 STORE = "store.test.js"  # needs an object store
 NODE_MAJOR_MIN = 18
-TIMEOUT_S = 100
+TIMEOUT_S = 380
 
 
 def node() -> str:
@@ -64,11 +64,11 @@ async def test_an_upload_of_the_javascript_client_that_is_cut_goes_on_with_the_p
 ) -> None:
     async with cutting(kind, request) as store:
         env = {"STORE": store.url, "FILES": str(uploads), **CREDENTIALS}
-        assert await asyncio.to_thread(run, STORE, env, 380) == 1
+        assert await asyncio.to_thread(run, STORE, env) == 1
         store.check(uploads)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_long_journey_of_the_javascript_client_over_a_network_that_fails() -> None:
-    assert run("journey.test.js", {"JOURNEY_MESSAGES": "2700", "JOURNEY_CUT_MS": "60"}, timeout_s=380) == 1
+    assert run("journey.test.js", {"JOURNEY_MESSAGES": "2700", "JOURNEY_CUT_MS": "60"}) == 1
