@@ -406,7 +406,7 @@ describe('the client', { concurrency: 6 }, () => {
   it('a token is renewed before it ends, and the connection stays', async () => {
     const [name] = names(1);
     const reasons = [];
-    const client = server.client(name, { getToken: ({ reason }) => (reasons.push(reason), server.token(name, reasons.length < 2 ? 2 : 3600)) });
+    const client = server.client(name, { getToken: ({ reason }) => (reasons.push(reason), server.token(name, reasons.length < 2 ? 20 : 3600)) });
     const states = [];
     client.on('state', ({ state }) => states.push(state));
     await client.connect();
@@ -424,7 +424,7 @@ describe('the client', { concurrency: 6 }, () => {
       getToken() {
         asked += 1;
         if (isDown) throw new Error('the identity server is down');
-        return server.token(name, asked === 1 ? 1 : 3600);
+        return server.token(name, asked === 1 ? 10 : 3600); // a slow connect is faster than that
       },
     });
     client.on('error', () => {}); // the refresh that failed
