@@ -69,7 +69,7 @@ async def test_workers_killed_in_the_middle_lose_nothing_and_count_nothing_twice
     wanted = await noted(one)
     seen = []
     for steps in (3, 17, 40):
-        async with worker(valkey.url, one) as process:
+        async with worker(valkey.url, one, str(2 * steps)) as process:  # it is at work when the last word is heard
             seen.append(sum([await heard(process) for _ in range(steps)]))
     assert all(seen) and sum(seen) < ENTRIES  # each of them died at work
     before = sum((await one.sums()).values())

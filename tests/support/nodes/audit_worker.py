@@ -1,11 +1,13 @@
 """A worker of the audit stream as a process of its own, so that a test can kill it:
-`python -m tests.support.nodes.audit_worker NODE KEYSPACE [hang]`. It counts two entries a shard at a time,
-as fast as it can, and says a word for each step; with `hang` it takes some, says so, and does nothing more.
+`python -m tests.support.nodes.audit_worker NODE KEYSPACE [hang | STEPS]`. It counts two entries a shard at a time,
+as fast as it can, and says a word for each step. With `hang` it takes some, says so, and does nothing more. With a
+number it does nothing more after so many steps, however late the test kills it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -23,9 +25,10 @@ async def run(node_id: str, url: str, *words: str) -> None:
     worker = AuditSums(keyspace, AuditScripts(Keys(prefix)), node_id, idle_s=0.3)
     if words == ("hang",):
         say(sum(map(len, (await worker.take(5)).values())))
-        await asyncio.Event().wait()
-    while True:
-        say(await worker.step(limit=2))
+    else:
+        for _ in range(int(words[0])) if words else itertools.count():
+            say(await worker.step(limit=2))
+    await asyncio.Event().wait()
 
 
 def say(word: object) -> None:
