@@ -9,7 +9,7 @@ from tests.support.gateway.raw_websocket import PING, Wire
 from tests.support.gateway.served import Gateway
 from tests.support.gateway.standins import entry
 from tidings.bounds import PING_INTERVAL_S
-from tidings.gateway import connections
+from tidings.gateway import connections, socket
 from tidings.gateway.auth import hash_api_key
 from tidings.gateway.connection import Connection
 from tidings.gateway.connections import SLOT_S, Wheel
@@ -66,6 +66,7 @@ async def test_a_bot_whose_key_is_revoked_is_closed_4503_and_no_other_connection
 
 async def test_all_queues_together_are_bounded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "NODE_QUEUE_BYTES_MAX", 100_000)
+    monkeypatch.setattr(socket, "CLOSE_LINGER_S", 60.0)  # on a busy machine the queue is read in more than 5 s
     slow, quick = await slow_reader(gateway, "alice"), await gateway.wire("bob")
     (outbound,) = gateway.hub.of_user("alice")
     while outbound.socket.queued_bytes() < 300_000:  # type: ignore[attr-defined]
