@@ -23,6 +23,6 @@ async def test_bob_sees_what_alice_wrote(server: testing.TestServer) -> None:
     conversation_id = await alice.direct("bob")
     messages = bob.messages(conversation_id)
     await alice.send(conversation_id, "hello")
-    message = await asyncio.wait_for(anext(messages), 5)
+    message = await asyncio.wait_for(anext(messages), 60)
     assert (message.sender_id, message.text) == ("alice", "hello")
     assert (await bob.mark_read(conversation_id)).unread_count == 0

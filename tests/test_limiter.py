@@ -170,7 +170,7 @@ def test_the_example_runs(valkey: ValkeyProcess) -> None:
         env={"PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

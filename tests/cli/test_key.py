@@ -63,7 +63,7 @@ def test_a_key_is_shown_once_and_alone_on_stdout(keys: Keys) -> None:
 def test_a_bot_key_belongs_to_the_user_that_is_named(keys: Keys, nodes: list[NodeProcess]) -> None:
     made = json.loads(keys.run("create", "--name", "helper", "--role", "bot", "--user", "helper", "--json"))
     assert (made["user_id"], user_of_bot(made["key"])) == ("helper", "helper")
-    link = http.client.HTTPConnection("127.0.0.1", nodes[0].port, timeout=30)
+    link = http.client.HTTPConnection("127.0.0.1", nodes[0].port, timeout=60)
     link.request("GET", "/v1/inbox", headers={"Authorization": f"Bearer {made['key']}"})
     assert link.getresponse().status == 200
     link.close()

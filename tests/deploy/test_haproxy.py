@@ -119,7 +119,7 @@ def ask(haproxy: Haproxy, method: str = "GET", path: str = "/v1/inbox", **header
 
 
 def test_haproxy_takes_the_configuration_without_a_warning() -> None:
-    answer = subprocess.run([binary(), "-c", "-f", str(CONFIG)], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run([binary(), "-c", "-f", str(CONFIG)], capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0 and "WARNING" not in answer.stderr, answer.stderr
 
 
@@ -135,7 +135,7 @@ def test_names_that_cannot_be_found_yet_do_not_stop_it() -> None:
         env={"PATH": "/usr/sbin:/usr/bin", "NODE1": "node1.invalid:8000"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     assert answer.returncode == 0, answer.stderr
 

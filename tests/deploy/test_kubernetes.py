@@ -120,14 +120,14 @@ def test_no_variables_are_made_up_from_the_service_and_no_rights_are_left(name: 
 
 def test_a_node_refuses_the_variables_that_a_service_link_would_make() -> None:
     linked = {"TIDINGS_PORT": "tcp://10.0.0.1:80", "TIDINGS_SERVICE_HOST": "10.0.0.1"}
-    answer = subprocess.run(command("config"), env=environment(linked), capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(command("config"), env=environment(linked), capture_output=True, text=True, timeout=120)
     assert answer.returncode == 2 and "TIDINGS_" in answer.stderr
 
 
 @pytest.mark.parametrize("name", ["deployment", "tables"])
 def test_the_words_are_words_of_the_command_line(name: str) -> None:
     words = pods()[name]["containers"][0]["args"]
-    answer = subprocess.run(command(*words, "--help"), env=environment({}), capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(command(*words, "--help"), env=environment({}), capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr
 
 

@@ -38,7 +38,7 @@ def bare(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [SCRIPT, *words], env={"PATH": str(folder)}, capture_output=True, text=True, timeout=30, check=False
+        [SCRIPT, *words], env={"PATH": str(folder)}, capture_output=True, text=True, timeout=120, check=False
     )
 
 

@@ -36,7 +36,7 @@ async def said_to(gateway: Gateway, request: bytes) -> bytes:
     """Everything that the server answers until it ends the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     writer.write(request)
-    answer = await asyncio.wait_for(reader.read(), 30)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     return answer
 

@@ -47,7 +47,7 @@ async def test_the_end_of_the_other_process_is_noticed() -> None:
     question = asyncio.create_task(one.ask("a", within_s=60))
     await asyncio.sleep(0)
     theirs.close()
-    await asyncio.wait_for(run, 30)
+    await asyncio.wait_for(run, 60)
     with pytest.raises(ConnectionError):
         await question
     with pytest.raises(ConnectionError):

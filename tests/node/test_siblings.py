@@ -32,6 +32,6 @@ async def test_a_worker_without_a_supervisor_speaks_for_itself() -> None:
     ours, theirs = socket.socketpair()
     channel = await Channel.over(ours, nothing)
     theirs.close()
-    await asyncio.wait_for(channel.run(), 30)
+    await asyncio.wait_for(channel.run(), 60)
     siblings = Siblings(channel)
     assert (await siblings.page(lambda: b"mine alone"), await siblings.states()) == (b"mine alone", {})

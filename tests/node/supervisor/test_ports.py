@@ -34,7 +34,7 @@ def test_a_connection_goes_to_a_worker_and_never_to_the_keeper() -> None:
     kept = KeptPort("127.0.0.1", 0, "--port")
     with listener(kept.number, is_shared=True) as worker:
         for _ in range(8):
-            with socket.create_connection(("127.0.0.1", kept.number), timeout=30):
+            with socket.create_connection(("127.0.0.1", kept.number), timeout=60):
                 worker.accept()[0].close()
     kept.close()
 

@@ -20,12 +20,12 @@ async def test_every_request_is_recorded_with_its_answer(tmp_path: Path) -> None
         endpoint._mood, endpoint._mood_until_s = "wrong", 1e9
         body = json.dumps({"conversation_id": "c1", "entries": [{"seq": 1}, {"seq": 2}]}).encode()
         headers = {"Idempotency-Key": "k"}
-        assert (await outbound.post(url, headers, body, within_s=30)).status == 503
+        assert (await outbound.post(url, headers, body, within_s=60)).status == 503
         endpoint._mood = "away"
-        assert (await outbound.post(url, headers, body, within_s=30)).status == 0
+        assert (await outbound.post(url, headers, body, within_s=60)).status == 0
         endpoint.is_healed = True
-        assert (await outbound.post(url, headers, body, within_s=30)).status == 200
-        async with asyncio.timeout(30):
+        assert (await outbound.post(url, headers, body, within_s=60)).status == 200
+        async with asyncio.timeout(60):
             await endpoint.settle({"c1": 2}, 30)
     finally:
         await outbound.close()

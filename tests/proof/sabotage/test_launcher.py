@@ -46,7 +46,7 @@ def test_it_ends_with_whoever_started_it() -> None:
     script = f"{PARENT}=$$ {serve} >/dev/null 2>&1 & echo $!"
     with tempfile.TemporaryDirectory() as folder:
         started = subprocess.run(
-            ["sh", "-c", script, folder], env=environment({}), capture_output=True, text=True, timeout=20, check=True
+            ["sh", "-c", script, folder], env=environment({}), capture_output=True, text=True, timeout=120, check=True
         )
         pid = int(started.stdout)
         deadline_s = time.monotonic() + 60

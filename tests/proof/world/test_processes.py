@@ -42,7 +42,7 @@ async def test_it_is_killed_stopped_drained_and_lives_again(node: NodeProcess) -
     node.kill()
     assert not node.is_running
     await node.start()
-    assert node.lives == 2 and await node.drain(20) == 0
+    assert node.lives == 2 and await node.drain(60) == 0
 
 
 async def test_one_that_is_ending_is_revived(node: NodeProcess) -> None:
