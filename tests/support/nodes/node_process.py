@@ -27,7 +27,7 @@ from tidings.stores.keyspace.embedded_folder import FOLDER_NAME, socket_path
 from tidings_proof.world.ports import free_port
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
-READY_S = 60.0
+READY_S = 180.0  # a machine that runs many of them at once starts one in a minute or more
 EXIT_S = 60.0
 
 
