@@ -14,6 +14,7 @@ from tidings import testing
 from tidings.config.sections import Tls
 from tidings.config.settings import Settings
 from tidings_client import Client, Clock
+from tidings_client.bounds import CHUNK_BYTES
 from tidings_client.connection.addresses import socket_url
 from tidings_client.connection.dialing import host_of, proxy_of
 from tidings_client.connection.http import Http
@@ -46,6 +47,11 @@ class Tunnel:
         host, _, port = self.heads[-1].split(" ")[1].rpartition(":")
         if port == "1":
             writer.write(b"HTTP/1.1 403 Not from here\r\n\r\n")
+            writer.close()
+            return
+        if port == "2":
+            writer.write(b"HTTP/1.1 200 OK\r\nX: " + bytes(3 * CHUNK_BYTES))
+            await reader.read()  # until the client leaves
             writer.close()
             return
         far_reader, far_writer = await asyncio.open_connection(host, int(port))
@@ -120,6 +126,14 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) ->
             await Http("https://node.example:1").request("GET", "/x", headers={})
         with pytest.raises(Disconnected, match=r"the proxy 127\.0\.0\.1 refuses: HTTP/1\.1 403 Not from here"):
             await Link.open("ws://node.example:1/v1/ws", lambda raw: None, Clock())
+
+
+async def test_a_proxy_whose_answer_has_no_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with tunnel(monkeypatch, "ALL_PROXY"):
+        with pytest.raises(Disconnected, match=r"the answer of the proxy 127\.0\.0\.1 is too long"):
+            await Http("https://node.example:2").request("GET", "/x", headers={})
+        with pytest.raises(Disconnected, match=r"the answer of the proxy 127\.0\.0\.1 is too long"):
+            await Link.open("ws://node.example:2/v1/ws", lambda raw: None, Clock())
 
 
 async def test_a_proxy_makes_plain_requests_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tidings_client.bounds import HTTP_CONNECTIONS_MAX
+from tidings_client.bounds import CHUNK_BYTES, HTTP_CONNECTIONS_MAX
 from tidings_client.connection.http import Http
 from tidings_client.errors import BadRequest, Disconnected
 
@@ -116,6 +116,29 @@ async def test_an_answer_whose_end_is_not_certain_is_a_lost_connection(answer: b
             await get(http)
         assert await get(http) == b"ok"
     assert peer.connections_count == 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged",
+        b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    ],
+    ids=["another answer", "the end of an idle connection"],
+)
+async def test_bytes_that_nobody_asked_for_are_no_answer(more: bytes) -> None:
+    peer = Peer(OK + more, OK)
+    async with http_to(peer.talk) as http:
+        assert [await get(http), await get(http)] == [b"ok", b"ok"]
+    assert peer.connections_count == 2
+
+
+async def test_trailers_have_an_end() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+    peer = Peer(chunked + b"X: y\r\n" * CHUNK_BYTES + b"\r\n")
+    async with http_to(peer.talk) as http:
+        with pytest.raises(Disconnected, match="the trailers of the answer are too long"):
+            await get(http)
 
 
 async def test_a_server_that_says_nothing_is_left() -> None:

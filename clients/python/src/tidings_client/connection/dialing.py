@@ -92,6 +92,10 @@ async def _tunnel(streams: Streams, parts: SplitResult, proxy: SplitResult) -> N
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
     lines += [f"{header}: {value}" for header, value in proxy_headers(proxy).items()]
     streams.writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    said = (await streams.reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode("latin-1")
+    try:
+        head = await streams.reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        raise ConnectionRefusedError(f"the answer of the proxy {proxy.hostname} is too long") from None
+    said = head.split(b"\r\n", 1)[0].decode("latin-1")
     if said.split(" ")[1:2] != ["200"]:
         raise ConnectionRefusedError(f"the proxy {proxy.hostname} refuses: {said}")

@@ -1,7 +1,8 @@
 """HTTP/1.1 with what Python itself has: requests to a node and to the store of its files, over connections kept open.
 
-A connection is used again only after a whole answer whose end is certain. A request is never repeated here: rest.py
-and files.py know which may be. Everything that the network does is raised as `Disconnected`.
+A connection is used again only after a whole answer whose end is certain, and if nothing has come since. A request is
+never repeated here: rest.py and files.py know which may be. Everything that the network does is raised as
+`Disconnected`.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ class _Connection:
 
     @property
     def is_alive(self) -> bool:
-        return not (self._reader.at_eof() or self._writer.transport.is_closing())
+        """Whether it can carry another request. Bytes that nobody asked for would be taken for its answer."""
+        return not (self._writer.transport.is_closing() or _has_input(self._reader))
 
     def cut(self) -> None:
         self._writer.transport.abort()
@@ -226,8 +228,7 @@ class _Connection:
                         yield chunk
                     if await _quiet(self._reader.readexactly(2), quiet_s) != b"\r\n":
                         raise HTTPException("the length of the answer is not certain")
-                while await _quiet(self._reader.readuntil(b"\r\n"), quiet_s) != b"\r\n":
-                    pass  # a trailer
+                await self._skip_trailers(quiet_s)
             elif lengths:
                 async for chunk in self._exactly(_length(lengths), quiet_s):
                     yield chunk
@@ -241,6 +242,13 @@ class _Connection:
         if (found := _CHUNK_SIZE.fullmatch(await _quiet(self._reader.readuntil(b"\r\n"), quiet_s))) is None:
             raise HTTPException("the length of the answer is not certain")
         return int(found[1], 16)
+
+    async def _skip_trailers(self, quiet_s: float) -> None:
+        left = CHUNK_BYTES
+        while (line := await _quiet(self._reader.readuntil(b"\r\n"), quiet_s)) != b"\r\n":
+            left -= len(line)
+            if left < 0:
+                raise HTTPException("the trailers of the answer are too long")
 
     async def _exactly(self, size: int, quiet_s: float) -> AsyncIterator[bytes]:
         while size:
@@ -265,6 +273,17 @@ def _length(lengths: set[str]) -> int:
     if not _LENGTH.fullmatch(said.strip()):
         raise HTTPException("the length of the answer is not certain")
     return int(said)
+
+
+def _has_input(reader: asyncio.StreamReader) -> bool:
+    """Whether bytes or the end have come: then a read ends at its first step. asyncio has no other way to ask."""
+    reading = reader.read(1)
+    try:
+        reading.send(None)
+    except (StopIteration, OSError):
+        return True
+    reading.close()
+    return False
 
 
 async def _quiet(awaited: Awaitable[T], quiet_s: float) -> T:
