@@ -117,7 +117,7 @@ class HttpApp:
     async def _serve_counted(
         self, route: Route, params: tuple[str, ...], caller: Caller, budget_id: str, scope: Scope, receive: Receive
     ) -> Reply:
-        if route.method == "GET":
+        if route.method == "GET" and not route.is_admitted_first:
             turn = (
                 self._pages.of(budget_id) if caller.role is None else nullcontext()
             )  # a server key asks for many users

@@ -118,6 +118,7 @@ class Route:
     statuses: tuple[int, ...] = (200,)
     errors: tuple[str, ...] = ()
     is_send: bool = False  # it may use the room that is kept for sends
+    is_admitted_first: bool = False  # a GET that runs only after the limiter has agreed, as other methods do
     server_body_bytes_max: int = HTTP_BODY_BYTES_MAX  # of a server key; a user has HTTP_BODY_BYTES_MAX everywhere
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import json
 import zipfile
@@ -10,6 +11,9 @@ import zipfile
 import httpx2
 
 from tidings import testing
+from tidings.bounds import Limit
+from tidings.config.settings import Limits, Settings
+from tidings.stores.keyspace.call import plain
 
 
 async def test_a_person_is_erased_and_the_job_is_the_certificate() -> None:
@@ -48,3 +52,17 @@ async def test_a_person_gets_an_export_of_their_own_and_nobody_else_does() -> No
         assert (await http.get("/v1/users/alice/export", headers=bob)).status_code == 404
         assert (await http.get("/v1/users/bob/export", headers={"X-Api-Key": server.api_key})).status_code == 200
         assert (await http.get("/v1/users/bob/export")).status_code == 401
+
+
+async def test_an_export_that_the_limit_refuses_takes_no_place() -> None:
+    settings = Settings(limits=dataclasses.replace(Limits(), http=Limit(8, 600)))
+    async with testing.server(settings) as server, httpx2.AsyncClient(base_url=server.url) as http:
+        bob, core = {"Authorization": f"Bearer {server.token('bob')}"}, server.node.core
+        used = core.scripts.limiter_admit("bob", "http", window_us=600_000_000, limit=8, wanted=8, token="elsewhere")
+        await core.keyspace.run([used])  # on another node: this one expects no refusal
+        assert (await http.get("/v1/users/bob/export", headers=bob)).status_code == 429
+        key = core.keys.rate("bob", "http")
+        await core.keyspace.run([plain(key, b"DEL", key)])
+        core.limiting.limiter.forget()
+        answer = await http.get("/v1/users/bob/export", headers=bob)
+        assert answer.status_code == 200, answer.text

@@ -64,9 +64,18 @@ class JobRoutes(Routes):
         self._audit.acted("user.erase", request.caller.key_name or "", user_id=job.user_id, detail=job.job_id)
         return Reply(202, JobBody(job.job_id))
 
-    @route("GET", "/v1/users/{user_id}/export", "profile", errors=("forbidden", "not_found", "unavailable"))
+    @route(
+        "GET",
+        "/v1/users/{user_id}/export",
+        "profile",
+        errors=("forbidden", "not_found", "unavailable"),
+        is_admitted_first=True,
+    )
     async def export(self, request: Request) -> Reply:
-        """Export all that a person wrote and set, as a zip: one's own data, or any with an admin key."""
+        """Export all that a person wrote and set, as a zip: one's own data, or any with an admin key.
+
+        It takes a place and an entry of the audit, and only a reader gives the place back: so a refused one must not
+        begin."""
         user_id = request.subject(needs_admin=True)
         self._exports.enter(user_id)
         self._audit.acted("user.export", request.caller.key_name or user_id, user_id=user_id)
