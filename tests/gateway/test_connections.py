@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -62,6 +63,54 @@ async def test_a_bot_whose_key_is_revoked_is_closed_4503_and_no_other_connection
     assert await old.closed() == 4503
     for wire in (new, person):
         assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def bot_of(gateway: Gateway) -> tuple[Wire, str]:
+    """A bot that has signed in with a key of its own."""
+    key = new_bot_key("helper", gateway.clock)
+    await gateway.accounts.put_api_key(ApiKey(key_hash=hash_api_key(key), name="bot", role="bot", created_ms=1))
+    wire = await Wire.open(gateway.port)
+    assert (await wire.connect(key))["type"] == "hello"
+    return wire, key
+
+
+async def test_a_bot_whose_key_is_made_while_the_keys_are_read_stays(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = await bot_of(gateway)
+    read, late = gateway.accounts.api_keys, list[Wire]()
+
+    async def slowly() -> list[ApiKey]:
+        found = await read()
+        late.append((await bot_of(gateway))[0])
+        return found
+
+    monkeypatch.setattr(gateway.accounts, "api_keys", slowly)
+    await gateway.server.close_revoked_bots()
+    for wire in (first, *late):
+        assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_a_bot_that_goes_on_with_a_token_outlives_its_key(gateway: Gateway) -> None:
+    wire, key = await bot_of(gateway)
+    assert (await wire.ask("auth.refresh", token=gateway.token("helper")))["type"] == "ok"
+    await gateway.accounts.remove_api_key(hash_api_key(key))
+    await gateway.server.close_revoked_bots()
+    assert (await wire.ask("ping"))["type"] == "pong"
+
+
+async def test_a_bot_that_leaves_while_its_key_is_checked_is_not_kept(gateway: Gateway) -> None:
+    wire, key = await bot_of(gateway)
+    (bot,) = gateway.hub.of_user("helper")
+    assert isinstance(bot, Connection)
+    go_on = gateway.limiter.gate = asyncio.Event()
+    wire.say(id=7, type="auth.refresh", token=key)
+    await gateway.until(lambda: bot.in_flight == 1)
+    wire.drop()
+    await gateway.until(lambda: gateway.counts[-1] == 0)
+    go_on.set()
+    await gateway.until(lambda: bot.in_flight == 0)
+    assert bot not in bot._owner._bots
 
 
 async def test_all_queues_together_are_bounded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,9 +107,13 @@ class Connections:
 
     def kept(self, connection: Connection) -> None:
         """The connection has a token: look at it when the token expires, at the latest."""
+        if connection not in self._all:
+            return  # it was lost while the token was checked
         self._wheel.put_by(connection, self._expiry_s(connection))
         if connection.key_hash is not None:
             self._bots.add(connection)
+        else:
+            self._bots.discard(connection)
 
     def lost(self, connection: Connection) -> None:
         self._all.discard(connection)
@@ -142,9 +146,11 @@ class Connections:
 
     async def close_revoked_bots(self) -> None:
         """Close connections of bots whose key is revoked: the command that revokes one may reach no node."""
-        valid = await self._auth.key_hashes() if self._bots else frozenset[str]()
-        for one in [bot for bot in self._bots if bot.key_hash not in valid]:
-            one.close(Close.REVOKED)
+        asked = {bot: bot.key_hash for bot in self._bots}  # the answer knows no key that is made while it is read
+        valid = await self._auth.key_hashes() if asked else frozenset[str]()
+        for bot, key_hash in asked.items():
+            if key_hash not in valid and bot.key_hash == key_hash:
+                bot.close(Close.REVOKED)
 
     async def drain(self, spread_ms: int) -> None:
         """Tell every client when to come back, finish the requests under way, then close."""
