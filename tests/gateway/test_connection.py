@@ -156,7 +156,7 @@ async def test_acknowledgements_that_end_in_our_mistake_are_answered_and_those_o
 async def test_a_read_mark_that_ends_in_our_mistake_is_answered_and_the_next_is_carried_out(gateway: Gateway) -> None:
     wire, real = await gateway.wire(), gateway.marks.mark_each
 
-    async def mark_each(readings: object) -> None:
+    async def mark_each(readings: object, tell: object) -> None:
         gateway.marks.mark_each = real  # type: ignore[method-assign]
         raise ZeroDivisionError
 

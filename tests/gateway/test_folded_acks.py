@@ -7,17 +7,20 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from tidings.bounds import ACKS_MAX, ACKS_PER_SLOT
+from tidings.errors import Conflict
 from tidings.gateway import folded_acks
 from tidings.gateway.folded_acks import (
     CONVERSATIONS_MAX,
     FoldedAcks,
     Gathering,
+    ReadMoment,
     ReadMoments,
     add_mark,
     is_plain_read,
     take_reads,
 )
 from tidings.messaging.unread.bounds import READS_PAUSE_S, READS_PAUSE_S_MAX
+from tidings.messaging.unread.read_together import Reading
 from tidings.protocol.client_frames import Delivered, Read
 
 
@@ -86,6 +89,70 @@ class Moments:
 
     def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.add(asyncio.ensure_future(work))
+
+
+class Reader:
+    """A connection whose marks wait, and what it was answered."""
+
+    connection_id = "x"
+
+    def __init__(self, user_id: str, *conversation_ids: str) -> None:
+        self.user_id = user_id
+        self.reads = [[Read(id=n, conversation_id=id_, up_to_seq=n)] for n, id_ in enumerate(conversation_ids, 1)]
+        self.answers: list[list[tuple[int | None, object]]] = []
+
+    def take_reads(self) -> list[list[Read]]:
+        return self.reads
+
+
+def moment_of(*readers: Reader) -> ReadMoment:
+    def answer(reader: Any, outcomes: Sequence[tuple[list[Read], object]]) -> None:
+        reader.answers.append([(read.id, outcome) for reads, outcome in outcomes for read in reads])
+
+    return ReadMoment(cast(Any, readers), answer)
+
+
+def end(moment: ReadMoment, *readings: Reading) -> None:
+    for one in readings:
+        one.outcome = Conflict(one.conversation_id)
+    moment.ended(readings)
+
+
+def said(reader: Reader) -> list[list[tuple[int | None, str]]]:
+    return [[(id_, str(outcome)) for id_, outcome in answer] for answer in reader.answers]
+
+
+def test_a_connection_is_answered_once_when_all_its_marks_have_an_outcome() -> None:
+    alice, bob, over = Reader("alice", "c1", "c2", "c1"), Reader("bob", "c1"), Reader("carol", "c1", "c2")
+    moment = moment_of(alice, bob, over)
+    assert moment.wanted == [("alice", 3), ("bob", 1), ("carol", 2)]
+    first, second, of_bob = moment.admit([(3, None), (1, None), (0, Conflict("over"))])
+    assert (first.up_to_seq, said(alice), said(bob)) == (3, [], [])
+    assert said(over) == [[(1, "over"), (2, "over")]]  # it waits for nobody
+    end(moment, first, of_bob)
+    assert (said(alice), said(bob)) == ([], [[(1, "c1")]])
+    end(moment, second)
+    assert said(alice) == [[(1, "c1"), (2, "c2"), (3, "c1")]]
+    moment.fail(Conflict("late"))
+    assert [len(reader.answers) for reader in (alice, bob, over)] == [1, 1, 1]
+
+
+def test_two_devices_of_one_member_share_a_mark_and_both_are_answered() -> None:
+    phone, laptop = Reader("alice", "c1"), Reader("alice", "c1", "c2")
+    moment = moment_of(phone, laptop)
+    shared, other = moment.admit([(1, None), (1, Conflict("over"))]), laptop.reads[1][0].id
+    end(moment, *shared)
+    assert said(phone) == [[(1, "c1")]] and said(laptop) == [[(1, "c1"), (other, "over")]]
+
+
+def test_an_error_in_the_middle_is_the_answer_of_those_who_have_none() -> None:
+    alice, bob = Reader("alice", "c1"), Reader("bob", "c1", "c2")
+    moment = moment_of(alice, bob)
+    of_alice, *of_bob = moment.admit([(1, None), (2, None)])
+    end(moment, of_alice, of_bob[0])
+    moment.fail(Conflict("broken"))
+    end(moment, *of_bob)  # what was under way ends too late
+    assert said(alice) == [[(1, "c1")]] and said(bob) == [[(1, "broken"), (2, "broken")]]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tidings.clock import Clock
 from tidings.errors import Close, Internal, Problem, StoreError, StoreUnavailable, cause_of
 from tidings.gateway.encode import begun_of, encode_error, encode_ok, history_of, inbox_of, reacted_of, sent_of
 from tidings.gateway.fairness import PagesAtOnce, Refusals
-from tidings.gateway.folded_acks import Acknowledging, Batch, Marking, ReadMoment, Reads
+from tidings.gateway.folded_acks import Acknowledging, Batch, Marking, Outcome, ReadMoment, Reads
 from tidings.messaging.conversations.directory import Directory
 from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.limits.limiter import Limiter
@@ -220,18 +220,17 @@ class Dispatch:
 
     async def read_together(self, connections: Sequence[Marking]) -> None:
         """Carry out the read marks that wait in these connections. They ask the limiter together."""
-        moment = ReadMoment(connections)
+        moment = ReadMoment(connections, self._finish_reads)
         try:
             granted = await self._cases.limiter.admit_first("read", moment.wanted)
-            await self._cases.unread.mark_each(moment.admit(granted))
+            await self._cases.unread.mark_each(moment.admit(granted), moment.ended)
         except Exception as error:
             moment.fail(error)
-        for connection, outcomes in moment.outcomes():
-            connection.finish_reads([bytes_ for one in outcomes for bytes_ in self._answer_reads(connection, *one)])
 
-    def _answer_reads(
-        self, connection: Connection, reads: Reads, outcome: ReadState | Exception | None
-    ) -> list[bytes | None]:
+    def _finish_reads(self, connection: Marking, outcomes: Sequence[tuple[Reads, Outcome]]) -> None:
+        connection.finish_reads([bytes_ for one in outcomes for bytes_ in self._answer_reads(connection, *one)])
+
+    def _answer_reads(self, connection: Connection, reads: Reads, outcome: Outcome) -> list[bytes | None]:
         if isinstance(outcome, ReadState):
             body = msgspec.json.encode(outcome)  # once for all
             return [None if read.id is None else encode_ok(read.id, body) for read in reads]

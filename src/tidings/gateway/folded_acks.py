@@ -161,54 +161,79 @@ class Marking(Connection, Protocol):
         ...
 
 
-class ReadMoment:
-    """The read marks that are carried out together: as far as the budgets go, folded, and what each came to."""
+Outcome = ReadState | Exception | None
+AnswerReads = Callable[[Marking, list[tuple[Reads, Outcome]]], None]
 
-    def __init__(self, connections: Sequence[Marking]) -> None:
-        self._taken = [(connection, connection.take_reads()) for connection in connections]
-        self._granted: Sequence[tuple[int, Exception | None]] = ()
+
+class ReadMoment:
+    """The read marks that are carried out together: as far as the budgets go, folded, and what each came to.
+
+    Each connection is answered once, in the order of its frames: as soon as its own marks have an outcome.
+    """
+
+    def __init__(self, connections: Sequence[Marking], answer: AnswerReads) -> None:
+        self._answer = answer
+        self._unanswered = {connection: connection.take_reads() for connection in connections}
         self._readings: dict[tuple[str, str], Reading] = {}  # by conversation and member
+        self._marks: dict[
+            Marking, list[tuple[Reads, Reading | Exception | None]]
+        ] = {}  # with a refusal where it is one
+        self._open: dict[Marking, set[Reading]] = {}  # the marks of a connection without an outcome
+        self._readers: dict[Reading, list[Marking]] = {}  # the connections that wait for a mark
 
     @property
     def wanted(self) -> list[tuple[str, int]]:
         """The users, and how many marks of each are to be paid."""
-        return [(connection.user_id, sum(map(len, reads))) for connection, reads in self._taken]
+        return [(connection.user_id, sum(map(len, reads))) for connection, reads in self._unanswered.items()]
 
     def admit(self, granted: Sequence[tuple[int, Exception | None]]) -> list[Reading]:
         """Fold the marks that pass: so many of each connection, and the refusal of the others."""
-        self._granted = granted
-        for (connection, taken), (count, _) in zip(self._taken, granted, strict=True):
-            for passed, _over in _divided(taken, count):
-                if passed:
-                    self._fold(connection, passed)
-        return list(self._readings.values())
-
-    def fail(self, error: Exception) -> None:
-        """All came to this error."""
-        self._granted = [(0, error)] * len(self._taken)
-
-    def outcomes(self) -> Iterator[tuple[Marking, list[tuple[Reads, ReadState | Exception | None]]]]:
-        """Each connection, with its marks in their order and what they came to."""
-        for (connection, taken), (count, refusal) in zip(self._taken, self._granted, strict=True):
-            found: list[tuple[Reads, ReadState | Exception | None]] = []
+        for (connection, taken), (count, refusal) in zip(list(self._unanswered.items()), granted, strict=True):
+            marks = self._marks[connection] = list[tuple[Reads, Reading | Exception | None]]()
             for passed, over in _divided(taken, count):
                 if passed:
-                    found.append((passed, self._readings[passed[0].conversation_id, connection.user_id].outcome))
+                    marks.append((passed, self._fold(connection, passed)))
                 if over:
-                    found.append((over, refusal))
-            yield connection, found
+                    marks.append((over, refusal))
+            self._open[connection] = {one for _, one in marks if isinstance(one, Reading)}
+            for reading in self._open[connection]:
+                self._readers.setdefault(reading, []).append(connection)
+            self._finish(connection)
+        return list(self._readings.values())
 
-    def _fold(self, connection: Connection, reads: Reads) -> None:
+    def ended(self, readings: Sequence[Reading]) -> None:
+        """These have their outcome: answer the connections that wait for nothing else."""
+        for reading in readings:
+            for connection in self._readers.pop(reading, ()):
+                self._open[connection].discard(reading)
+                self._finish(connection)
+
+    def fail(self, error: Exception) -> None:
+        """All that are not answered yet came to this error."""
+        self._readers.clear()
+        unanswered, self._unanswered = self._unanswered, {}
+        for connection, taken in unanswered.items():
+            self._answer(connection, [(reads, error) for reads in taken])
+
+    def _finish(self, connection: Marking) -> None:
+        if not self._open[connection]:
+            del self._unanswered[connection]
+            marks = self._marks[connection]
+            self._answer(
+                connection, [(reads, one.outcome if isinstance(one, Reading) else one) for reads, one in marks]
+            )
+
+    def _fold(self, connection: Connection, reads: Reads) -> Reading:
         """Of several marks of one member the highest counts, and all devices get the event of it."""
         conversation_id, origin = reads[0].conversation_id, connection.connection_id
         key, up_to_seq = (conversation_id, connection.user_id), max([read.up_to_seq or 0 for read in reads])
         one = self._readings.get(key)
         if one is None:
-            self._readings[key] = Reading(connection.user_id, conversation_id, up_to_seq, origin)
-            return
+            one = self._readings[key] = Reading(connection.user_id, conversation_id, up_to_seq, origin)
         one.up_to_seq = max(one.up_to_seq, up_to_seq)
         if one.origin != origin:
             one.origin = None
+        return one
 
 
 def _divided(taken: Iterable[Reads], count: int) -> Iterator[tuple[Reads, Reads]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,48 @@ async def test_a_stranger_and_one_who_has_read_it_go_their_own_way(a: FaultyNode
     assert [await marker_of(a, user_id) for user_id in ("eve", *PEOPLE)] == [None] * 5
     assert (await a.core.tables.statuses.get("bob", [id_]))[id_].version == 1
     assert await a.core.tables.statuses.get("eve", [id_]) == {}
+
+
+async def test_a_rebuild_of_one_holds_up_nobody_else(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_ = await group_of(a)
+    await a.core.unread.mark_read("emil", id_, up_to_seq=3)  # so emil's next mark goes alone
+    unread, go_on, told = a.core.unread, asyncio.Event(), list[str]()
+    show_now, show_read = unread._show_now, unread.show_read
+
+    async def slowly(*given: Any) -> ReadState:
+        await go_on.wait()
+        return await show_read(*given)
+
+    monkeypatch.setattr(unread, "_show_now", lambda one, answer: one.user_id != "bob" and show_now(one, answer))
+    monkeypatch.setattr(unread, "show_read", slowly)
+    readings = [Reading(user_id, id_, 3) for user_id in PEOPLE]
+    marking = asyncio.create_task(unread.mark_each(readings, lambda some: told.extend(one.user_id for one in some)))
+    async with asyncio.timeout(60):
+        while len(told) < 3:
+            await asyncio.sleep(0.01)
+    assert told == ["carol", "dora", "emil"] and readings[0].outcome is None
+    go_on.set()
+    await marking
+    assert told == ["carol", "dora", "emil", "bob"]
+    assert all(isinstance(one.outcome, ReadState) and not one.outcome.unread_count for one in readings)
+    assert await a.wrong() == []
+
+
+async def test_an_error_after_the_commit_is_the_answer_of_its_mark_alone(
+    a: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, unread, told = await group_of(a), a.core.unread, list[str]()
+    show_now = unread._show_now
+
+    async def broken(*given: Any) -> ReadState:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(unread, "_show_now", lambda one, answer: one.user_id != "bob" and show_now(one, answer))
+    monkeypatch.setattr(unread, "show_read", broken)
+    readings = [Reading(user_id, id_, 3) for user_id in PEOPLE]
+    await unread.mark_each(readings, lambda some: told.extend(one.user_id for one in some))
+    assert isinstance(readings[0].outcome, ZeroDivisionError)
+    assert all(isinstance(one.outcome, ReadState) for one in readings[1:]) and sorted(told) == sorted(PEOPLE)
 
 
 async def test_nobody_reads_a_conversation_that_does_not_exist(a: FaultyNode) -> None:

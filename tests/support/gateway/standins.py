@@ -21,7 +21,7 @@ from tidings.messaging.search.search import Found, Hit, Question
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.threads.records import Thread
 from tidings.messaging.threads.threads import ThreadItem, ThreadPage
-from tidings.messaging.unread.read_together import Reading
+from tidings.messaging.unread.read_together import Reading, Tell
 from tidings.model import (
     Beside,
     Content,
@@ -306,13 +306,14 @@ class Marks:
         self.calls.append(("read", conversation_id, marks))
         return state_of(conversation_id, read_seq=42, unread_count=0, total_unread=9)
 
-    async def mark_each(self, readings: Sequence[Reading]) -> None:
+    async def mark_each(self, readings: Sequence[Reading], tell: Tell) -> None:
         for one in readings:
             try:
                 id_, up_to_seq = one.conversation_id, one.up_to_seq
                 one.outcome = await self.mark_read(one.user_id, id_, up_to_seq=up_to_seq, origin=one.origin)
             except Exception as error:
                 one.outcome = error
+            tell([one])
 
     async def mark_unread(
         self, user_id: str, conversation_id: str, *, from_seq: int, origin: str | None = None, pay: Any = None

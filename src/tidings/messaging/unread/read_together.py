@@ -3,18 +3,19 @@
 A post in a large conversation is read by everybody who is there, within a second. Each mark alone would cost four round
 trips. Here those of one conversation are admitted, read, stored and indexed together. A mark that meets anything odd
 goes the way of a single mark (unread.py): its member left, another device was first, or there is nothing to move. So
-this way changes no rule: each mark has its own marker, version and answer.
+this way changes no rule: each mark has its own marker, version and answer. No mark waits for what another needs alone,
+such as the rebuild of a cold index.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from tidings.errors import Conflict, Problem, StoreError, Unavailable
+from tidings.errors import Conflict, StoreError, Unavailable
 from tidings.messaging.access import MemberList
 from tidings.messaging.unread.ranges import effective_since, next_version, read_up_to
 from tidings.messaging.unread.unknown_outcomes import Marker
@@ -36,32 +37,43 @@ class Reading(msgspec.Struct, eq=False):
     outcome: ReadState | Exception | None = None
 
 
+Tell = Callable[[Sequence[Reading]], None]  # gets each mark once, as soon as its outcome is set
+
+
 class ReadTogether(Unread):
-    async def mark_each(self, readings: Sequence[Reading]) -> None:
+    async def mark_each(self, readings: Sequence[Reading], tell: Tell = lambda ended: None) -> None:
         """Carry out the marks, and set the outcome of each. A member has one of each conversation at most."""
         groups: dict[str, list[Reading]] = {}
         for one in readings:
             groups.setdefault(one.conversation_id, []).append(one)
-        await asyncio.gather(*map(self._mark_group, groups.values()))
+        await asyncio.gather(*(self._mark_group(group, tell) for group in groups.values()))
 
-    async def _mark_group(self, group: Sequence[Reading]) -> None:
+    async def _mark_group(self, group: Sequence[Reading], tell: Tell) -> None:
+        cold: dict[Reading, ReadAnswer] = {}
         try:
             if len(group) > 1:
-                await self._try_together(group)
+                cold = await self._try_together(group)
         except Exception as error:
             for one in group:
                 one.outcome = one.outcome or error
-        await asyncio.gather(*(self._mark_alone(one) for one in group if one.outcome is None))
+        alone = [one for one in group if one.outcome is None]
+        tell([one for one in group if one.outcome is not None])
+        await asyncio.gather(*(self._go_alone(one, cold.get(one), tell) for one in alone))
 
-    async def _mark_alone(self, one: Reading) -> None:
+    async def _go_alone(self, one: Reading, answer: ReadAnswer | None, tell: Tell) -> None:
+        """Carry out one mark, or only its rest: `answer` is that of the keyspace to a mark that is stored."""
         try:
-            id_, up_to_seq = one.conversation_id, one.up_to_seq
-            one.outcome = await self.mark_read(one.user_id, id_, up_to_seq=up_to_seq, origin=one.origin)
+            if answer is not None:
+                one.outcome = await self._show(one, answer)
+            else:
+                id_, up_to_seq = one.conversation_id, one.up_to_seq
+                one.outcome = await self.mark_read(one.user_id, id_, up_to_seq=up_to_seq, origin=one.origin)
         except Exception as error:
             one.outcome = error
+        tell([one])
 
-    async def _try_together(self, group: Sequence[Reading]) -> None:
-        """Leave the outcome of a mark open that must go alone."""
+    async def _try_together(self, group: Sequence[Reading]) -> dict[Reading, ReadAnswer]:
+        """Leave the outcome of a mark open that must go alone. Returns those that are stored and not yet shown."""
         conversation_id, calls = group[0].conversation_id, []
         for one in group:
             one.marker, call = self.leave(one.user_id, conversation_id)
@@ -76,7 +88,7 @@ class ReadTogether(Unread):
             with suppress(StoreError):
                 markers = [one.marker for one in group if one.marker is not None]
                 await self._keyspace.run([self.remove(one) for one in markers if not one.may_be_written])
-        await self._index([one for one in group if one.status is not None and one.outcome is None])
+        return await self._index([one for one in group if one.status is not None and one.outcome is None])
 
     async def _move(self, member_list: MemberList | None, group: Sequence[Reading]) -> None:
         """Find the status of each mark that moves."""
@@ -130,19 +142,14 @@ class ReadTogether(Unread):
         if is_unknown:
             self._unknown_outcomes.remember([(one.user_id, one.conversation_id)])
 
-    async def _index(self, stored: Sequence[Reading]) -> None:
-        """Make the keyspace follow the marks that are in the tables."""
+    async def _index(self, stored: Sequence[Reading]) -> dict[Reading, ReadAnswer]:
+        """Make the keyspace follow the marks that are in the tables. Returns those that need another look."""
         if not stored:
-            return
+            return {}
         with self._unknown_outcomes.of([(one.user_id, one.conversation_id) for one in stored], is_committed=True):
             calls = [self.read_call(*_parts(one)) for one in stored]
             answers = await self._keyspace.run(calls)
-        later = [
-            self._show(one, answer)
-            for one, answer in zip(stored, answers, strict=True)
-            if not self._show_now(one, answer)
-        ]
-        await asyncio.gather(*later)
+        return {one: answer for one, answer in zip(stored, answers, strict=True) if not self._show_now(one, answer)}
 
     def _show_now(self, one: Reading, answer: ReadAnswer) -> bool:
         """Answer a mark without another look. False: that is not enough."""
@@ -151,13 +158,10 @@ class ReadTogether(Unread):
             one.outcome = self.push_state(state, one.user_id, one.origin)
         return state is not None
 
-    async def _show(self, one: Reading, answer: ReadAnswer) -> None:
+    async def _show(self, one: Reading, answer: ReadAnswer) -> ReadState:
         marker, status = _parts(one)
-        try:
-            with self._unknown_outcomes.of([(one.user_id, one.conversation_id)], is_committed=True):
-                one.outcome = await self.show_read(marker, status, answer, one.origin)
-        except (Problem, StoreError) as error:
-            one.outcome = error
+        with self._unknown_outcomes.of([(one.user_id, one.conversation_id)], is_committed=True):
+            return await self.show_read(marker, status, answer, one.origin)
 
 
 def _parts(one: Reading) -> tuple[Marker, Status]:
