@@ -71,6 +71,15 @@ async def test_a_file_that_is_not_there_refuses_the_message_and_not_the_next(tmp
         assert (await alice.send(shared.conversation_id, "after")).seq == 1
 
 
+async def test_a_file_that_cannot_be_opened_refuses_the_message_and_not_the_next(tmp_path: Path) -> None:
+    async with sharing() as shared:
+        alice = await shared.node.client("alice")
+        async with asyncio.timeout(60):
+            with pytest.raises(BadRequest, match="cannot be read"):
+                await alice.send(shared.conversation_id, files=[tmp_path])  # a folder has a size, and cannot be opened
+            assert (await alice.send(shared.conversation_id, "after")).seq == 1
+
+
 async def test_a_program_that_ends_in_the_middle_of_an_upload_sends_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,7 @@ async def upload(
     try:
         size = (await asyncio.to_thread(path.stat)).st_size
     except OSError as error:
-        raise BadRequest(f"the file {path} cannot be read: {error.strerror or error}") from None
+        raise _unreadable(path, error) from None
     mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     uploads = path_of("conversations", conversation_id, "uploads")
     begun = await rest.send("POST", uploads, _Upload, _NewUpload(path.name, mime, size), is_repeatable=True)
@@ -96,8 +96,14 @@ async def _send_part(rest: Rest, clock: Clock, path: Path, part: _Part) -> None:
         except Disconnected as error:
             if tries == TRIES_MAX:
                 raise Disconnected(f"a part of {path.name}: {error}") from None
+        except OSError as error:  # of the disk: those of the network are Disconnected
+            raise _unreadable(path, error) from None
         await asyncio.sleep(backoff.next_s(None))
     raise Disconnected(f"a part of {path.name} was not taken")
+
+
+def _unreadable(path: Path, error: OSError) -> BadRequest:
+    return BadRequest(f"the file {path} cannot be read: {error.strerror or error}")
 
 
 def _is_temporary(answer: Answer) -> bool:
