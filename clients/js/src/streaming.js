@@ -1,5 +1,6 @@
 /** A message that is written piece by piece. After a reconnect it goes on from what the server has. */
-import { camel, newId } from './runtime.js';
+import { RETRY_MS } from './limits.js';
+import { camel, jitter, newId, sleep } from './runtime.js';
 
 const PIECE = 8192; // characters in one frame: it fits, whatever they are
 
@@ -46,7 +47,7 @@ export class Streaming {
   async end() {
     if (this.isDuplicate) return;
     let isBegunAgain = false;
-    for (;;) {
+    for (let tries = 0; ; tries += 1) {
       try {
         const link = await this._client._linked(Infinity);
         if (link !== this._link) await this._begin();
@@ -58,6 +59,9 @@ export class Streaming {
           isBegunAgain = true; // the node dropped it: it may have been taken up elsewhere
           this._link = null;
         } else if (!error.temporary) throw error; // an end that was stored is answered as stored once more
+        else if (error.code !== 'disconnected') {
+          await sleep(error.retryAfterMs ?? jitter(RETRY_MS * 2 ** Math.min(tries, 5)));
+        }
       }
     }
   }

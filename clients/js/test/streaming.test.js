@@ -1,6 +1,7 @@
 /** A message is written piece by piece, shown while it is written, and stored once. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { Peer } from './scripted.js';
 import { Server, until } from './server.js';
 
 let server;
@@ -67,4 +68,22 @@ test('a reader who misses a piece reads the text so far', async () => {
   await until('the next piece', () => bob.conversation(id).messages.at(-1)?.text === 'one two three');
   await out.end();
   await Promise.all([ann.close(), bob.close()]);
+});
+
+test('an end that is refused for now is sent again no sooner than asked', async (t) => {
+  const peer = new Peer();
+  const client = peer.client();
+  t.after(() => client.close());
+  await client.connect();
+  peer.answers['message.begin'] = ({ conversation_id, message_id }) =>
+    ({ type: 'ok', conversation_id, message_id, seq: 1, sent_at: 5, duplicate: false, offset: 0 });
+  const heardAt = [];
+  peer.answers['message.end'] = () => {
+    heardAt.push(Date.now());
+    return heardAt.length > 1 ? { type: 'ok' } : { type: 'error', code: 'unavailable', temporary: true, retry_after_ms: 200, message: '' };
+  };
+  const out = await client.conversation('c1').stream();
+  await out.end();
+  assert.equal(heardAt.length, 2);
+  assert.ok(heardAt[1] - heardAt[0] >= 195, `after ${heardAt[1] - heardAt[0]} ms`); // timers may be early by a little
 });

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support.devices.scripted_server import Conversation, ScriptedServer, connected
 from tidings.testing import TestServer
 from tidings_client import MessageAppended, MessageNew
 from tidings_client.errors import NotFound
@@ -115,3 +116,23 @@ async def test_a_body_that_raises_leaves_the_message_without_an_end(server: Test
     assert (await alice.message(conversation_id, out.seq)).state == "streaming"
     with pytest.raises(NotFound):
         await alice.message(conversation_id, 99)
+
+
+async def test_an_end_that_is_refused_for_now_is_sent_again_no_sooner_than_asked(scripted: ScriptedServer) -> None:
+    async def refuse_once(peer: Conversation) -> float:
+        """Returns the time between the refusal and the next end."""
+        begin = await peer.heard("message.begin")
+        sent = {"conversation_id": "c1", "message_id": begin["message_id"], "seq": 1, "sent_at": 5, "duplicate": False}
+        peer.say(id=begin["id"], type="ok", offset=0, **sent)
+        end = await peer.heard("message.end")
+        refused_s = asyncio.get_running_loop().time()
+        peer.say(id=end["id"], type="error", code="unavailable", temporary=True, retry_after_ms=200, message="")
+        end = await peer.heard("message.end")
+        peer.say(id=end["id"], type="ok", **sent)
+        return asyncio.get_running_loop().time() - refused_s
+
+    async with connected(scripted) as (client, peer):
+        refusing = asyncio.create_task(refuse_once(peer))
+        async with client.streaming("c1"):
+            pass
+        assert await refusing >= 0.2

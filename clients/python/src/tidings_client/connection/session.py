@@ -153,7 +153,7 @@ class Session:
     async def request(self, frame: Frame, kind: type[T]) -> T:
         """Make a request that may be repeated: wait for a connection, ask again after a loss or a temporary refusal."""
         check(frame)
-        backoff = Backoff(self._clock)
+        backoff = self.backoff()
         for tries in itertools.count(1):
             await self.up()
             try:
@@ -165,6 +165,10 @@ class Session:
                     raise
                 await asyncio.sleep(backoff.next_s(problem.retry_after_ms))
         raise AssertionError("unreachable")
+
+    def backoff(self) -> Backoff:
+        """Make the pauses of a caller that repeats `request_once` itself."""
+        return Backoff(self._clock)
 
     def balance(self) -> None:
         """Read the socket only while there is room for events, or while a request waits for its answer."""

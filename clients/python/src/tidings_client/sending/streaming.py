@@ -7,6 +7,7 @@ message without an end: the server keeps the text, and marks the message as inte
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
@@ -91,7 +92,7 @@ class Streaming:
 
     async def _end(self) -> None:
         frame = End(conversation_id=self._begin.conversation_id, message_id=self._begin.message_id)
-        is_begun_again = False
+        is_begun_again, backoff = False, self._session.backoff()
         while True:
             await self._session.up()
             try:
@@ -107,3 +108,5 @@ class Streaming:
                     is_begun_again, self._on = True, None  # the node dropped it: it may have been taken up elsewhere
                 elif not problem.is_temporary:
                     raise
+                else:
+                    await asyncio.sleep(backoff.next_s(problem.retry_after_ms))
