@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from tests.support.waiting import eventually
 from tidings_client import Client, Server
-from tidings_client.connection.addresses import rest_url, socket_url
+from tidings_client.connection.addresses import rest_url, shown_url, socket_url
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,19 @@ def test_the_socket_is_found_from_the_url_of_the_node(url: str, socket: str) -> 
 def test_rest_is_found_from_it_too() -> None:
     assert rest_url("wss://example.org/chat") == rest_url("https://example.org/chat?x=1")
     assert rest_url("ws://127.0.0.1:8000") == "http://127.0.0.1:8000"
+
+
+def test_a_password_in_the_url_is_not_shown() -> None:
+    assert shown_url("wss://ann:p%40ss@[::1]:8000/v1/ws?x=1") == "wss://[::1]:8000/v1/ws?x=1"
+
+
+async def test_a_log_names_the_node_without_the_password(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client("http://ann:secret@127.0.0.1:1", "t")  # nobody listens there
+    connecting = asyncio.create_task(client.connect())
+    await eventually(lambda: "connect failed" in caplog.text)
+    await client.close()
+    await asyncio.gather(connecting, return_exceptions=True)
+    assert "ws://127.0.0.1:1/v1/ws" in caplog.text and "secret" not in caplog.text
 
 
 NO_URLS: list[Any] = [

@@ -17,6 +17,12 @@ def rest_url(url: str) -> str:
     return urlunsplit((_REST[parts.scheme], parts.netloc, parts.path, "", ""))
 
 
+def shown_url(url: str) -> str:
+    """Make the URL as it may stand in a log: without a name and a password before the host."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
 _SOCKET = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _REST = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 

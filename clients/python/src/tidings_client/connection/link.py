@@ -22,6 +22,7 @@ from websockets.uri import parse_uri
 
 from tidings_client.bounds import HANDSHAKE_S, SERVER_FRAME_BYTES_MAX
 from tidings_client.clock import Clock
+from tidings_client.connection.addresses import shown_url
 from tidings_client.connection.dialing import dial, is_secure, proxy_of, tls_context
 from tidings_client.errors import Disconnected
 
@@ -123,7 +124,7 @@ class Link(asyncio.Protocol):
                 await made._shake_hands()
         except (OSError, EOFError, WebSocketException) as error:
             made._give_up()
-            raise Disconnected(f"cannot connect to {url}: {error or type(error).__name__}") from None
+            raise Disconnected(f"cannot connect to {shown_url(url)}: {error or type(error).__name__}") from None
         except BaseException:
             made._give_up()
             raise

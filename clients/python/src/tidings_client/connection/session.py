@@ -19,7 +19,7 @@ import msgspec
 
 from tidings_client.bounds import BACKOFF_S, BACKOFF_S_MAX, HANDSHAKE_S, TRIES_MAX
 from tidings_client.clock import Clock
-from tidings_client.connection.addresses import socket_url
+from tidings_client.connection.addresses import shown_url, socket_url
 from tidings_client.connection.decoding import answer_of, event_of, peek
 from tidings_client.connection.link import Link, Liveness, Verdict
 from tidings_client.connection.tokens import Tokens
@@ -72,6 +72,7 @@ class Owner(Protocol):
 class Session:
     def __init__(self, url: str, tokens: Tokens, clock: Clock, owner: Owner) -> None:
         self._url = socket_url(url)
+        self._shown_url = shown_url(self._url)
         self._tokens = tokens
         self._clock = clock
         self._owner = owner
@@ -195,7 +196,7 @@ class Session:
         except Stopped as error:
             self._finish(error)
         except Exception as error:  # a mistake of this package; the program must not wait for ever
-            log.exception("session failed url=%s", self._url)
+            log.exception("session failed url=%s", self._shown_url)
             self._finish(error)
 
     async def _live(self) -> tuple[int | None, float | None]:
@@ -205,7 +206,7 @@ class Session:
             link = self._link = await Link.open(self._url, self._receive, self._clock)
         except Disconnected as error:
             if str(error) != str(self.trouble):  # once, not at every attempt
-                log.warning('connect failed, trying again url=%s cause="%s"', self._url, error)
+                log.warning('connect failed, trying again url=%s cause="%s"', self._shown_url, error)
             self.trouble = error
             return None, None
         try:
@@ -234,7 +235,7 @@ class Session:
         finally:
             self._answers.pop(frame_id, None)  # nothing waits for it any more
         if not done:
-            self.trouble = Disconnected(f"{self._url} does not answer")
+            self.trouble = Disconnected(f"{self._shown_url} does not answer")
             link.cut()
         elif answered.done() and not self._up.is_set():
             self._record_refusal(answered.result())
@@ -336,7 +337,7 @@ class Session:
     def _probe(self, link: Link, verdict: Verdict) -> None:
         if verdict is Verdict.CUT:
             quiet_s = self._clock.monotonic_s() - link.liveness.alive_s
-            log.warning("server silent, reconnecting url=%s quiet_s=%.0f", self._url, quiet_s)
+            log.warning("server silent, reconnecting url=%s quiet_s=%.0f", self._shown_url, quiet_s)
             link.cut()
         elif verdict is Verdict.PING:
             link.send(encode(Ping(id=next(self._ids))))
@@ -359,7 +360,7 @@ class Session:
         except Disconnected:
             pass  # the next connect brings the new token
         except Exception as error:
-            log.warning("token refresh failed url=%s cause=%r", self._url, error)
+            log.warning("token refresh failed url=%s cause=%r", self._shown_url, error)
 
 
 def _prove(liveness: Liveness, proof: int, answer: bytes | Disconnected) -> None:
