@@ -388,6 +388,24 @@ async def test_a_client_whose_receipts_the_stores_refuse_is_told_so_once(
     assert answers == [False, True] and await status(a, "bob", direct) == (1, 0)
 
 
+async def test_a_client_is_answered_and_later_receipts_are_written_after_a_mistake_of_ours(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await says(a, direct, "alice", 2)
+    answers: list[bool] = []
+
+    async def broken(*given: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(a.core.receipts, "_write", broken)
+        a.core.receipts.delivered("bob", {direct: 1}, answers.append)
+        await eventually(lambda: bool(answers))
+    a.core.receipts.delivered("bob", {direct: 2}, answers.append)
+    await eventually(lambda: len(answers) == 2)
+    assert answers == [False, True] and await status(a, "bob", direct) == (2, 0)
+
+
 async def test_a_receipt_for_which_there_is_no_room_is_not_called_written(a: FaultyNode) -> None:
     answers: list[bool] = []
     made_up = {f"c-{n}": 1 for n in range(RECEIPTS_UNKNOWN_PER_USER_MAX + 1)}

@@ -126,6 +126,9 @@ class Receipts:
             self._untold -= {key for key in taken.marks if key not in self._waiting}
             taken.settle(False)
             raise
+        except Exception:  # ours: those who wait for an answer send them again
+            taken.settle(False)
+            raise
         self._untold -= taken.marks.keys()
         taken.settle(True)
 
@@ -210,6 +213,8 @@ class Receipts:
                 await self.flush(is_all=False)
             except StoreError as error:
                 log.info("receipts wait", extra={"op": "receipts", "cause": str(error)})
+            except Exception:
+                log.exception("receipts lost", extra={"op": "receipts"})
 
     async def _write(self, waiting: Waiting) -> None:
         member_lists = await self._member_lists({conversation_id for conversation_id, _ in waiting})
