@@ -67,6 +67,7 @@ export class Actions {
     if (version <= this._draftVersion) return false;
     this._draftVersion = version;
     this.draft = text ? { text, version } : null;
+    this._client.inbox._keep(this, { draft: this.draft });
     return true;
   }
 
@@ -154,7 +155,7 @@ export class Actions {
   }
 
   async _flag(flags) {
-    this._takeRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
+    this._takeNewRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
     this._client.inbox._changed(this);
   }
 }

@@ -166,6 +166,8 @@ export class Conversation extends Actions {
     const isLast = entry.targetSeq === this.lastMessage?.seq;
     if (isLast && isDelete) this.lastMessage = { ...this.lastMessage, deleted: true, textPreview: undefined };
     else if (isLast && text !== null) this.lastMessage = { ...this.lastMessage, textPreview: previewOf(text) };
+    const { lastMessagePreview, lastMessage } = this;
+    if (isLast) this._client.inbox._keep(this, { lastMessagePreview, lastMessage });
     if (entry.targetSeq === this.lastSeq) this._client.inbox._changed(isDelete ? null : this);
     this._window.amend(entry);
   }
@@ -222,6 +224,12 @@ export class Conversation extends Actions {
     this._hasRow ||= row.lastSeq !== undefined; // only the inbox knows the name of a direct conversation
     this._score = Math.max(this._score, this.lastMessageTs);
     this.removed = false;
+  }
+
+  /** Take a row of an event or of an own change: it is newer than the pages under way. */
+  _takeNewRow(row) {
+    this._takeRow(row);
+    if (row.lastSeq !== undefined) this._client.inbox._keep(this, this);
   }
 
   /** Bring the log up to the entry that the row names. */
@@ -325,7 +333,16 @@ export class Conversation extends Actions {
     if (firstUnreadSeq !== undefined) this.firstUnreadSeq = firstUnreadSeq;
     else if (!this.unreadCount) this.firstUnreadSeq = null;
     else if (readSeq !== undefined || this.firstUnreadSeq === null) this.firstUnreadSeq = this.readSeq + 1;
+    if (typeof unreadCount === 'number') this._keepCounts(readSeq);
     this._client.inbox._count(this, Boolean(this.unreadCount) - wasUnread, totalUnread, mentions.totalMentions);
+  }
+
+  /** Keep what a frame told. Where a conversation without a row is read up to, a page knows better. */
+  _keepCounts(readSeq) {
+    const { unreadCount, unreadCapped, mentionCount, firstUnreadSeq, firstMentionSeq } = this;
+    this._client.inbox._keep(this, { unreadCount, unreadCapped, mentionCount });
+    if (this._hasRow || readSeq !== undefined) this._client.inbox._keep(this, { firstUnreadSeq, firstMentionSeq });
+    if (readSeq !== undefined) this._client.inbox._keep(this, { readSeq });
   }
 
   /** A frame with counts leaves out mentions where there are none. */

@@ -37,7 +37,7 @@ const TAKE = {
   },
   'conversation.added'(client, frame) {
     const conversation = client.conversation(frame.conversationId);
-    conversation._takeRow(frame);
+    conversation._takeNewRow(frame);
     conversation._score = Math.max(conversation._score, client.now());
     conversation._follow();
     client.inbox._changed(conversation);
@@ -45,7 +45,7 @@ const TAKE = {
   },
   'conversation.updated'(client, frame) {
     const conversation = client.conversation(frame.conversationId);
-    conversation._takeRow(frame);
+    conversation._takeNewRow(frame);
     conversation._follow();
     client.inbox._changed(conversation);
     client._emit('conversation', { change: 'updated', conversation });

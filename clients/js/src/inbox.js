@@ -13,7 +13,7 @@ export class Inbox {
     this._cursor = null;
     this._loading = null;
     this._refreshing = null;
-    this._underWay = new Set(); // for each page that is asked for: conversation -> whether it was removed meanwhile
+    this._underWay = new Set(); // the pages that are asked for, each as what happened meanwhile
   }
 
   get conversations() {
@@ -34,15 +34,20 @@ export class Inbox {
 
   /** Ask for a page and take it. It may be older than the events that arrived meanwhile, so these count after it. */
   async _ask(fields, take) {
-    const meanwhile = new Map();
+    const changed = new Map(); // conversation -> whether it was removed
+    const told = new Map(); // conversation, or this inbox -> its fields that events told
+    const meanwhile = { changed, told };
     this._underWay.add(meanwhile);
     let taken;
     try {
-      taken = take(await this._client._ask('inbox', fields));
+      const page = await this._client._ask('inbox', fields);
+      Object.assign(page, told.get(this));
+      for (const row of page.conversations) Object.assign(row, told.get(this._client.conversation(row.conversationId)));
+      taken = take(page);
     } finally {
       this._underWay.delete(meanwhile);
     }
-    for (const [conversation, isRemoved] of meanwhile) {
+    for (const [conversation, isRemoved] of changed) {
       if (isRemoved) {
         conversation._leave();
         this._listed.delete(conversation);
@@ -117,6 +122,7 @@ export class Inbox {
   /** Read the top of the list again: it holds the latest changes. */
   _refreshSoon() {
     this._refreshing ??= setTimeout(async () => {
+      this._refreshing = null; // a change from here on may be later than the page: it reads the top again
       try {
         await this._ask({ limit: 20 }, (page) => {
           const lowest = this._lowest;
@@ -125,14 +131,17 @@ export class Inbox {
         });
       } catch (error) {
         if (!error.temporary) this._client._report(error);
-      } finally {
-        this._refreshing = null;
       }
     }, GAP_MS);
   }
 
   _note(conversation, isRemoved) {
-    for (const meanwhile of this._underWay) meanwhile.set(conversation, isRemoved);
+    for (const { changed } of this._underWay) changed.set(conversation, isRemoved);
+  }
+
+  /** Note fields of a conversation, or of this inbox, as they are now: the pages under way may be older. */
+  _keep(one, values) {
+    for (const { told } of this._underWay) told.set(one, { ...told.get(one), ...values });
   }
 
   _remove(conversation) {
@@ -147,6 +156,7 @@ export class Inbox {
     if (typeof totalUnread !== 'number') return; // the server still counts
     const totals = { totalUnread, unreadConversations, totalMentions, unreadThreads };
     Object.assign(this, totals);
+    this._keep(this, totals);
     this._client._emit('unread', { conversation: null, ...totals });
   }
 
@@ -156,6 +166,7 @@ export class Inbox {
     const { unreadConversations } = this;
     const { totalUnread: total, totalMentions: mentions, unreadThreads } = this;
     const totals = { totalUnread: total, unreadConversations, totalMentions: mentions, unreadThreads };
+    this._keep(this, totals);
     this._client._emit('unread', { conversation, ...totals });
     this._client._emit('inbox', { conversation });
   }

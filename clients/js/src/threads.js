@@ -46,6 +46,7 @@ export class Threads {
   /** Take the counts of one thread from an event. A total that is left out is 0. */
   _take({ conversationId, unreadThreads = 0 }, threadSeq, unreadCount) {
     this._client.inbox.unreadThreads = unreadThreads;
+    this._client.inbox._keep(this._client.inbox, { unreadThreads });
     const conversation = this._client.conversation(conversationId);
     this._client._emit('thread', { conversation, threadSeq, unreadCount, unreadThreads });
   }
