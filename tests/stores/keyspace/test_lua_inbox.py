@@ -160,7 +160,7 @@ def sums_of(*marks: Mark) -> Sums:
 
 def _sets_of(mark: Mark) -> list[str]:
     """The inbox ('') and the filters that must hold a conversation with this mark."""
-    found = [":archived" if mark.is_archived else ""]
+    found = [":large" if mark.is_large else ":archived" if mark.is_archived else ""]
     found += [":unread"] if mark.count else []
     found += [":mentions"] if mark.mentions else []
     found += [":muted"] if mark.is_muted else []
@@ -859,6 +859,16 @@ async def test_a_page_of_one_kind_passes_over_the_others(board: Board) -> None:
         assert rest is not None and rest.next is None
         listed = [one.conversation_id for one in (*page.listed, *rest.listed)]
         assert listed == [f"c{n}" for n in range(8, -1, -1) if kinds[n % 3] == kind]
+
+
+async def test_a_user_may_have_thousands_of_large_conversations(board: Board) -> None:
+    large = Mark(version=1, cursor=3, seen=3, count=0, first=0, floor=0, flags=Flags(line_ms=7).packed)
+    await board.warm(**{f"c{number:05}": large for number in range(9_000)})
+    state = await board.call(board.scripts.unread_state("u"))
+    assert [(one.conversation_id, one.score_ms) for one in state.large] == [
+        (f"c{number:05}", number + 1) for number in range(9_000)
+    ]
+    assert {one.mark for one in state.large} == {large}
 
 
 @pytest.mark.parametrize("name", FILTERS)

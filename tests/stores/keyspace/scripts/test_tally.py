@@ -95,6 +95,19 @@ async def test_a_tally_that_was_cut_asks_the_tables_for_what_lies_below(tally: T
     assert (await tally.count("cid")).counts is not None, "the cap is reached above the cut"
 
 
+async def test_a_message_that_mentions_thousands_is_counted_and_taken_out_again(tally: Tally) -> None:
+    names = [f"user{number}" for number in range(5_000)]
+    await tally.fill(said(1), said(2, "ann", *names))
+    for user_id in (names[0], names[-1]):
+        found = (await tally.count(user_id)).counts
+        assert found is not None and (found.count, found.mentions, found.first_mention) == (2, 1, 2)
+    await tally.do(tally.stubs.tally_add("c", LINE_MS, [said(3, "ann", *names)], [2], rev=next(REVS)))
+    found = (await tally.count(names[-1])).counts
+    assert found is not None and (found.count, found.mentions, found.first_mention) == (2, 1, 3)
+    await tally.do(tally.stubs.tally_add("c", LINE_MS, [], [3], rev=next(REVS)))
+    assert await tally.command("ZCARD", tally.keys.tally_set("c", "who")) == 1, "the place of the first sender"
+
+
 async def test_another_line_or_build_is_refused(tally: Tally) -> None:
     await tally.fill(said(1))
     assert (await tally.do(tally.stubs.tally_begin("c", LINE_MS - 1, "two"))).build is None

@@ -104,13 +104,16 @@ end
 -- Put id, score and mark of each large conversation behind an answer.
 local function add_large(inbox, mark, answer)
   local rows = redis.call('ZRANGE', inbox .. ':large', 0, -1, 'WITHSCORES')
-  local ids, at = {}, #answer
+  local ids = {}
   for i = 1, #rows, 2 do
     ids[#ids + 1] = rows[i]
   end
-  local marks = #ids > 0 and redis.call('HMGET', mark, unpack(ids)) or {}
-  for i = 1, #ids do
-    answer[at + 3 * i - 2], answer[at + 3 * i - 1], answer[at + 3 * i] = ids[i], rows[2 * i], marks[i] or ''
+  for first = 1, #ids, 1000 do -- Lua unpacks fewer than 8,000 values
+    local marks = redis.call('HMGET', mark, unpack(ids, first, math.min(first + 999, #ids)))
+    for i = 1, #marks do
+      local at = #answer
+      answer[at + 1], answer[at + 2], answer[at + 3] = ids[first + i - 1], rows[2 * (first + i - 1)], marks[i] or ''
+    end
   end
 end
 

@@ -48,6 +48,7 @@ local function places_of(word)
   return places
 end
 
+-- A message to all who are here may have many thousand places, and Lua unpacks fewer than 8,000 values.
 local function put_in(tally, word)
   redis.call('ZADD', tally .. ':seq', string.match(word, '^%d+'), word)
   local scored = {}
@@ -55,12 +56,17 @@ local function put_in(tally, word)
     scored[#scored + 1] = 0
     scored[#scored + 1] = place
   end
-  redis.call('ZADD', tally .. ':who', unpack(scored))
+  for i = 1, #scored, 1000 do
+    redis.call('ZADD', tally .. ':who', unpack(scored, i, math.min(i + 999, #scored)))
+  end
 end
 
 local function take_out(tally, word)
   redis.call('ZREM', tally .. ':seq', word)
-  redis.call('ZREM', tally .. ':who', unpack(places_of(word)))
+  local places = places_of(word)
+  for i = 1, #places, 1000 do
+    redis.call('ZREM', tally .. ':who', unpack(places, i, math.min(i + 999, #places)))
+  end
 end
 
 -- Keep what the hash says of the sets, and the time to live of all.
