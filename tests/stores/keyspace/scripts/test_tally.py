@@ -95,6 +95,18 @@ async def test_a_tally_that_was_cut_asks_the_tables_for_what_lies_below(tally: T
     assert (await tally.count("cid")).counts is not None, "the cap is reached above the cut"
 
 
+async def test_a_build_puts_nothing_below_what_was_cut_meanwhile(tally: Tally) -> None:
+    """Otherwise the next cut would end lower, and what lies between the two would be missing from the counts."""
+    await tally.do(tally.stubs.tally_begin("c", LINE_MS, "one"))
+    posts = [said(number, "ann" if number <= 300 else "bob") for number in range(200, 307)]
+    await tally.do(tally.stubs.tally_add("c", LINE_MS, posts, [], rev=next(REVS)))
+    older = [said(number) for number in range(50, 151)]
+    assert await tally.do(tally.stubs.tally_fill("c", LINE_MS, "one", older, is_end=True))
+    assert (await tally.count("bob", 160)).counts is None, "the tables have 140 messages that were cut"
+    await tally.do(tally.stubs.tally_add("c", LINE_MS, [said(307, "bob")], [301], rev=next(REVS)))
+    assert (await tally.count("bob", 160)).counts is None
+
+
 async def test_a_message_that_mentions_thousands_is_counted_and_taken_out_again(tally: Tally) -> None:
     names = [f"user{number}" for number in range(5_000)]
     await tally.fill(said(1), said(2, "ann", *names))

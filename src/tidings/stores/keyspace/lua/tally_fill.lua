@@ -15,7 +15,9 @@ if t.is_warm then
   return 1
 end
 for i = 8, #ARGV do
-  if not redis.call('ZSCORE', tally .. ':gone', string.match(ARGV[i], '^%d+')) then
+  local seq = string.match(ARGV[i], '^%d+')
+  -- A post that came meanwhile may have raised the floor: nothing may lie below it.
+  if tonumber(seq) > t.floor and not redis.call('ZSCORE', tally .. ':gone', seq) then
     put_in(tally, ARGV[i])
   end
 end
