@@ -10,6 +10,8 @@ import pytest
 from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect, write
 from tidings.messaging.deliver import fan_out
+from tidings.model import Content
+from tidings.pushes import MessageNew
 
 NOBODY: dict[int, str | None] = {}
 
@@ -54,3 +56,20 @@ async def test_a_batch_is_over_when_its_pushes_are_out(
     await a.send("alice", group, "last")
     await a.core.deliver._fan_out.settle(group)
     assert bob.seqs() == carol.seqs() == list(range(1, 22))
+
+
+async def test_a_message_for_its_sender_alone_goes_out_although_somebody_has_blocked_the_sender(
+    a: FaultyNode, group: str
+) -> None:
+    await a.core.blocks.block("bob", "alice")
+    devices = [await connect(a, user_id) for user_id in ("bob", "carol")]
+    await a.core.sends.send("alice", group, "m1", Content("spam", only_sender=True))
+    await a.send("alice", group, "m2")
+    assert [device.seqs() for device in devices] == [[1, 2], [1, 2]]
+    news = [event for device in devices for event in device.events if isinstance(event, MessageNew)]
+    assert [(event.entry.sender_id, event.is_hidden) for event in news] == [
+        (None, False),
+        ("alice", True),
+        (None, False),
+        ("alice", False),
+    ]

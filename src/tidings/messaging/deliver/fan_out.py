@@ -118,8 +118,8 @@ class FanOut:
                 if is_limited and entry.target_seq is not None:
                     entry = mask(entry, start)
                 if voids and entry.seq_no in voids and user_id != entry.sender_id:
-                    entry = voids[entry.seq_no]
-                is_hidden = bool(blockers) and user_id in blockers[entry.sender_id]
+                    entry = voids[entry.seq_no]  # it has no sender, so nobody has blocked them
+                is_hidden = bool(blockers) and user_id in blockers.get(entry.sender_id, ())
                 event = MessageNew(entry, *(counts or _NO_COUNTS).get(user_id, _UNKNOWN), is_hidden)
                 for connection in connections:
                     if connection.connection_id == origin:
