@@ -11,7 +11,7 @@ from tests.contracts import START_MS, conversation, fresh, group, message
 from tidings.errors import Missing
 from tidings.model import Content, Entry, File, Head, Member, MemberChange, Row, Status
 from tidings.stores.tables.ports import Tables
-from tidings.stores.tables.stored_content import last_of
+from tidings.stores.tables.stored_content import AT_HEAD, last_of
 from tidings.stores.tables.values import Touch
 
 
@@ -107,6 +107,16 @@ class InboxesContract:
         await tables.inboxes.touch([touch(alice, c, 3, preview="words", last_message=there)])
         row = await row_of(tables, alice, c)
         assert (row.last_message_preview, row.last_message) == (None, gone)
+
+    async def test_a_text_that_was_left_to_the_head_comes_back_with_a_touch(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.inboxes.touch([touch(alice, c, 3, last_message=last_of("bob", Content("x"), is_deleted=False))])
+        await tables.inboxes.touch([touch(alice, c, 3, preview=None, last_message=AT_HEAD)])
+        row = await row_of(tables, alice, c)
+        assert (row.last_message_preview, row.last_message) == (None, AT_HEAD)
+        await tables.inboxes.touch([touch(alice, c, 3, preview="words")])
+        assert (await row_of(tables, alice, c)).last_message_preview == "words"
 
     async def test_a_count_is_not_known_after_a_touch_without_one(self, tables: Tables) -> None:
         """Else a member whose index is cold would have 0 unread, however many messages came."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.faulty_stores import FaultyNode, open_faulty
 from tests.support.waiting import eventually
 from tidings.bounds import ROW_WRITE_BIG_MEMBERS, ROW_WRITE_BIG_S, ROW_WRITE_S
+from tidings.config.settings import Settings
 from tidings.errors import Unavailable
 from tidings.messaging.access import MemberList
 from tidings.messaging.reading.inbox_rows import InboxRows
@@ -235,3 +238,56 @@ async def test_the_count_of_a_row_is_exact_or_not_known_whatever_is_read_and_del
     assert await counted() == 1
     await a.core.unread.mark_unread("bob", direct, from_seq=3)
     assert await counted() is None
+
+
+# --- across the line: above three members a conversation is large ----------------------------------
+
+
+@pytest.fixture
+async def near(settings: Settings) -> AsyncIterator[FaultyNode]:
+    async with open_faulty(dataclasses.replace(settings, members_large=3), "c") as node:
+        yield node
+
+
+async def cross(node: FaultyNode, conversation_id: str) -> None:
+    await node.core.directory.add("alice", conversation_id, ["dave"], is_server=True)
+    assert (await node.tables.conversations.heads([conversation_id]))[conversation_id].large_ms > 0
+
+
+async def come_back(node: FaultyNode, conversation_id: str) -> None:
+    for user_id in ("dave", "carol"):
+        await node.core.directory.remove("alice", conversation_id, user_id)
+    assert (await node.tables.conversations.heads([conversation_id]))[conversation_id].large_ms == 0
+
+
+async def test_a_late_row_of_a_conversation_that_became_large_gets_no_text(near: FaultyNode, group: str) -> None:
+    """Nobody would take the text out of it when the message is deleted."""
+    small = await near.core.access.load(group)
+    assert small is not None
+    await cross(near, group)
+    sent = await near.send("alice", group, "m1", "secret")
+    rows_of(near).record(small, sent.entry.seq_no, {})  # a batch that began below the line
+    await rows_of(near).flush()
+    assert await preview(near, "bob", group) is None
+    await near.core.rewrites.delete("alice", group, sent.entry.seq_no)
+    await come_back(near, group)
+    assert (await near.core.inbox.item("bob", group)).row.last_message_preview is None
+
+
+async def test_a_text_that_is_written_while_its_conversation_becomes_large_is_taken_out_again(
+    near: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = await near.send("alice", group, "m1", "secret")
+    touch = near.core.tables.inboxes.touch
+
+    async def cross_first(touches: object) -> None:
+        monkeypatch.undo()
+        await cross(near, group)
+        await touch(touches)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rows_of(near)._tables.inboxes, "touch", cross_first, raising=False)
+    await rows_of(near).flush()
+    assert await preview(near, "bob", group) is None
+    await near.core.rewrites.delete("alice", group, sent.entry.seq_no)
+    await come_back(near, group)
+    assert (await near.core.inbox.item("bob", group)).row.last_message_preview is None

@@ -99,6 +99,47 @@ async def test_a_member_who_joins_crosses_the_line_with_the_counts_that_there_we
     assert await a.wrong() == []
 
 
+async def preview(node: FaultyNode, user_id: str) -> str | None:
+    (item,) = (await node.core.inbox.page(user_id, limit=10, cursor=None)).items
+    return item.row.last_message_preview
+
+
+async def come_back(node: FaultyNode, conversation_id: str) -> None:
+    """The conversation is small again, and nobody has posted."""
+    for user_id in ("dave", "carol"):
+        await node.core.directory.remove("alice", conversation_id, user_id)
+    assert (await node.tables.conversations.heads([conversation_id]))[conversation_id].large_ms == 0
+
+
+async def test_the_last_text_is_shown_before_above_and_after_the_line(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "m1", "hello")
+    assert await preview(a, "bob") == "hello"
+    await a.core.directory.add("alice", group, ["dave"], is_server=True)
+    assert await preview(a, "bob") == "hello"
+    await come_back(a, group)
+    assert await preview(a, "bob") == "hello"
+    row = (await a.tables.inboxes.rows("bob", [group]))[group]
+    assert row.last_message_preview == "hello", "it is in the row again, and the next page does not ask the head"
+
+
+async def test_a_text_that_was_deleted_above_the_line_stays_deleted_below_it(a: FaultyNode, group: str) -> None:
+    sent = await a.send("alice", group, "m1", "secret")
+    assert await preview(a, "bob") == "secret"
+    await a.core.directory.add("alice", group, ["dave"], is_server=True)
+    await a.core.rewrites.delete("alice", group, sent.entry.seq_no)
+    await come_back(a, group)
+    assert await preview(a, "bob") is None
+
+
+async def test_a_member_who_joins_with_the_line_is_not_shown_what_was_said_before(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "m1", "between us")
+    await a.core.directory.add("alice", group, ["dave"], is_server=True)
+    for user_id in ("bob", "carol"):
+        await a.core.directory.remove("alice", group, user_id)
+    (item,) = (await a.core.inbox.page("dave", limit=10, cursor=None)).items
+    assert (item.row.last_message_preview, item.row.last_message) == (None, None)
+
+
 async def test_a_node_that_dies_while_the_line_is_crossed_leaves_nobody_without_a_message(
     a: FaultyNode, b: FaultyNode, group: str
 ) -> None:

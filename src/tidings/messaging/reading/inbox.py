@@ -23,6 +23,7 @@ from tidings.messaging.reading.inbox_rows import write_rows
 from tidings.messaging.reading.large_pages import LargePages
 from tidings.messaging.reading.row_records import RowRecords, read_row_records, read_rules
 from tidings.messaging.reading.table_filters import Filter, TableFilters, place_of
+from tidings.messaging.unread.line import touch_of
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.messaging.unread.unread import Unread
 from tidings.model import NO_RULES, ConversationKind, Head, InboxItem, InboxPage, ReadState, Row, Totals
@@ -30,7 +31,7 @@ from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.answers import Listed, Page, Place
 from tidings.stores.keyspace.scripts.messaging import TOP, Scripts, filter_top
 from tidings.stores.tables.ports import Tables
-from tidings.stores.tables.values import Touch
+from tidings.stores.tables.stored_content import AT_HEAD
 from tidings.tasks import SingleFlight
 
 FILTERS = get_args(Filter)
@@ -210,7 +211,8 @@ class Inbox:
         repaired: dict[str, Row] = {}
         while behind := {id_: head for id_, head in heads.items() if _is_older(rows[id_], head)}:
             repaired |= {id_: _up_to_date(rows[id_], head) for id_, head in behind.items()}
-            heads = await write_rows(self._tables, behind, [_touch(repaired[id_]) for id_ in behind])
+            touches = [touch_of(rows[id_].user_id, head) for id_, head in behind.items()]
+            heads = await write_rows(self._tables, behind, touches)
         if repaired:
             self._count_repair("row", len(repaired))
         return rows | repaired
@@ -281,8 +283,8 @@ async def _no_records() -> RowRecords:
 
 
 def _is_older(row: Row, head: Head) -> bool:
-    """Whether the row shows an older message than the head, and the member may see the newer one."""
-    return head.last_seq > row.last_seq and _is_seen(row, head)
+    """Whether the row shows an older message than the head, or leaves the text to it, and the member may see it."""
+    return (head.last_seq > row.last_seq or row.last_message == AT_HEAD) and _is_seen(row, head)
 
 
 def _is_seen(row: Row, head: Head) -> bool:
@@ -300,19 +302,10 @@ def _up_to_date(row: Row, head: Head) -> Row:
     )
 
 
-def _touch(row: Row) -> Touch:
-    return Touch(
-        user_id=row.user_id,
-        conversation_id=row.conversation_id,
-        last_seq=row.last_seq,
-        last_ms=row.last_message_ts,
-        preview=row.last_message_preview,
-        last_message=row.last_message,
-    )
-
-
 def _is_behind(row: Row, one: Listed) -> bool:
     if one.mark is not None and one.mark.is_large:
         return False  # it shows what the head says
+    if row.last_message == AT_HEAD:
+        return True  # it was large
     score_ms = one.score_ms
     return score_ms > row.last_message_ts and score_ms > row.joined_ms and score_ms > 1

@@ -2,8 +2,10 @@
 
 So a busy channel does not cost a row per member and message. A row gets the text of the head at the time of the write.
 It is written once more if that text changed meanwhile, so an edited or deleted text never comes back, on whichever node
-it was changed. A crash loses nothing: a row that is behind is repaired when it is read (inbox.py), and counts come from
-the keyspace. A changed or deleted last message is written at once, because nothing else would show the change.
+it was changed. The rows of a large conversation have no text, because nobody writes them when it changes: they say that
+it is at the head (unread/line.py). A crash loses nothing: a row that is behind is repaired when it is read (inbox.py),
+and counts come from the keyspace. A changed or deleted last message is written at once, because nothing else would show
+the change.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from tidings.bounds import ROW_WRITE_BIG_MEMBERS, ROW_WRITE_BIG_S, ROW_WRITE_S
 from tidings.clock import Clock
 from tidings.errors import StoreError
 from tidings.messaging.access import MemberList
+from tidings.messaging.unread.line import sees_last, touch_of
 from tidings.model import Head, Member
 from tidings.stores.keyspace.scripts.answers import Indexed
 from tidings.stores.tables.ports import Tables
@@ -118,17 +121,9 @@ async def write_rows(tables: Tables, heads: Mapping[str, Head], touches: Sequenc
 
 def _touches(head: Head, late: _Late) -> list[Touch]:
     return [
-        Touch(
-            user_id=user_id,
-            conversation_id=head.conversation_id,
-            last_seq=head.last_seq,
-            last_ms=head.last_ms,
-            preview=head.preview,
-            last_message=head.last_message,
-            **_count_of(late.counts.get(user_id), is_known=head.last_seq <= late.last_seq),
-        )
+        touch_of(user_id, head, **_count_of(late.counts.get(user_id), is_known=head.last_seq <= late.last_seq))
         for user_id, member in late.members.items()
-        if head.history == "all" or member.joined_seq < head.last_seq  # else it was said before they came
+        if sees_last(member, head)
     ]
 
 
@@ -140,6 +135,8 @@ def _count_of(counted: Indexed | None, *, is_known: bool) -> dict[str, int]:
 
 
 def _is_other_text(now: Head, then: Head) -> bool:
-    """Whether the message shown was edited or deleted. A newer message does not count: its node writes its rows, and in
-    a busy conversation there would be no end."""
+    """Whether the message shown was edited or deleted, or the line was crossed. A newer message does not count: its
+    node writes its rows, and in a busy conversation there would be no end."""
+    if bool(now.large_ms) != bool(then.large_ms):
+        return True
     return now.last_seq == then.last_seq and (now.preview, now.last_message) != (then.preview, then.last_message)

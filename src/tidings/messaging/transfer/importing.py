@@ -26,14 +26,14 @@ from tidings.messaging.transfer.entries import MESSAGE_WEIGHT, Chunk
 from tidings.messaging.transfer.import_files import ImportFiles
 from tidings.messaging.transfer.sources.source import ImportedConversation, ImportedMember, Source
 from tidings.messaging.transfer.walk import records_of
-from tidings.messaging.unread.line import crossed
+from tidings.messaging.unread.line import crossed, touch_of
 from tidings.model import Head, Member, Row, Rules, Status, User
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.records import DEPLOYMENT, Put, of_conversation
-from tidings.stores.tables.values import Group, Refused, Touch
+from tidings.stores.tables.values import Group, Refused
 
 IMPORTS = "imports"
 
@@ -228,16 +228,7 @@ class Importing:
             before, cursor_seq=max(before.cursor_seq, seq_no), ranges=(), version=before.version + 1
         )
         await self._tables.statuses.put(read)
-        touch = Touch(
-            user_id=user_id,
-            conversation_id=id_,
-            last_seq=head.last_seq,
-            last_ms=head.last_ms,
-            preview=head.preview,
-            last_message=head.last_message,
-            unread_count=0,
-            version=read.version,
-        )
+        touch = touch_of(user_id, head, unread_count=0, version=read.version)
         await self._tables.inboxes.touch([touch])
         both, token = (self._scripts, self._scripts.threads), self._clock.random_id(8)
         await self._keyspace.run([one.unread_put(user_id, token, hold_ms=-1) for one in both])

@@ -20,6 +20,7 @@ from tidings.stores.keyspace.call import Call, Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import Added, TallyScripts
 from tidings.stores.tables.ports import Tables
+from tidings.stores.tables.stored_content import AT_HEAD
 from tidings.stores.tables.values import Touch
 
 LOUD = "loud"  # records of a conversation: members who want to hear of every message even where it is large
@@ -32,6 +33,24 @@ def crossed(head: Head, members_count: int, members_large: int, now_ms: int) -> 
     if head.large_ms and members_count <= int(members_large * BACK_SHARE):
         return 0
     return None
+
+
+def sees_last(member: Member, head: Head) -> bool:
+    """Whether the member's row shows the last message. False: it was said before they came."""
+    return head.history == "all" or member.joined_seq < head.last_seq
+
+
+def touch_of(user_id: str, head: Head, **count: int) -> Touch:
+    """A row takes its last message from the head. That of a large conversation only says that the text is there."""
+    return Touch(
+        user_id=user_id,
+        conversation_id=head.conversation_id,
+        last_seq=head.last_seq,
+        last_ms=head.last_ms,
+        preview=None if head.large_ms else head.preview,
+        last_message=AT_HEAD if head.large_ms else head.last_message,
+        **count,
+    )
 
 
 class Line:
@@ -60,7 +79,8 @@ class Line:
         """Make the marks of all members cold, before anything is acknowledged that only the tally counts.
 
         The entries tell how old the line is: their times are of the same clock. The change that crossed it settles in
-        any case. Rows lose the text of the last message, because nobody writes them when it is edited or deleted."""
+        any case. Rows leave the last text to the head, because nobody writes them when it is edited or deleted. The
+        next reader below the line takes it from there."""
         id_, line_ms = head.conversation_id, head.large_ms
         is_crossing = any(entry.member is not None and entry.sent_ms == line_ms for entry in entries)
         if is_settled and not is_crossing:
@@ -68,7 +88,8 @@ class Line:
         if is_crossing or not entries or entries[-1].sent_ms - line_ms < SETTLE_S * 1000:
             members = await self._tables.conversations.members(id_)
             await self._chill(members, id_)
-            await self._tables.inboxes.touch([_without_text(head, member.user_id) for member in members])
+            touches = [touch_of(member.user_id, head) for member in members if sees_last(member, head)]
+            await self._tables.inboxes.touch(touches)
         await self._keyspace.one(self._tally_scripts.tally_settle(id_, line_ms))
 
     async def _chill(self, members: list[Member], conversation_id: str) -> None:
@@ -79,13 +100,3 @@ class Line:
             await self._keyspace.run(
                 [put(one.user_id, token, hold_ms=-1, conversation_id=conversation_id) for one in some]
             )
-
-
-def _without_text(head: Head, user_id: str) -> Touch:
-    return Touch(
-        user_id=user_id,
-        conversation_id=head.conversation_id,
-        last_seq=head.last_seq,
-        last_ms=head.last_ms,
-        preview=None,
-    )

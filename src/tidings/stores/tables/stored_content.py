@@ -64,6 +64,7 @@ class LastMessage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 DELETED = '"deleted":true'  # a part of the stored form of a deleted message, and of no other: ids have no quotes
+AT_HEAD = '{"deleted":false}'  # of a row whose text is to be taken from the head; no message has this form
 _decode_last = msgspec.json.Decoder(LastMessage).decode
 
 

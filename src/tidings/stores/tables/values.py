@@ -137,6 +137,7 @@ class Touch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A later state of a conversation row: applied if the row exists and last_seq is not below the row's.
 
     At the same last_seq a text does not replace the empty preview of a deleted message: the touch is late.
+    It does replace the empty preview of a row that leaves the text to the head (AT_HEAD).
     """
 
     user_id: str
