@@ -464,6 +464,30 @@ async def test_a_conversation_that_is_throttled_holds_up_no_receipt_of_another(
     assert ticks(alice) == [("bob", 1, 0)] * 2
 
 
+async def test_a_mistake_with_one_conversation_leaves_no_client_without_an_answer(
+    a: FaultyNode, alice: Device, direct: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id_ in (direct, group):
+        await says(a, id_, "alice", 1)
+    real = a.tables.statuses.deliver
+
+    async def deliver_or_fail(marks: Sequence[tuple[str, str, int]], now_ms: int) -> Any:
+        if any(id_ == group for id_, _, _ in marks):
+            raise KeyError(group)
+        return await real(marks, now_ms)
+
+    monkeypatch.setattr(a.tables.statuses, "deliver", deliver_or_fail)
+    answers: dict[str, bool] = {}
+    for id_ in (direct, group):
+        a.core.receipts.delivered("bob", {id_: 1}, partial(answers.__setitem__, id_))
+    await eventually(lambda: len(answers) == 2)
+    assert answers == {direct: True, group: False} and ticks(alice) == [("bob", 1, 0)]
+    monkeypatch.setattr(a.tables.statuses, "deliver", real)
+    a.core.receipts.delivered("bob", {group: 1}, partial(answers.__setitem__, group))
+    await eventually(lambda: answers == {direct: True, group: True})
+    assert ticks(alice) == [("bob", 1, 0)] * 2 and not a.core.receipts._untold
+
+
 async def test_receipts_that_the_stores_refuse_are_written_later(a: FaultyNode, alice: Device, direct: str) -> None:
     await says(a, direct, "alice", 3)
     await a.core.history.page("alice", direct)  # the marks are built

@@ -814,3 +814,28 @@ async def test_a_device_that_acknowledges_is_told_that_nothing_counts_when_offli
         assert [(one.conversation_id, one.unread_count, one.total_unread) for one in states[-1:]] == [
             (conversation_id, 0, 0)
         ]
+
+
+async def test_a_member_who_leaves_takes_no_receipts_of_others_along(settings: Settings) -> None:
+    policy = config.Unread(policy="when_offline")
+    async with open_faulty(dataclasses.replace(settings, members_large=2, unread=policy), "a") as node:
+        view, _ = await node.core.directory.create("alice", kind="group", members=["bob", "carol"], name="large")
+        id_ = view.head.conversation_id
+        for user_id in ("alice", "bob", "carol"):
+            await node.unread(user_id)
+        carol = await connect(node, "carol")
+        await node.send("alice", id_, "m1")
+        assert [await node.unread(user_id) for user_id in ("bob", "carol")] == [1, 1]
+        gate = Gate()
+        node.keyspace.fail("unread_state", gate)
+        answers: list[bool] = []
+        for user_id in ("bob", "carol"):
+            node.core.receipts.delivered(user_id, {id_: 1}, answers.append)
+        flushing = asyncio.create_task(node.core.receipts.flush())
+        await gate.reached.wait()  # the index has followed, and the new counts of bob are read
+        await node.core.directory.remove("alice", id_, "bob")
+        gate.opened.set()
+        await flushing
+        assert answers == [True, True]
+        states = [event.state.unread_count for event in carol.events if isinstance(event, ReadSynced)]
+        assert states[-1] == 0

@@ -113,7 +113,9 @@ class Receipts:
         await cancel(self._writing)
 
     async def _write_taken(self, taken: Taken) -> None:
-        """Write receipts that were taken, or put them back. A conversation that is throttled holds up no other."""
+        """Write receipts that were taken, or put them back. A conversation that is throttled holds up no other.
+
+        A mistake of ours would come again with the same receipts, so they are refused: the client sends them again."""
         try:
             await self._write(taken.marks)
         except StoreError as error:
@@ -126,9 +128,14 @@ class Receipts:
             self._untold -= {key for key in taken.marks if key not in self._waiting}
             taken.settle(False)
             raise
-        except Exception:  # ours: those who wait for an answer send them again
+        except Exception:
+            if len(parts := taken.apart()) > 1:
+                await self._write_apart(parts)
+                return
+            log.exception("receipts failed", extra={"op": "receipts", "conversation_id": next(iter(taken.marks))[0]})
+            self._untold -= taken.marks.keys()
             taken.settle(False)
-            raise
+            return
         self._untold -= taken.marks.keys()
         taken.settle(True)
 
@@ -213,8 +220,6 @@ class Receipts:
                 await self.flush(is_all=False)
             except StoreError as error:
                 log.info("receipts wait", extra={"op": "receipts", "cause": str(error)})
-            except Exception:
-                log.exception("receipts lost", extra={"op": "receipts"})
 
     async def _write(self, waiting: Waiting) -> None:
         member_lists = await self._member_lists({conversation_id for conversation_id, _ in waiting})

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeGuard
 
 from tidings.clock import Clock
-from tidings.errors import BadRequest, Conflict, Problem, StoreError, Throttled, Unavailable
+from tidings.errors import BadRequest, Conflict, NotFound, Problem, StoreError, Throttled, Unavailable
 from tidings.messaging.access import Access
 from tidings.messaging.unread.count import Count, load_member
 from tidings.messaging.unread.large_counts import LargeCounts
@@ -32,7 +32,6 @@ from tidings.tasks import Listeners
 
 _CAS_TRIES_MAX = 50  # devices of one user that change one row at the same moment
 _TOTALS_TRIES_MAX = 20  # conversations that go cold while the totals are read
-
 
 Pay = Callable[[int], Awaitable[object]]  # charges for so many rows; raises RateLimited
 
@@ -143,7 +142,8 @@ class Unread:
             if not self._scripts.is_delivered_seen or answer.is_cold:
                 continue
             if answer.total_unread is None:  # some are large, and are counted apart
-                self.push_state(await self.state(user_id, conversation_id), user_id, None)
+                with suppress(NotFound):  # the member has left meanwhile
+                    self.push_state(await self.state_soon(user_id, conversation_id), user_id, None)
             else:
                 self.push_state(_state_after(conversation_id, answer), user_id, None)
 
