@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import hypothesis.strategies as st
 import pytest
@@ -16,7 +16,9 @@ from tests.support.messaging.faulty_stores import FaultyNode, answer_lost, open_
 from tests.support.messaging.warm_index_checks import say
 from tidings.clock import Dice
 from tidings.config.settings import Settings
-from tidings.errors import Problem, StoreError, TooLarge
+from tidings.errors import NotFound, Problem, StoreError, TooLarge
+from tidings.messaging.reading.flags import FlagChange
+from tidings.messaging.unread import large_counts, tallies
 from tidings.model import Content, Entry, Head, Member, Row
 from tidings_proof.world.valkey import start_valkey
 
@@ -55,6 +57,67 @@ class LargeOfflineMachine(LargeMachine):
 @pytest.mark.parametrize("machine", [LargeMachine, CrossingMachine, LargeCappedMachine, LargeOfflineMachine])
 def test_counts_of_large_conversations_equal_a_plain_model_of_the_log(machine: type[UnreadMachine]) -> None:
     run_state_machine_as_test(machine, settings=MACHINE)
+
+
+# --- marks that are too old, and members who leave --------------------------------------------------
+
+
+@pytest.fixture
+async def node(settings: Settings) -> AsyncIterator[FaultyNode]:
+    """Three members are a large conversation, and three messages are the cap."""
+    own = dataclasses.replace(settings, members_large=2, unread=dataclasses.replace(settings.unread, cap=3))
+    async with open_faulty(own, "a") as made:
+        yield made
+
+
+async def large(node: FaultyNode, name: str = "three") -> str:
+    view, _ = await node.core.directory.create("alice", kind="group", members=["bob", "carol"], name=name)
+    assert view.head.large_ms > 0
+    return view.head.conversation_id
+
+
+async def test_however_many_archived_ones_come_back_they_are_counted_and_listed(
+    node: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_counts, "TALLY_TRIES_MAX", 3)
+    ids = [await large(node, f"group {number}") for number in range(5)]
+    for id_ in ids:
+        await node.send("alice", id_, "m1")
+    assert await node.unread("bob") == 5
+    for sent in ("m2", "m3"):
+        for id_ in ids:
+            await node.core.flags.set("bob", id_, FlagChange(archived=True))
+        for id_ in ids:
+            await node.send("alice", id_, sent)
+        if sent == "m2":
+            assert await node.unread("bob") == 10
+        page = await node.core.inbox.page("bob", limit=50, cursor=None)
+        assert not page.is_stale and {item.row.conversation_id for item in page.items} == set(ids)
+    assert await node.unread("bob") == 15
+    assert await node.wrong() == []
+
+
+async def test_a_member_who_leaves_while_the_tables_count_is_not_found(
+    node: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tallies, "TALLY_CHUNK", 2)
+    id_ = await large(node)
+    for number in range(9):
+        await node.send("bob" if number > 1 else "alice", id_, f"m{number}")
+    for part in ("", ":seq", ":who"):
+        await node.command("DEL", node.core.keys.tally(id_) + part)
+    await node.unread("bob")  # bob wrote all that the tally has, so the tables answer
+    count, answer = node.core.large.counts._count, await node.keyspace.one(node.core.unread.firsts_call("bob", id_))
+    count_one = count.one
+
+    async def leave_first(user_id: str, conversation_id: str) -> Any:
+        monkeypatch.setattr(count, "one", count_one)
+        await node.core.directory.remove("alice", id_, "bob")
+        return await count_one(user_id, conversation_id)
+
+    monkeypatch.setattr(count, "one", leave_first)
+    with pytest.raises(NotFound):
+        await node.core.unread.firsts("bob", id_, answer)
 
 
 # --- many members: what some of them are shown, and a plain recount -------------------------------

@@ -135,6 +135,8 @@ class LargeCounts:
             return mark
         for _ in range(TALLY_TRIES_MAX):
             counted = await self.all(user_id, [Listed(conversation_id, 1 << 53, mark)])
+            if counted is not None and conversation_id not in counted:
+                raise NotFound("no such conversation")  # the user has left meanwhile
             if counted is not None:
                 return counted[conversation_id].mark
             mark = await self._rebuilds.conversation(user_id, conversation_id)
@@ -180,14 +182,17 @@ class LargeCounts:
         marks = {user_id: _marks_of(listed)}
         blocked = await self._blocked(marks)
         answers = (await self._answers(marks, blocked))[user_id]
+        old = [one for one in listed if one.mark is not None and _is_old(one, answers.get(one.conversation_id))]
+        for one in old:  # all of them now: the caller reads the marks again only so often
+            answer = answers.get(one.conversation_id)
+            await self._remake(user_id, one.conversation_id, answer.last_ms if answer is not None else 0)
+        if old:
+            return None
         counted: dict[str, Counted] = {}
         for one in listed:
             id_, mark, answer = one.conversation_id, one.mark, answers.get(one.conversation_id)
-            if mark is None:
+            if mark is None or answer is None:
                 continue
-            if answer is None or _is_back(mark, answer.last_ms, one.score_ms):
-                await self._remake(user_id, id_, answer.last_ms if answer is not None else 0)
-                return None
             made = self._make(user_id, one, answers, blocked[user_id])
             try:
                 counted[id_] = made or Counted((await self._count.one(user_id, id_)).mark, answer.last_ms)
@@ -319,6 +324,11 @@ def sums_of(counted: Mapping[str, Counted], cap: int) -> Sums:
         if one.mark.count:
             sums.add(one.mark, cap)
     return sums
+
+
+def _is_old(one: Listed, answer: Answer | Counted | None) -> bool:
+    """Whether a mark must be made anew: it is of another line, or its conversation is archived no more."""
+    return answer is None or (one.mark is not None and _is_back(one.mark, answer.last_ms, one.score_ms))
 
 
 def _is_back(mark: Mark, last_ms: int, score_ms: int) -> bool:
