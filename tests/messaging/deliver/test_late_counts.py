@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode, Gate
+from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, down
 from tests.support.messaging.two_nodes import connect, shown, telling
 from tests.support.waiting import eventually
+from tidings.config.settings import Settings
 from tidings.errors import NotFound
 from tidings.messaging.deliver import late_counts
 from tidings.messaging.deliver.late_counts import LateCounts
@@ -121,3 +123,80 @@ async def test_counts_that_changed_while_they_were_read_are_pushed_again(monkeyp
     LateCounts(Hub(), None, Unread(), Router(), spawn, None).sync_soon("bob", "c1")  # type: ignore[arg-type]
     await asyncio.gather(*spawn.tasks)
     assert pushed == [2, 3] and next(counts, None) is None
+
+
+# --- large conversations: one pass for all who are connected ----------------------------------------
+
+CROWD = ("bob", "carol", "dave", "erin")
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Above three members a conversation is large."""
+    return dataclasses.replace(settings, members_large=3)
+
+
+async def crowd(node: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, Device]]:
+    """A large channel of alice with one message. The others are connected, and are counted two at a time."""
+    monkeypatch.setattr(late_counts, "_TOGETHER", 2)
+    monkeypatch.setattr(late_counts, "COUNTS_PAUSE_S", 0.01)
+    view, _ = await node.core.directory.create("alice", kind="channel", members=list(CROWD), name="news")
+    await node.send("alice", view.head.conversation_id, "m0")
+    devices = {user_id: await connect(node, user_id) for user_id in CROWD}
+    assert [await node.unread(user_id) for user_id in CROWD] == [1] * 4
+    await eventually(lambda: not node.core.deliver._tasks)
+    for device in devices.values():
+        device.events.clear()
+    return view.head.conversation_id, devices
+
+
+def last_shown(devices: dict[str, Device], *but: str) -> set[int | None]:
+    """The counts that the devices show now."""
+    return {count for user_id, one in devices.items() if user_id not in but for count in shown(one)[-1:] or [None]}
+
+
+async def test_a_member_whose_rebuild_is_slow_holds_up_nobody(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, devices = await crowd(a, monkeypatch)
+    gate = Gate()
+    a.keyspace.fail("inbox_install", gate)
+    await a.command("DEL", a.core.keys.mark("bob"))
+    await a.send("alice", id_, "m1")
+    await gate.reached.wait()
+    await eventually(lambda: last_shown(devices, "bob") == {2})
+    await a.send("alice", id_, "m2")
+    await eventually(lambda: last_shown(devices, "bob") == {3})
+    assert shown(devices["bob"]) == []
+    gate.opened.set()
+    await eventually(lambda: last_shown(devices) == {3} and not a.core.deliver._late_counts._alone)
+
+
+async def test_a_member_whose_counts_fail_gets_them_later_and_stops_nobody(
+    a: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, devices = await crowd(a, monkeypatch)
+    a.keyspace.fail("inbox_begin", down)
+    await a.command("DEL", a.core.keys.mark("bob"))
+    await a.send("alice", id_, "m1")
+    await eventually(lambda: last_shown(devices) == {2})
+
+
+async def test_counts_come_after_a_keyspace_that_did_not_answer(a: FaultyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, devices = await crowd(a, monkeypatch)
+    a.keyspace.fail("unread_state", down)
+    await a.send("alice", id_, "m1")
+    await eventually(lambda: last_shown(devices) == {2})
+
+
+async def test_counts_come_although_the_member_list_had_to_make_room_for_others(
+    a: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, devices = await crowd(a, monkeypatch)
+    late, push_again = a.core.deliver._late_counts, a.core.deliver._late_counts.push_again
+
+    def evict_first(sequencer: Any, conversation_id: str) -> asyncio.Task[None]:
+        a.core.access._member_lists.pop(conversation_id)
+        return push_again(sequencer, conversation_id)
+
+    monkeypatch.setattr(late, "push_again", evict_first)
+    await a.send("alice", id_, "m1")
+    await eventually(lambda: last_shown(devices) == {2})

@@ -1,6 +1,7 @@
 """Late counts: pushes unread counts that could not go with their entry, because they were cold or came before others.
 
-A cold member is rebuilt off the path of the acknowledgement, once per user and conversation at a time.
+A cold member is rebuilt off the path of the acknowledgement, once per user and conversation at a time. So a member
+whose rebuild is slow or fails holds up nobody. Counts that a store refuses are pushed later: no other event has them.
 """
 
 from __future__ import annotations
@@ -8,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Protocol
 
 from tidings.bounds import COUNT_RESYNC_S
-from tidings.errors import NotFound, Problem, StoreError
+from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import Counted
 from tidings.messaging.deliver.sequencer import Sequencer
@@ -48,35 +48,71 @@ class LateCounts:
         self._spawn = spawn
         self._push_back = push_back
         self._syncing: set[tuple[str, str]] = set()
+        # Members, with a conversation, who are counted alone. True: once more, an entry has come.
+        self._alone: dict[tuple[str, str], bool] = {}
 
     def push_again(self, sequencer: Sequencer, conversation_id: str) -> asyncio.Task[None]:
         """Push the counts again: entries read from the log came without, and others were counted before them."""
         return self._spawn(object(), self._push_counts(sequencer, conversation_id))
 
     async def _push_counts(self, sequencer: Sequencer, conversation_id: str) -> None:
+        is_failing = False
         try:
             while sequencer.is_miscounted:
-                sequencer.is_miscounted = False
-                member_list = self._access.cached(conversation_id)
-                here = list(self._hub.present(member_list.members)) if member_list is not None else []
-                for start in range(0, len(here), _TOGETHER):
-                    await self._push_some(here[start : start + _TOGETHER], conversation_id)
-                if member_list is not None and member_list.head.large_ms:
+                sequencer.is_miscounted, is_pausing = False, True
+                try:
+                    is_pausing = await self._push_here(conversation_id)
+                except StoreError as error:
+                    if not is_failing:
+                        log.info("counts wait", extra={"conversation_id": conversation_id, "cause": str(error)})
+                    is_failing = sequencer.is_miscounted = True  # no other event brings them
+                if is_pausing:
                     await asyncio.sleep(COUNTS_PAUSE_S)  # posts that come meanwhile share the next counts
-        except (Problem, StoreError) as error:
+        except Problem as error:
             log.info("counts were not pushed", extra={"conversation_id": conversation_id, "cause": str(error)})
         finally:
             sequencer.counting = None
+
+    async def _push_here(self, conversation_id: str) -> bool:
+        """Push the counts of all members who are connected here. True: the next ones wait, as it is large."""
+        member_list = self._access.cached(conversation_id)
+        if member_list is None:  # it had to make room for others
+            member_list = await self._access.load(conversation_id)
+        if member_list is None:
+            return False
+        here = list(self._hub.present(member_list.members))
+        for start in range(0, len(here), _TOGETHER):
+            await self._push_some(here[start : start + _TOGETHER], conversation_id)
+        return member_list.head.large_ms > 0
 
     async def _push_some(self, user_ids: Sequence[str], conversation_id: str) -> None:
         states = await self._unread.states(user_ids, conversation_id)
         for user_id, state in states.items():  # at once: counts that wait could come after newer ones
             self._hub.push(user_id, ReadSynced(state))
-        await asyncio.gather(*(self._push_count(id_, conversation_id) for id_ in user_ids if id_ not in states))
+        for user_id in user_ids:
+            key = (user_id, conversation_id)
+            is_under_way = key in self._alone
+            if is_under_way or user_id not in states:
+                self._alone[key] = True  # also where older counts are under way: the last ones must be the newest
+            if not is_under_way and user_id not in states:
+                self._spawn(object(), self._push_alone(user_id, conversation_id))  # nobody waits for another's rebuild
 
-    async def _push_count(self, user_id: str, conversation_id: str) -> None:
-        with suppress(NotFound):  # the member has left meanwhile
-            self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
+    async def _push_alone(self, user_id: str, conversation_id: str) -> None:
+        """Push the counts of a member who takes a rebuild, or the log. Entries that come meanwhile share the next."""
+        key = (user_id, conversation_id)
+        try:
+            while self._alone[key]:
+                self._alone[key] = False
+                try:
+                    self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
+                except StoreError as error:
+                    log.info("counts stay cold", extra={"user_id": user_id, "cause": str(error)})
+                    await asyncio.sleep(COUNTS_PAUSE_S)
+                    self._alone[key] = bool(self._hub.of_user(user_id))  # no other event brings them
+        except Problem as error:  # the member has left meanwhile
+            log.debug("counts were not pushed", extra={"user_id": user_id, "cause": str(error)})
+        finally:
+            del self._alone[key]
 
     def warm_cold(self, member_list: MemberList, indexed: Mapping[str, Indexed]) -> None:
         """Rebuild the counts of members who are connected and were cold when an entry was indexed."""
