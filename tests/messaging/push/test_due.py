@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +15,9 @@ from tests.support.waiting import eventually
 from tidings import bounds
 from tidings.config.settings import Settings
 from tidings.errors import Unavailable
-from tidings.model import Content, ContentPatch
+from tidings.messaging.push import due as module
+from tidings.messaging.reading.flags import FlagChange
+from tidings.model import Content, ContentPatch, Entry, Mention
 from tidings.stores.keyspace.scripts.push import due_shard
 from tidings.stores.tables.values import Waiting
 
@@ -375,6 +379,54 @@ async def test_a_user_whose_laptop_has_it_is_told_of_all_the_same(office: PostOf
     await office.receive("bob", c, last.seq_no, "laptop")
     assert await notified(office, last) == {"bob": 1}
     assert await office.waiting(c, "bob") == {}
+
+
+@pytest.fixture
+async def hall(settings: Settings) -> AsyncIterator[PostOffice]:
+    """Above three members a conversation is large."""
+    async with open_office(dataclasses.replace(settings, members_large=3)) as made:
+        yield made
+
+
+async def call(office: PostOffice, sender_id: str, conversation_id: str, mention: Mention | None, *names: str) -> Any:
+    content = Content("hello", mentions=names, mention=mention)
+    entry = (await office.core.sends.send(sender_id, conversation_id, None, content)).entry
+    await office.record(office.due, entry)
+    return entry
+
+
+async def test_in_a_large_conversation_each_is_told_of_the_newest_message_that_calls_them(hall: PostOffice) -> None:
+    c = await hall.create("alice", "bob", "carol", "dave", "erin")
+    await hall.core.flags.set("erin", c, FlagChange(notify="all"))
+    await hall.core.blocks.block("dave", "alice")
+    await call(hall, "bob", c, "all")
+    await call(hall, "alice", c, None, "dave", "carol", "a stranger")
+    await call(hall, "alice", c, "all")
+    last = await call(hall, "carol", c, None)
+    assert await notified(hall, last) == {"alice": 1, "bob": 3, "carol": 3, "dave": 1, "erin": 4}
+
+
+async def test_others_have_their_turn_while_a_crowd_is_called(
+    hall: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CALLED_AT_ONCE", 2)
+    c = await hall.create("alice", *(f"user{number}" for number in range(20)))
+    await call(hall, "alice", c, "all")
+    member_list = await hall.core.access.load(c)
+    assert member_list is not None
+    looked, turns = list[str](), list[int]()
+
+    def is_for(entry: Entry, user_id: str) -> bool:
+        looked.append(user_id)
+        return entry.sender_id != user_id
+
+    monkeypatch.setattr(hall.due, "_is_for", is_for)
+    finding = asyncio.create_task(hall.due._find_called(member_list, 0, 1, hall.clock.now_ms()))
+    while not finding.done():
+        turns.append(len(looked))
+        await asyncio.sleep(0)
+    assert len(looked) == 21
+    assert max(later - before for before, later in itertools.pairwise([*turns, len(looked)])) <= 2
 
 
 async def test_what_was_looked_at_is_not_told_again(office: PostOffice) -> None:

@@ -31,6 +31,7 @@ from tidings.stores.tables.values import Waiting
 from tidings.tasks import Loop, Recent
 
 log = logging.getLogger("tidings.pending")
+_CALLED_AT_ONCE = 1_000  # members who are looked at in one turn of the event loop: about a millisecond
 
 
 class DueConversations:
@@ -231,21 +232,39 @@ class DueConversations:
     async def _find_called(self, member_list: MemberList, floor: int, up_to_seq: int, now_ms: int) -> None:
         """In a large conversation: members whom a message mentions, and those who want to hear of every message."""
         conversation_id, newest = member_list.head.conversation_id, dict[str, int]()
-        loud = await self._loud(conversation_id)
+        posts: dict[str | None, Entry] = {}  # sender -> their newest message
+        to_all: dict[str | None, Entry] = {}  # the same of messages to all
         while entries := await self._tables.log.page(
             conversation_id, after=floor, before=up_to_seq + 1, limit=bounds.PAGE_MAX, newest_first=False
         ):
             floor = entries[-1].seq_no
             await self._blocks.load(entry.sender_id for entry in entries)
             for entry in [entry for entry in entries if entry.counts]:
-                called = member_list.members.keys() & {*entry.mentions, *loud}
-                for user_id in member_list.members if entry.mentions == (EVERYBODY,) else called:
-                    begin = max(member_list.members[user_id].joined_seq, member_list.visible_after(user_id))
-                    if self._is_for(entry, user_id) and entry.seq_no > begin:
-                        newest[user_id] = entry.seq_no
+                posts[entry.sender_id] = entry
+                if entry.mentions == (EVERYBODY,):
+                    to_all[entry.sender_id] = entry
+                else:
+                    await self._note_called(member_list, entry.mentions, [entry], newest)
+        await self._blocks.load(posts)
+        await self._note_called(member_list, list(member_list.members) if to_all else (), to_all.values(), newest)
+        await self._note_called(member_list, await self._loud(conversation_id), posts.values(), newest)
         if newest:
             self._recent.put(conversation_id, now_ms)
             await self._queue_late(member_list, newest, now_ms)
+
+    async def _note_called(
+        self, member_list: MemberList, user_ids: Iterable[str], entries: Collection[Entry], newest: dict[str, int]
+    ) -> None:
+        """Note for each of the users who is a member the newest of the entries that is for them."""
+        latest = sorted(entries, key=lambda entry: entry.seq_no, reverse=True)
+        for count, user_id in enumerate(user_ids, 1):
+            if count % _CALLED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if (member := member_list.members.get(user_id)) is None:
+                continue
+            seq_no = next((entry.seq_no for entry in latest if self._is_for(entry, user_id)), 0)
+            if seq_no > max(member.joined_seq, member_list.visible_after(user_id), newest.get(user_id, 0)):
+                newest[user_id] = seq_no
 
     async def _loud(self, conversation_id: str) -> set[str]:
         """The members of a large conversation who asked for every message (reading/flags.py)."""
