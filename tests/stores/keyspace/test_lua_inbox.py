@@ -654,6 +654,14 @@ async def test_numbers_of_changes_are_never_used_twice_even_after_a_flush(board:
 # --- notes --------------------------------------------------------------------------------------------
 
 
+async def test_a_marker_that_is_left_again_takes_the_place_of_the_earlier_one(board: Board) -> None:
+    for hold_ms in (-1, -1, 60_000, -1):
+        await board.call(board.scripts.unread_put("u", "line=c", hold_ms=hold_ms, conversation_id="c"))
+        await board.call(board.scripts.unread_put("u", "other", hold_ms=30_000))
+    notes = (await board.say("HGET", board.mark, ":put")).decode().split()
+    assert [note.split(":", 1)[1] for note in notes] == ["c:line=c", ":other"]
+
+
 async def test_a_note_is_taken_back_by_its_owner_alone(board: Board) -> None:
     await board.warm(c=blank())
     await board.call(board.scripts.unread_put("u", "one", hold_ms=60_000))

@@ -1,7 +1,7 @@
 #!lua
 -- unread_put: leave a marker that a commit of this user to the tables is under way, or remove it when the keyspace has
 -- followed. A marker that stays (its node died in between) makes its conversation COLD once its time is over, or all
--- of the user where it names no conversation.
+-- of the user where it names no conversation. A marker with the same token takes the place of the earlier one.
 -- Atomic because a node must remove no marker but its own: several devices change at the same time.
 -- KEYS  mark
 -- ARGV  epoch  token  hold_ms  ttl_s  conversation_id    (hold_ms 0: it has followed; below: its time is over already)
@@ -24,7 +24,9 @@ for note in string.gmatch(notes or '', '%S+') do -- the earliest first
   if not is_in and tonumber(string.match(note, '^%d+')) > due then
     kept[#kept + 1], is_in = string.format('%.0f:%s:%s', due, ARGV[5], token), true
   end
-  kept[#kept + 1] = note
+  if string.sub(note, -#token) ~= token then
+    kept[#kept + 1] = note
+  end
 end
 if not is_in then
   kept[#kept + 1] = string.format('%.0f:%s:%s', due, ARGV[5], token)
