@@ -8,16 +8,19 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from tidings.clock import Clock
 from tidings.errors import Unavailable
-from tidings.stores.tables.sqlite.file import bounds
+from tidings.stores.tables.sqlite.file import bounds, checkpoint
+from tidings.stores.tables.sqlite.file import wipe as wiping
+from tidings.stores.tables.sqlite.file.checkpoint import Checkpoints, Gate
 from tidings.stores.tables.sqlite.file.file import connect
 from tidings.stores.tables.sqlite.file.wipe import _Wipe, unused, wipe
 
@@ -73,12 +76,39 @@ def key_of(chance: random.Random) -> str:
     return f"{chance.getrandbits(64):016x}"
 
 
+def row_of(key: str, chance: random.Random) -> tuple[str, str]:
+    return key, f"text-{key}" + "." * chance.choice((0, 90, 900, 9000))
+
+
+def after_each_slice(monkeypatch: pytest.MonkeyPatch, work: Callable[[_Wipe], object]) -> None:
+    """Make slices small, and do this work after each of them."""
+    monkeypatch.setattr(bounds, "WIPE_PAGES", 16)
+    slice_ = _Wipe._slice
+
+    def slice_and_work(wiping: _Wipe, *arguments: Any) -> bool:
+        is_done = slice_(wiping, *arguments)
+        work(wiping)
+        return is_done
+
+    monkeypatch.setattr(_Wipe, "_slice", slice_and_work)
+
+
+def after_last_slice(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    empty = _Wipe._empty_log
+
+    def work_and_empty(wiping: _Wipe) -> bool:
+        work()
+        return empty(wiping)
+
+    monkeypatch.setattr(_Wipe, "_empty_log", work_and_empty)
+
+
 def live_and_die(writer: apsw.Connection, seed: int = 7) -> tuple[set[str], set[str]]:
     """Write texts in an order that divides pages, and remove half. Returns the keys that stay and those that go."""
     chance = random.Random(seed)
     keys = [key_of(chance) for _ in range(ROWS)]
     with writer:
-        writer.executemany(_PUT, ((key, f"text-{key}" + "." * chance.choice((0, 90, 900, 9000))) for key in keys))
+        writer.executemany(_PUT, (row_of(key, chance) for key in keys))
     gone = set(keys[::2])
     with writer:
         writer.executemany("DELETE FROM texts WHERE key = ?", ((key,) for key in sorted(gone)))
@@ -136,6 +166,92 @@ async def test_a_wipe_that_died_before_its_commit_is_made_up_for_by_the_next(
     assert found(path) & gone == set() and is_whole(writer, live)
 
 
+async def test_writes_between_two_slices_bring_no_removed_row_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that divides pages gives a page that waits the number of one that is wiped, with its unused bytes."""
+    writer, other, chance = made(path), connect(path), random.Random(101)
+    live, gone = live_and_die(writer, 1)
+
+    def send(_: _Wipe) -> None:
+        for key in [key_of(chance) for _ in range(8)]:
+            other.execute(_PUT, row_of(key, chance))
+            live.add(key)
+        other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # as a node does when the log is long
+        other.execute("PRAGMA user_version = 0")  # a log that is in the file would begin anew here
+
+    after_each_slice(monkeypatch, send)
+    assert await wipe(path, Clock())
+    assert found(path) & gone == set() and is_whole(writer, live)
+
+
+async def test_a_log_that_readers_keep_long_hides_no_write_between_two_slices(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice has a reader of its time beside it, so the log goes on and does not begin anew."""
+    writer, other, chance = made(path), connect(path), random.Random(100)
+    live, gone = live_and_die(writer)
+    readers = [connect(path, is_reader=True) for _ in range(2)]
+
+    def send_and_read(_: _Wipe) -> None:
+        for key in [key_of(chance) for _ in range(8)]:
+            other.execute(_PUT, row_of(key, chance))
+            live.add(key)
+        readers.reverse()
+        readers[0].execute("BEGIN; SELECT 1 FROM texts LIMIT 1").fetchall()
+        if readers[1].in_transaction:
+            readers[1].execute("COMMIT")
+
+    after_each_slice(monkeypatch, send_and_read)
+    after_last_slice(monkeypatch, lambda: readers[0].execute("COMMIT"))
+    assert await wipe(path, Clock())
+    assert found(path) & gone == set() and is_whole(writer, live)
+
+
+async def test_a_wipe_makes_up_for_another_one_that_dies_beside_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one wrote zeros and made no commit. So this one finds nothing to do, but connections have old bytes."""
+    writer, slices = made(path), 0
+    live, gone = live_and_die(writer)
+
+    def read_then_die(wiping: _Wipe) -> None:
+        nonlocal slices
+        slices += 1
+        if slices == 1:
+            writer.execute("SELECT sum(length(text)) FROM texts").fetchall()
+            wiping._overwrite(wiping._page_size, 1 << 40)
+
+    after_each_slice(monkeypatch, read_then_die)
+    after_last_slice(monkeypatch, lambda: writer.execute("UPDATE texts SET text = text || '!'"))
+    assert await wipe(path, Clock()) and slices > 2
+    assert found(path) & gone == set() and is_whole(writer, live)
+
+
+async def test_wipes_of_one_file_take_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "WIPE_PAGES", 16)
+    writer = made(path)
+    live, gone = live_and_die(writer)
+    assert await asyncio.gather(*(wipe(path, Clock()) for _ in range(3))) == [True] * 3
+    assert found(path) & gone == set() and is_whole(writer, live)
+
+
+async def test_no_node_empties_the_log_between_two_slices(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for the reader of the wipe with the write lock in its hands, and sends would wait for it."""
+    monkeypatch.setattr(bounds, "ERASED_S", 0.0)
+    tried: list[apsw.Connection] = []
+    writer = made(path)
+    live_and_die(writer)
+    checkpoints = Checkpoints(path, Gate(path, Clock()), Clock())
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "truncate_log", tried.append)
+
+        def upkeep(_: _Wipe) -> None:
+            checkpoints.erased()
+            assert checkpoints.run(writer) is not None, "it is tried again"
+
+        after_each_slice(patched, upkeep)
+        assert await wipe(path, Clock()) and tried == []
+    checkpoints.finish(writer)
+    assert checkpoints.run(writer) is None, "nothing is due"
+
+
 async def test_a_wipe_waits_for_nobody_who_reads_for_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "EMPTY_S", 0.01)
     writer, reader = made(path), connect(path, is_reader=True)
@@ -155,6 +271,19 @@ async def test_a_file_whose_pages_cannot_be_told_apart_is_not_touched(path: Path
     with pytest.raises(Unavailable, match="auto_vacuum"):
         await wipe(path, Clock())
     assert is_whole(writer, live)
+
+
+async def test_a_file_with_a_page_whose_number_begins_like_a_page_of_a_tree_is_not_touched(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, gone = live_and_die(writer := made(path))
+    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    pages = int(writer.pragma("page_count"))
+    monkeypatch.setattr(wiping, "_PAGES_MAX", pages)
+    with pytest.raises(Unavailable, match="128 GiB"):
+        await wipe(path, Clock())
+    monkeypatch.setattr(wiping, "_PAGES_MAX", pages + 1)
+    assert await wipe(path, Clock()) and found(path) & gone == set() and is_whole(writer, live)
 
 
 def test_only_the_space_between_cells_and_their_list_is_unused() -> None:

@@ -4,11 +4,15 @@ SQLite copies the log into the file by itself, but it cuts the log only at a mom
 read one file all the time, that moment never comes. So one node closes a gate: a file beside the tables, made by the
 node that empties the log. Readers of every node wait while the gate is closed, for PAUSE_S at most.
 
+A wipe (wipe.py) reads from slice to slice, and empties the log at its end. So nobody else empties the log meanwhile: it
+would wait for that reader with the write lock in its hands.
+
 Invariant: a gate that a dead node left behind holds up nobody for longer than PAUSE_S.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import threading
@@ -116,7 +120,7 @@ class Checkpoints:
     def _empty(self, connection: apsw.Connection) -> None:
         size = self._size()
         with self._gate.closed() as is_ours:
-            is_empty = is_ours and truncate_log(connection)
+            is_empty = is_ours and not self._is_wiped() and truncate_log(connection)
         if is_empty:
             self._erased_s, self._retry_s = None, bounds.LOG_RETRY_S
             return
@@ -124,6 +128,25 @@ class Checkpoints:
         self._retry_s = min(2 * self._retry_s, bounds.LOG_RETRY_S_MAX)
         if size > bounds.LOG_BYTES_MAX and is_ours:
             log.warning("log of the tables stays long", extra={"store": "tables", "op": "checkpoint", "bytes": size})
+
+    def _is_wiped(self) -> bool:
+        try:
+            log_file = os.open(self._log, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            return not lock_wiping(log_file)
+        finally:
+            os.close(log_file)
+
+
+def lock_wiping(log_file: int) -> bool:
+    """Take the lock of a wipe, which a close of this file gives back. False: a wipe has it."""
+    try:
+        fcntl.flock(log_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def truncate_log(connection: apsw.Connection) -> bool:
