@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from tests.contracts import conversation, group, message
+from tests.support.waiting import eventually
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.model import Entry
 from tidings.stores.tables.ports import NO_COUNTS, Tables
 from tidings.stores.tables.postgres import adapter
+from tidings.stores.tables.postgres.pages import Asked, Pages
 from tidings.stores.tables.postgres.server.bounds import PAGE_STATEMENTS, PAGES_TOGETHER
 from tidings.stores.tables.postgres.server.database import Database
 
@@ -74,6 +76,40 @@ async def test_a_caller_who_goes_away_takes_no_other_with_him(tables: Tables) ->
     await asyncio.sleep(0)
     gone.cancel()
     assert await there == [5, 4, 3]
+
+
+class Answers:
+    """A database whose statements are answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[asyncio.Future[list[Any]]] = []
+
+    async def rows(self, table: str, sql: str, *bindings: Any) -> list[Any]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return await self.asked[-1]
+
+    def answer(self) -> None:
+        while self.asked:
+            self.asked.pop(0).set_result([])
+
+
+async def test_a_page_that_is_asked_for_while_the_readers_end_is_read() -> None:
+    database, asked = Answers(), Asked("c", 0, 9, 1)
+    pages = Pages(database, newest_first=False)  # type: ignore[arg-type]
+
+    async def walk() -> None:
+        await pages.page(asked)
+        await pages.page(asked)
+
+    walking = asyncio.ensure_future(walk())
+    await eventually(lambda: len(database.asked) == 1)
+    others = [asyncio.ensure_future(pages.page(asked)) for _ in range(PAGE_STATEMENTS - 1)]
+    await eventually(lambda: len(database.asked) == PAGE_STATEMENTS)
+    database.answer()  # all in the same turn of the loop
+    await asyncio.gather(*others)
+    await eventually(lambda: bool(database.asked), within_s=5)
+    database.answer()
+    await walking
 
 
 async def test_an_error_is_told_to_everybody_who_waits_and_the_next_page_is_read_again(shared_url: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tidings.model import Entry
 from tidings.stores.tables.log_rows import COLUMNS, entry_of
@@ -58,13 +58,21 @@ class Pages:
         future: asyncio.Future[list[Entry]] = loop.create_future()
         self._waiting.append((asked, future))
         if len(self._readers) < PAGE_STATEMENTS:
-            reader = loop.create_task(self._read(), name="pages")
-            self._readers.add(reader)
-            reader.add_done_callback(self._readers.discard)
+            self._readers.add(loop.create_task(self._read(), name="pages"))
         return await future
 
     async def _read(self) -> None:
-        """Read until nobody waits. An error is that of everybody whose page was read with it."""
+        """Read until nobody waits. After that the next caller starts a reader.
+
+        A done callback of the task would be too late for it: callers who got their pages run before, and may ask again.
+        """
+        try:
+            await self._read_waiting()
+        finally:
+            self._readers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _read_waiting(self) -> None:
+        """Read in batches. An error is that of everybody whose page was read with it."""
         while self._waiting:
             batch, self._waiting = self._waiting[:PAGES_TOGETHER], self._waiting[PAGES_TOGETHER:]
             batch = [one for one in batch if not one[1].done()]  # others have gone
