@@ -80,13 +80,13 @@ class PostgresSearch:
 
     async def forget(self, conversation_id: str) -> None:
         async with self._database.transaction() as tx:
+            await tx.write(_TABLE, _FORGET_CURSOR, conversation_id)  # it waits for a put, whose words then go too
             await tx.write(_TABLE, _FORGET, conversation_id)
-            await tx.write(_TABLE, _FORGET_CURSOR, conversation_id)
 
     async def clear(self) -> None:
         async with self._database.transaction() as tx:
+            await tx.write(_TABLE, _CLEAR_CURSORS)  # first, as in `forget`
             await tx.write(_TABLE, _CLEAR)
-            await tx.write(_TABLE, _CLEAR_CURSORS)
 
     async def close(self) -> None:
         """The tables close the links."""
