@@ -7,6 +7,7 @@ import apsw
 import pytest
 
 from tests.contracts.search import doc, found, put
+from tests.support.waiting import eventually
 from tidings.clock import Clock
 from tidings.stores.tables.search import Asked, Term
 from tidings.stores.tables.sqlite.file.engine import Transaction
@@ -52,6 +53,22 @@ async def test_removed_words_are_gone_from_the_file(tmp_path: Path) -> None:
     await index.close()
     content = index_path(tmp_path / "t.db").read_bytes()
     assert b"xyzzyplugh" not in content and b"stays" in content
+
+
+async def test_removed_words_leave_the_log_soon_after_a_reader_was_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_index, "_EMPTY_AGAIN_S", 0.01)
+    index = await opened(tmp_path)
+    path = index_path(tmp_path / "t.db")
+    log, reader = path.with_name(path.name + "-wal"), connect(path, is_reader=True)
+    await put(index, "c", [doc(1, "xyzzyplugh")], after=0, up_to=1)
+    reader.execute("BEGIN; SELECT count(*) FROM messages").fetchall()
+    await put(index, "c", [doc(1)], after=1, up_to=2)
+    assert b"xyzzyplugh" in log.read_bytes()
+    reader.execute("COMMIT")
+    await eventually(lambda: b"xyzzyplugh" not in log.read_bytes(), within_s=10)
+    await index.close()
 
 
 async def test_an_index_that_is_written_anew_keeps_no_word_as_a_signpost(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from tidings.stores.tables.sqlite.file.file import connect, wait_for_locks
 from tidings.stores.tables.sqlite.file.sql import Bulk
 
 _READERS = 2
+_EMPTY_AGAIN_S = 1.0  # after an emptying of the log that a reader was in the way of
 _NAMED_MAX = 500  # conversations that one question of FTS5 names as words
 _LOOKED_MAX = 5_000  # messages that a question about more conversations looks at before it names them: 10 ms
 _SAME_MAX = 64  # words that a beginning is asked for as: 2 ms
@@ -215,14 +216,15 @@ class SqliteSearch(Port):
             await threads.close()
 
 
-def _upkeep(tx: Transaction, is_last: bool) -> None:
+def _upkeep(tx: Transaction, is_last: bool) -> float | None:
     """Empty the write-ahead log after a commit that removed words: it may still hold them."""
     if tx.has_erased:
         tx.has_erased = not _empty_log(tx.connection)
+    return _EMPTY_AGAIN_S if tx.has_erased else None
 
 
 def _empty_log(writer: apsw.Connection) -> bool:
-    """False: somebody reads. Then the next write tries again."""
+    """False: somebody reads. Then it is tried again soon."""
     wait_for_locks(writer, 0)
     try:
         ((is_busy, _, _),) = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
