@@ -49,6 +49,13 @@ class SearchContract:
         assert await found(index, [c], Term(("北", "京"))) == [(c, 2)]
         assert await found(index, [c], Term(("京",)), limit=1) == [(c, 3)]
 
+    async def test_words_are_removed_by_a_put_that_leaves_the_cursor_where_it_is(self, tables: Tables) -> None:
+        index, c = index_of(tables), fresh("c")
+        await put(index, c, [doc(1, "goes"), doc(2, "stays")], after=0, up_to=2)
+        assert await put(index, c, [doc(1)], after=2, up_to=2)
+        assert await found(index, [c], Term(("goes",))) == []
+        assert await found(index, [c], Term(("stays",))) == [(c, 2)] and await index.cursors([c]) == {c: 2}
+
     async def test_only_the_conversations_asked_about_are_found(self, tables: Tables) -> None:
         index, mine, other = index_of(tables), fresh("c"), fresh("c")
         for c in (mine, other):

@@ -363,7 +363,8 @@ def _build_lifecycle(
     expiry = Expiry(tables.log, tables.records, sending.rewrites, stores.metrics.expired.inc)
     schedule = Schedule(members.access, tables.records, sending.sends, routing.router, stores.clock)
     count, scripts = stores.metrics.expired.inc, members.scripts
-    retention = Retention(members.access, tables, sending.rewrites, stores.keyspace, scripts, stores.clock, count)
+    of_keyspace, unindex = (stores.keyspace, scripts, stores.clock), reading.searching.indexer.remove
+    retention = Retention(members.access, tables, sending.rewrites, *of_keyspace, count, unindex)
     profile_pictures = ProfilePictures(
         tables.accounts, sending.directory.introduce, Look(stores.files), stores.blobs, tables.archive.id
     )

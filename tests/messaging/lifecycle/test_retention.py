@@ -60,6 +60,21 @@ async def test_the_rule_is_kept_when_its_time_has_come(a: FaultyNode, group: str
     assert a.core.metrics.expired.value == 1
 
 
+def holding(folder: Path, word: bytes) -> list[str]:
+    """The files of the tables and of the index that hold this word."""
+    return [file.name for file in folder.glob("tidings.db*") if word in file.read_bytes()]
+
+
+async def test_no_word_of_an_old_message_stays_in_the_search_index(a: FaultyNode, group: str, tmp_path: Path) -> None:
+    await a.send("bob", group, "m1", "xyzzyplugh")
+    await a.send("alice", group, "m2", "later")
+    await a.core.searching.indexer.catch_up(group)
+    await a.core.retention.cut(group, a.clock.now_ms() + 60_000)
+    await a.core.searching.indexer.catch_up(group)
+    assert await a.tables.wipe()
+    assert holding(tmp_path, b"xyzzyplugh") == []
+
+
 async def test_no_byte_of_an_old_message_stays_in_the_file(
     a: FaultyNode, group: str, tmp_path: Path, settings: Settings
 ) -> None:

@@ -166,10 +166,41 @@ async def test_an_index_that_was_lost_is_made_from_the_log(a: FaultyNode, direct
     assert await found(a, direct, "word7") == [8] and await indexer(a).catch_up(direct) == 0
 
 
+@pytest.mark.parametrize("indexed", [0, 1, 3], ids=["none", "some", "all"])
+async def test_words_of_entries_that_leave_the_log_go_however_far_it_is_indexed(
+    a: FaultyNode, direct: str, indexed: int
+) -> None:
+    for n in range(1, 4):
+        await a.send("alice", direct, f"m{n}", f"hello{n}")
+        if n == indexed:
+            await indexer(a).catch_up(direct)
+    await indexer(a).remove(direct, (await a.log(direct))[:2])
+    await indexer(a).catch_up(direct)
+    assert await found(a, direct, "hello1") == [] == await found(a, direct, "hello2")
+    assert await found(a, direct, "hello3") == [3]
+
+
+async def test_words_go_although_another_node_moves_the_cursor(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a.send("alice", direct, "m1", "hello")
+    await indexer(a).catch_up(direct)
+    assert a.tables.search is not None
+    put, answers = a.tables.search.put, [{direct}]
+
+    async def put_late(parts: Sequence[Part]) -> set[str]:
+        return answers.pop() if answers else await put(parts)
+
+    monkeypatch.setattr(a.tables.search, "put", put_late)
+    await indexer(a).remove(direct, await a.log(direct))
+    assert answers == [] and await found(a, direct, "hello") == []
+
+
 async def test_without_an_index_there_is_nothing_to_follow(a: FaultyNode, direct: str) -> None:
     none = Indexer(None, a.core.log, a.tables.conversations)
     none.note(direct)
     await none.follow()
+    await none.remove(direct, await a.log(direct))
     assert await none.catch_up(direct) == 0
 
 

@@ -1,15 +1,16 @@
 """Retention: messages older than `retention_s` of their conversation are removed, with their rows and segments.
 
 The rules of a conversation are a record, and its time says when the oldest message ends. A cut raises the floor of the
-log and deletes the rows below it, from the beginning, so a reader sees a shorter log and no gap. The archiver's next
-pass deletes what segments still hold. The highest entry of a log stays, because numbers go on from it. Where it has a
+log and deletes the rows below it, from the beginning, so a reader sees a shorter log and no gap. Their words leave the
+search index first, because nobody could name them without the rows. The archiver's next pass deletes what segments
+still hold. The highest entry of a log stays, because numbers go on from it. Where it has a
 text, a delete takes the text and becomes the highest entry itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -21,7 +22,7 @@ from tidings.messaging.archive.read_through import new_recheck
 from tidings.messaging.log import entry_at
 from tidings.messaging.send.edit import Rewrites
 from tidings.messaging.threads.records import THREADS, thread_of
-from tidings.model import KINDS, Rules
+from tidings.model import KINDS, Entry, Rules
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import forget_tally
@@ -43,7 +44,9 @@ class Retention:
         scripts: Scripts,
         clock: Clock,
         count: Callable[[float], object],
+        unindex: Callable[[str, Sequence[Entry]], Awaitable[object]],
     ) -> None:
+        """`unindex` takes the words of entries out of the search index."""
         self._access = access
         self._tables = tables
         self._rewrites = rewrites
@@ -51,6 +54,7 @@ class Retention:
         self._scripts = scripts
         self._clock = clock
         self._count = count
+        self._unindex = unindex
 
     async def keep(self, record: Record) -> None:
         """Cut the log of the conversation whose rules these are, and set the time of the next cut."""
@@ -76,7 +80,7 @@ class Retention:
         up_to = min(up_to, top - 1)
         if up_to <= heads[conversation_id].floor_seq:
             return
-        removed = await self._recheck_segments(conversation_id, heads[conversation_id].floor_seq, up_to)
+        removed = await self._let_go(conversation_id, heads[conversation_id].floor_seq, up_to)
         while not await self._tables.archive.cut(conversation_id, up_to_seq=up_to):
             continue  # a long log goes in several commits
         self._count(removed)
@@ -96,13 +100,17 @@ class Retention:
         self._count(1)
         return True
 
-    async def _recheck_segments(self, conversation_id: str, after: int, up_to: int) -> int:
-        """Ask the archiver to look at each segment that loses rows. Returns how many messages go."""
+    async def _let_go(self, conversation_id: str, after: int, up_to: int) -> int:
+        """Take the words out of the search index, and ask the archiver to look at each segment that loses rows.
+
+        Returns how many messages go.
+        """
         messages = 0
         while page := await self._tables.log.page(
             conversation_id, after=after, before=up_to + 1, limit=ARCHIVE_PAGE, newest_first=False
         ):
             messages += sum(KINDS[entry.kind].counts and not entry.is_deleted for entry in page)
+            await self._unindex(conversation_id, page)
             for s3_ref in sorted({entry.s3_ref for entry in page if entry.s3_ref is not None}):
                 recheck = new_recheck(self._clock, conversation_id, s3_ref, "rewritten")
                 await self._tables.archive.put_recheck(recheck)

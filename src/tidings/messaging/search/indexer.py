@@ -152,6 +152,20 @@ class Indexer:
             done = await self._index_from(conversation_id, cursors.get(conversation_id, 0))
         return done
 
+    async def remove(self, conversation_id: str, oldest: Sequence[Entry]) -> None:
+        """Remove the words of entries that are about to leave the log, at its beginning. Raises StoreError.
+
+        Where the cursor stands below the last of them, it moves there: nothing before it needs to be indexed any more.
+        """
+        if self._index is None:
+            return
+        gone = [Document(entry.seq_no, entry.sent_ms, "", ()) for entry in oldest if KINDS[entry.kind].is_target]
+        is_refused = True
+        while is_refused:  # another node moved the cursor
+            at = (await self._index.cursors([conversation_id])).get(conversation_id, 0)
+            part = Part(conversation_id, gone, after=at, up_to=max(at, oldest[-1].seq_no))
+            is_refused = bool(await self._index.put([part]))
+
     async def _index_from(self, conversation_id: str, at: int) -> int | None:
         """How many entries that were. None: another node is at it."""
         assert self._index is not None
