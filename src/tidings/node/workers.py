@@ -123,6 +123,7 @@ def build_cold_tier(stores: Stores) -> ColdTier:
             clock=clock,
             count=count,
             files=file_sweep,
+            search=tables.search,
         ),
         clock=clock,
         holder=stores.settings.node.id,

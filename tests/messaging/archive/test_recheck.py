@@ -11,6 +11,7 @@ from tidings.config.settings import Settings
 from tidings.errors import Unavailable
 from tidings.messaging.archive.segment import name_of, pack, parse_ref
 from tidings.model import Content, ContentPatch
+from tidings.stores.tables.search import Asked, Term
 
 
 @pytest.fixture
@@ -108,6 +109,32 @@ async def test_a_deleted_conversation_leaves_no_object(freezer: Freezer, channel
     await freezer.run()
     assert len(await freezer.objects()) == 1 and await freezer.rechecks() == []
     assert await freezer.texts("bob", other) == expected
+
+
+async def test_the_words_of_a_deleted_conversation_go_although_its_node_died(freezer: Freezer) -> None:
+    index, id_ = freezer.core.tables.search, await freezer.create("alice", "bob")
+    assert index is not None
+    await freezer.fill(id_, 3)
+    await freezer.core.searching.indexer.catch_up(id_)
+    assert await index.cursors([id_])
+    await freezer.core.tables.conversations.delete(id_)  # no node knows of it any more
+    await freezer.run()
+    assert await index.cursors([id_]) == {} and await freezer.rechecks() == []
+
+
+async def test_a_conversation_that_was_made_anew_is_indexed_anew(freezer: Freezer) -> None:
+    index, direct = freezer.core.tables.search, await freezer.create("alice", "bob", kind="direct")
+    assert index is not None
+    await freezer.fill(direct, 5, text="before {}")
+    await freezer.core.searching.indexer.catch_up(direct)
+    await freezer.core.tables.conversations.delete(direct)
+    freezer.core.access.forget([direct])
+    await freezer.create("alice", "bob", kind="direct")
+    await freezer.fill(direct, 2, text="after {}")
+    await freezer.run()
+    await freezer.core.searching.indexer.catch_up(direct)
+    for word, hits in (("before", 0), ("after", 2)):
+        assert len(await index.find(Asked(terms=(Term((word,)),), conversation_ids=[direct], limit=9))) == hits
 
 
 async def test_a_deletion_that_somebody_is_still_at_stays_on_the_list(

@@ -27,6 +27,7 @@ from tidings.model import Content, Entry
 from tidings.stores.blobs.ports import Blob, Blobs
 from tidings.stores.tables.cold import Archive
 from tidings.stores.tables.ports import Conversations, Messages
+from tidings.stores.tables.search import SearchIndex
 from tidings.stores.tables.values import EVERY_SEGMENT, Move, Recheck
 
 log = logging.getLogger("tidings.archive")
@@ -65,8 +66,10 @@ class Rechecker:
         clock: Clock,
         count: Count,
         files: Files,
+        search: SearchIndex | None,
     ) -> None:
         self._files = files
+        self._search = search
         self._log = log
         self._conversations = conversations
         self._archive = archive
@@ -130,10 +133,15 @@ class Rechecker:
             return False
 
     async def _settle_all(self, term: Term, conversation_id: str, done: Rechecked) -> bool:
-        """Delete the segments of a deleted conversation. If it exists again, its new segments stay."""
+        """Delete the segments of a deleted conversation, and its words: the node that deleted it may have died.
+
+        If it exists again, its new segments stay, and a search indexes it anew.
+        """
         if not await self._archive.finish_deletion(conversation_id):
             return False
         await self._files.forget(conversation_id)
+        if self._search is not None:
+            await self._search.forget(conversation_id)
         is_done = True
         async for chunk in self._blobs.list(folder_of(await self._archive.id(), conversation_id)):
             for id_, s3_ref in filter(None, (parse_name(blob.name) for blob in chunk)):

@@ -58,12 +58,12 @@ _CHUNK_END = "SELECT seq_no FROM @messages WHERE conversation_id = $1 ORDER BY s
 _CUT_LOG = "DELETE FROM @messages WHERE conversation_id = $1 AND seq_no <= $2"
 _CUT_HEAD = "UPDATE @conversation_heads SET floor_seq = greatest(floor_seq, $1) WHERE conversation_id = $2"
 _DELETES = {
-    # The same commit asks the archiver to delete what the conversation has in the cold tier.
+    # The same commit asks the archiver to delete what the conversation has in the cold tier and in the search index.
     "rechecks": """
         INSERT INTO @rechecks (conversation_id, s3_ref, why, mark, since_ms)
         SELECT $1, '*', 'deleted', substr(md5(random()::text), 1, 16),
                (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-        FROM @archives WHERE conversation_id = $1
+        FROM @conversation_heads WHERE conversation_id = $1
         ON CONFLICT (conversation_id, s3_ref)
         DO UPDATE SET why = excluded.why, mark = excluded.mark, since_ms = excluded.since_ms
     """,

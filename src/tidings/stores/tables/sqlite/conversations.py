@@ -51,11 +51,11 @@ _CHUNK_END = "SELECT seq_no FROM messages WHERE conversation_id = ? ORDER BY seq
 _CUT_LOG = "DELETE FROM messages WHERE conversation_id = ? AND seq_no <= ?"
 _CUT_HEAD = "UPDATE conversation_heads SET floor_seq = max(floor_seq, ?) WHERE conversation_id = ?"
 _DELETES = {
-    # The same commit asks the archiver to delete what the conversation has in the cold tier.
+    # The same commit asks the archiver to delete what the conversation has in the cold tier and in the search index.
     "rechecks": """
         INSERT OR REPLACE INTO rechecks (conversation_id, s3_ref, why, mark, since_ms)
         SELECT ?1, '*', 'deleted', lower(hex(randomblob(8))), CAST(unixepoch('subsec') * 1000 AS INTEGER)
-        FROM archives WHERE conversation_id = ?1
+        FROM conversation_heads WHERE conversation_id = ?1
     """,
     "archives": "DELETE FROM archives WHERE conversation_id = ?",
     "messages": "DELETE FROM messages WHERE conversation_id = ?",
