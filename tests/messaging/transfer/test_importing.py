@@ -14,6 +14,7 @@ from tests.support.exports import FILE, mattermost, rocketchat, slack, zulip
 from tests.support.messaging.faulty_stores import Do, FaultyNode, down
 from tidings.config.settings import Settings
 from tidings.errors import Unavailable
+from tidings.messaging.log import entry_at
 from tidings.messaging.threads.records import THREADS, thread_of
 from tidings.messaging.transfer.sources.jsonl import JsonLines
 from tidings.messaging.transfer.sources.open import SOURCES
@@ -68,6 +69,19 @@ async def test_the_same_import_again_writes_only_what_is_new(a: FaultyNode, tmp_
     more = await importing.run(JsonLines(lines(tmp_path / "old.jsonl", 95), {}))
     assert (more.messages, more.known) == (5, 90)
     assert len(await a.log("old-room")) == 95
+
+
+async def test_no_byte_of_an_imported_message_stays_when_it_is_deleted(a: FaultyNode, tmp_path: Path) -> None:
+    a.clock.ahead_ms = -3_600_000  # an hour ago: rows of a conversation that has just become large are still written
+    await a.core.importing.run(JsonLines(lines(tmp_path / "old.jsonl", 3), {}))
+    a.clock.ahead_ms = 0
+    last = await entry_at(a.tables.log, "old-room", 3)
+    assert last is not None and last.text == "words 2"
+    (row,) = (await a.core.inbox.page("ben", limit=10, cursor=None)).items
+    assert row.row.last_message_preview == "words 2"
+    await a.core.rewrites.remove(last)
+    assert await a.tables.wipe()
+    assert b"words 2" not in (tmp_path / "tidings.db").read_bytes()
 
 
 async def test_a_dry_run_counts_and_writes_nothing(a: FaultyNode, tmp_path: Path) -> None:
