@@ -56,6 +56,14 @@ class SearchContract:
         assert await found(index, [c], Term(("goes",))) == []
         assert await found(index, [c], Term(("stays",))) == [(c, 2)] and await index.cursors([c]) == {c: 2}
 
+    async def test_messages_with_a_date_far_away_are_found_and_removed(self, tables: Tables) -> None:
+        index, c, far_ms = index_of(tables), fresh("c"), 253_402_300_799_000  # the end of the year 9999
+        far = [Document(seq_no, far_ms, "alice", ("hello",)) for seq_no in (1, 2)]
+        assert await put(index, c, [*far, Document(3, -5, "alice", ("hello",))], after=0, up_to=3)
+        assert await found(index, [c], Term(("hello",))) == [(c, 2), (c, 1), (c, 3)]
+        assert await put(index, c, [Document(1, far_ms, "alice", ())], after=3, up_to=4)
+        assert await found(index, [c], Term(("hello",))) == [(c, 2), (c, 3)]
+
     async def test_only_the_conversations_asked_about_are_found(self, tables: Tables) -> None:
         index, mine, other = index_of(tables), fresh("c"), fresh("c")
         for c in (mine, other):

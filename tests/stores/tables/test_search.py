@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tidings.stores.tables.search import Document, mark_at, mark_of
+from tidings.stores.tables.search import END, Document, mark_at, mark_of
 
 
 def test_marks_are_ordered_by_time_and_fit_into_a_row_number() -> None:
@@ -10,6 +10,8 @@ def test_marks_are_ordered_by_time_and_fit_into_a_row_number() -> None:
     )
     assert mark_of("c", early) != mark_of("d", early)
     assert mark_at(-5) == 0
+    of_year_9999 = Document(1, 253_402_300_799_000, "a", ())
+    assert mark_of("c", late) < mark_of("c", of_year_9999) < mark_at(END.sent_ms) <= mark_at(1 << 60) < 1 << 63
 
 
 def test_messages_of_one_millisecond_have_different_marks_as_a_rule() -> None:

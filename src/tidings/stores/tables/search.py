@@ -55,6 +55,7 @@ class Place(NamedTuple):
 
 
 END = Place(1 << 42, "", 0)  # a place behind all others
+_LAST_MS = END.sent_ms - 3  # a later message counts as sent then, in the year 2109. A mark that is taken has room above
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,13 +101,13 @@ class SearchIndex(Protocol):
 
 def mark_at(sent_ms: int) -> int:
     """The lowest mark of a message that was sent at this time."""
-    return max(sent_ms, 0) << MARK_BITS
+    return min(max(sent_ms, 0), END.sent_ms) << MARK_BITS
 
 
 def mark_of(conversation_id: str, document: Document) -> int:
     """A number that rises with the time. Messages of one millisecond have different marks, as a rule."""
     place = zlib.crc32(f"{conversation_id} {document.seq_no}".encode())
-    return mark_at(document.sent_ms) | place >> (32 - MARK_BITS)
+    return mark_at(min(document.sent_ms, _LAST_MS)) | place >> (32 - MARK_BITS)
 
 
 def sent_of(mark: int) -> int:
