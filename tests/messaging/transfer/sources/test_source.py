@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tidings.errors import BadRequest
-from tidings.messaging.transfer.sources.source import Users, emoji_of, file_of, members_of, opened, safe_id
+from tidings.messaging.transfer.sources.source import Users, emoji_of, file_of, members_of, opened, safe_id, type_of
 
 
 def test_a_name_that_is_no_user_id_is_refused_and_map_helps() -> None:
@@ -25,6 +26,14 @@ def test_a_path_out_of_the_export_leads_nowhere(tmp_path: Path) -> None:
     assert file_of(root, "b.txt", "m1", "b.txt") is None
     found = file_of(root, "a.txt", "m1", "a.txt")
     assert found is not None and found.mime == "text/plain" and found.file_id.isalnum()
+
+
+@pytest.mark.parametrize("named", ["text/html\r\nset-cookie: a=b", "text", "a/" + "b" * 200, "text/plain\n", 7, None])
+def test_a_type_that_may_not_stand_in_a_header_is_that_of_the_name(tmp_path: Path, named: Any) -> None:
+    (tmp_path / "a.png").write_text("y", "utf-8")
+    found = file_of(opened(tmp_path), "a.png", "m1", "a.png", named)
+    assert found is not None and found.mime == "image/png"
+    assert type_of("text/x-own", "a.png") == "text/x-own" and type_of(named, "a") == "application/octet-stream"
 
 
 def test_ids_are_safe_and_the_same_each_time() -> None:

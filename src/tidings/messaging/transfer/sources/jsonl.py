@@ -31,6 +31,7 @@ from tidings.messaging.transfer.sources.source import (
     message_id_of,
     opened,
     size_of,
+    type_of,
 )
 from tidings.model import KINDS
 from tidings.stores.tables.records import Put, of_conversation
@@ -158,7 +159,7 @@ class JsonLines:
         return ImportedFile(
             file.file_id,
             file.name,
-            file.mime,
+            type_of(file.mime, file.name),
             size_of(found),
             lambda: binary(found),
             file.width,

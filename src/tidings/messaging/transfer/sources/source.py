@@ -16,11 +16,13 @@ from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
+from tidings.bounds import FILE_TYPE_CHARS_MAX
 from tidings.errors import BadRequest
 from tidings.ids import is_id, is_message_id, is_user_id
 from tidings.model import ConversationKind, Entry, HistoryRule, Mention, Role
 from tidings.stores.tables.records import Put
 
+_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")  # as an upload may name it
 Root = Path | zipfile.Path  # a folder, or a zip that is read as one
 
 
@@ -200,8 +202,15 @@ def file_of(root: Root, path: str, message_id: str, name: str, mime: str | None 
     if not found.is_file():
         return None
     digest = hashlib.sha256(f"{message_id}/{path}".encode()).hexdigest()[:28]
-    kind = mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kind = type_of(mime, name)
     return ImportedFile(f"f{digest}", name[:255] or "file", kind, size_of(found), lambda: binary(found))
+
+
+def type_of(mime: object, name: str) -> str:
+    """The type that the export names, if it may stand in a header; otherwise that of the name."""
+    if isinstance(mime, str) and len(mime) <= FILE_TYPE_CHARS_MAX and _TYPE.fullmatch(mime):
+        return mime
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 def binary(found: Root) -> BinaryIO:
