@@ -55,6 +55,16 @@ async def test_removed_words_are_gone_from_the_file(tmp_path: Path) -> None:
     assert b"xyzzyplugh" not in content and b"stays" in content
 
 
+async def test_a_cleared_index_has_no_words_in_its_log(tmp_path: Path) -> None:
+    index = await opened(tmp_path)
+    path = index_path(tmp_path / "t.db")
+    await put(index, "c", [doc(1, "xyzzyplugh")], after=0, up_to=1)
+    await index.clear()
+    log = path.with_name(path.name + "-wal")
+    await eventually(lambda: b"xyzzyplugh" not in path.read_bytes() + log.read_bytes(), within_s=10)
+    await index.close()
+
+
 async def test_removed_words_leave_the_log_soon_after_a_reader_was_in_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,6 +301,7 @@ def _rewrite(tx: Transaction) -> None:
 
 
 def _clear(tx: Transaction) -> None:
+    tx.has_erased = True
     tx.execute(_CLEAR_WORDS, ())
     for table in ("messages", "conversations"):
         tx.execute(f"DELETE FROM {table}", ())
