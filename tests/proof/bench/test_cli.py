@@ -53,7 +53,7 @@ def test_a_server_that_is_not_there_is_one_line(who: tuple[str, ...], capsys: py
 
 
 def test_a_run_on_a_node_of_its_own_is_printed_as_json(tmp_path: Path) -> None:
-    done = run_tidings("bench", "connect", "--seconds", "0.3", "--clients", "2", "--json", env={}, cwd=tmp_path)
+    done = run_tidings("bench", "connect", "--seconds", "3", "--clients", "2", "--json", env={}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     figures = found["figures"]["connect"]
@@ -64,10 +64,10 @@ def test_a_run_on_a_node_of_its_own_is_printed_as_json(tmp_path: Path) -> None:
 def test_a_server_that_is_there_is_measured_by_its_url_and_its_secret(capsys: pytest.CaptureFixture[str]) -> None:
     with folder() as data, own_node(data) as server:
         secret = ["--auth-secret", "only-for-benchmarks-on-loopback-0123456789"]
-        assert cli.main(["bench", "send", server.url, "--seconds", "0.3", "--clients", "4", *secret]) == 0
+        assert cli.main(["bench", "send", server.url, "--seconds", "3", "--clients", "4", *secret]) == 0
         out = capsys.readouterr().out
         assert f"send: {server.url}" in out and "Valkey us" in out
-        assert cli.main(["bench", "send", server.url, "--seconds", "0.3", "--clients", "4"]) == 2
+        assert cli.main(["bench", "send", server.url, "--seconds", "3", "--clients", "4"]) == 2
         assert "gives no tokens" in capsys.readouterr().err
         assert cli.main(["bench", "send", server.url, "--api-key", "k"]) == 2
         assert "a socket takes a user's token and no API key" in capsys.readouterr().err
@@ -83,5 +83,5 @@ def test_with_an_api_key_pages_are_read_over_rest(tmp_path: Path) -> None:
         assert made.returncode == 0, made.stderr
         target = Target(server.url, Keyed(made.stdout.strip()), server.parts)
         for name in ("inbox", "history"):
-            found = run_on(name, target, {"seconds": 0.3, "clients": 2, "conversations": 3, "messages": 20}, Quiet())
+            found = run_on(name, target, {"seconds": 3.0, "clients": 2, "conversations": 3, "messages": 20}, Quiet())
             assert next(iter(found.runs.values())).units > 0

@@ -12,7 +12,7 @@ from tidings_proof.bench.trials.trials import Stage, Wanted
 
 
 def stage(target: Target, **wanted: float) -> Stage:
-    return Stage(target, Wanted(**{"seconds": 0.3, "clients": 2, **wanted}), Quiet())  # type: ignore[arg-type]
+    return Stage(target, Wanted(**{"seconds": 3.0, "clients": 2, **wanted}), Quiet())  # type: ignore[arg-type]
 
 
 def test_an_inbox_is_opened_with_all_its_rows(target: Target) -> None:
@@ -39,6 +39,6 @@ def test_pages_of_a_named_conversation_are_read_and_the_objects_counted(target: 
     made = trials_reading.history(one := stage(target, messages=20))
     assert made.runs["pages"].units > 0
     (row,) = target.call("GET", "/v1/inbox", user_id=one.user("u0"))["conversations"]
-    wanted = Wanted(seconds=0.3, clients=2, conversation_id=row["conversation_id"], user_id=one.user("u0"))
+    wanted = Wanted(seconds=3.0, clients=2, conversation_id=row["conversation_id"], user_id=one.user("u0"))
     found = trials_reading.archive(Stage(target, wanted, Quiet()))
     assert found.runs["cold"].units > 0 and found.facts == {"objects_read": 0}
