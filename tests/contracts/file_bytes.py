@@ -144,7 +144,7 @@ class PartsContract:
         await finish(files, folder, parts)
         shown = {"mime": "image/png", "disposition": "attachment; filename*=UTF-8''a%20b%2B%26.png"}
         url = await files.sign_read(object_of(folder, parts[0]), **shown, expires_s=60)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.get(url)
             refused = await http.get(url.replace("attachment", "inline"))
         assert answer.content == data

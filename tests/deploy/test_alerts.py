@@ -29,7 +29,7 @@ async def exposed(node: Node) -> Exposed:
     for outcome in OUTCOMES:
         node.core.metrics.push["fcm", outcome].inc(0)
     node.core.metrics.show_webhook_lag("wh_1", 0.0)
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         answer = await client.get(f"http://127.0.0.1:{node.port}/metrics")
     return Exposed(read_page(answer.text, 0.0).samples)
 

@@ -37,7 +37,7 @@ async def test_the_bot_greets_once_whom_the_page_signs_in_and_answers(tmp_path: 
     with NodeProcess(tmp_path / "data", words=("--dev",)) as node:
         node.start()
         url = f"http://127.0.0.1:{node.port}"
-        async with httpx.AsyncClient(base_url=url) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             plain = await http.post("/v1/dev/token", json={"user_id": "carl"})
             for _ in range(2):
                 signed_in = await http.post("/v1/dev/token", json={"user_id": "alice", "welcome": True})
@@ -57,7 +57,7 @@ async def test_the_key_of_the_banner_opens_the_admin_page_at_each_start(tmp_path
         node.start()
         key = admin_key(Settings(dev=True, auth=Auth(secret=SECRET)))
         await eventually(lambda: f"/admin#key={key}" in node.said())  # it is printed after the node listens
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{node.port}") as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{node.port}", timeout=60) as http:
             answer = await http.get("/v1/admin/me", headers={"X-Api-Key": key})
             assert (answer.status_code, answer.json()["role"]) == (200, "admin")
         node.stop()

@@ -29,7 +29,7 @@ class TestAzure(FileBytesContract, PartsContract):
     async def test_a_url_that_was_changed_is_refused(self, files: FileBytes) -> None:
         parts = files.parts(TWO_PARTS)
         signed = await files.sign_parts("a/f1", parts, "text/plain", expires_s=60)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             elsewhere = signed[0].url.replace("a/f1.new", "a/f2.new")
             assert (await http.put(elsewhere, content=b"x")).status_code == 403
 
@@ -41,7 +41,7 @@ class TestAzure(FileBytesContract, PartsContract):
             files = open_files(azurite.url("keyless"), Clock())
         await files.put("a/f1", 5, one_chunk(b"hello"))
         url = await files.sign_read("a/f1/0000000000000000", mime="image/png", disposition="inline", expires_s=60)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             assert ((await http.get(url)).content, "rscd" in url) == (b"hello", False)
 
     async def test_an_upload_that_nobody_began_is_not_finished(self, files: FileBytes) -> None:

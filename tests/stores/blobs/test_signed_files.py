@@ -30,7 +30,7 @@ class TestOnePut(FileBytesContract):
         await finish(files, "a/f1", parts)
         url = await files.sign_read(object_of("a/f1", parts[0]), mime="", disposition="", expires_s=60)
         assert "X-Amz-Expires=60" in url
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             assert (await http.get(url)).content == b"hello"
 
     async def test_a_large_file_is_one_part(self, files: FileBytes) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from tests.support.devices.plain_client import Client, Frame
 from tests.support.nodes.fleet import Fleet
 
-BACK_S = 30.0  # a device that is not back by then has been forgotten
+BACK_S = 60.0  # a device that is not back by then has been forgotten
 PAUSE_S = 0.05  # before a temporary refusal is answered with another try
 
 

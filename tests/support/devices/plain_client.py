@@ -68,7 +68,7 @@ class Client:
     async def open(self) -> Client:
         """The socket alone, without `connect`."""
         url = f"ws://127.0.0.1:{self.port}/v1/ws"
-        self._transport, _ = await picows.ws_connect(lambda: Listener(self), url)
+        self._transport, _ = await picows.ws_connect(lambda: Listener(self), url, websocket_handshake_timeout=60)
         return self
 
     async def close(self) -> None:

@@ -22,7 +22,7 @@ AGAIN_S = 0.05  # before a node is asked again
 ACK_S = 0.05  # how often it says what it has
 STUCK = 20  # so many times long an entry may be ahead of the others before history is read
 PATIENCE_S = 2.5  # an impatient device gives a silent node up after so long without an answer
-STOPPED_S = 30.0  # a patient one waits for a node that was stopped
+STOPPED_S = 60.0  # a patient one waits for a node that was stopped
 OPEN_S = 5.0  # a connect that is not answered
 
 

@@ -8,7 +8,7 @@ from tidings import testing
 
 
 async def test_a_message_is_pinned_listed_and_unpinned() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         me = {"Authorization": f"Bearer {server.token('alice')}"}
         made = await http.post("/v1/conversations", headers=me, json={"kind": "direct", "members": ["bob"]})
         name = made.json()["conversation_id"]

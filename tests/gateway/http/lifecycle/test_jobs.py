@@ -17,7 +17,7 @@ from tidings.stores.keyspace.call import plain
 
 
 async def test_a_person_is_erased_and_the_job_is_the_certificate() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         bob = {"Authorization": f"Bearer {server.token('bob')}"}
         made = await http.post("/v1/conversations", headers=bob, json={"kind": "direct", "members": ["alice"]})
         one = f"/v1/conversations/{made.json()['conversation_id']}"
@@ -38,7 +38,7 @@ async def test_a_person_is_erased_and_the_job_is_the_certificate() -> None:
 
 
 async def test_a_person_gets_an_export_of_their_own_and_nobody_else_does() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         bob = {"Authorization": f"Bearer {server.token('bob')}"}
         made = await http.post("/v1/conversations", headers=bob, json={"kind": "direct", "members": ["alice"]})
         one = f"/v1/conversations/{made.json()['conversation_id']}"

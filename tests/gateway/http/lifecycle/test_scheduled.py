@@ -8,7 +8,7 @@ from tidings import testing
 
 
 async def test_a_message_is_put_replaced_listed_and_removed() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         me = {"Authorization": f"Bearer {server.token('alice')}"}
         made = await http.post("/v1/conversations", headers=me, json={"kind": "direct", "members": ["bob"]})
         body = {"conversation_id": made.json()["conversation_id"], "text": "hi", "send_at": 4_000_000_000_000}
@@ -26,7 +26,7 @@ async def test_a_message_is_put_replaced_listed_and_removed() -> None:
 
 
 async def test_an_unknown_field_and_an_empty_text_are_refused() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         me = {"Authorization": f"Bearer {server.token('alice')}"}
         wrong = await http.put("/v1/scheduled/m1", headers=me, json={"conversation_id": "c", "send_at": 1, "txt": "hi"})
         assert wrong.status_code == 400 and "txt" in wrong.text

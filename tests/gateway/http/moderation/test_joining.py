@@ -8,7 +8,7 @@ from tidings import testing
 
 
 async def test_rules_invites_and_bans_over_rest() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         alice, bob = ({"Authorization": f"Bearer {server.token(name)}"} for name in ("alice", "bob"))
         made = await http.post("/v1/conversations", headers=alice, json={"kind": "group", "name": "Team"})
         one = f"/v1/conversations/{made.json()['conversation_id']}"

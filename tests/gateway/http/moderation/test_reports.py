@@ -10,7 +10,7 @@ from tidings.stores.tables.values import ApiKey
 
 
 async def test_a_moderator_key_reads_and_decides_reports_and_nothing_else() -> None:
-    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url) as http:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
         core = server.node.core
         await core.tables.accounts.put_api_key(
             ApiKey(key_hash=hash_api_key("tk_mod"), name="mod", role="moderator", created_ms=1)
