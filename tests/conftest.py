@@ -23,6 +23,8 @@ from tidings.node import graph
 from tidings.node import node as nodes
 from tidings.node.node import Node
 from tidings.stores.tables.dynamodb.client import bounds as dynamodb_bounds
+from tidings.stores.tables.postgres import adapter as postgres_adapter
+from tidings.stores.tables.postgres.server import database as postgres_database
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
@@ -58,6 +60,15 @@ def dynamodb_is_waited_for() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dynamodb_bounds, "DEADLINE_S", 120.0)
         patch.setattr(dynamodb_bounds, "ATTEMPT_S", 60.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def postgres_is_waited_for() -> Iterator[None]:
+    """Wait for an answer of PostgreSQL however busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (postgres_adapter, postgres_database):
+            patch.setattr(module, "COMMAND_S", 60.0)
         yield
 
 
