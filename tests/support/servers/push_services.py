@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -466,4 +466,5 @@ async def served(app: App, certificate: Certificate | None = None) -> AsyncItera
         yield f"{'https' if certificate else 'http'}://localhost:{port}"
     finally:
         stopped.set()
-        await serving
+        with suppress(ssl.SSLError):  # a client said something more while its connection was cut
+            await serving
