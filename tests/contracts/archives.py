@@ -281,9 +281,6 @@ class ArchivesContract:
         await tables.conversations.delete(id_)
         (asked,) = await rechecks_of(tables, id_)
         assert (asked.s3_ref, asked.why) == (EVERY_SEGMENT, "deleted")
-        await tables.archive.remove_recheck(asked)
-        await tables.conversations.delete(id_)
-        assert await rechecks_of(tables, id_) == [], "there is no conversation to delete"
 
     async def test_finishing_a_deletion_leaves_what_exists_alone_and_asks_for_nothing(self, tables: Tables) -> None:
         id_ = await texts(tables, "one", "two")
