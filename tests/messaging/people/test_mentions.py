@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect
-from tidings.messaging.people.mentions import mentioned
+from tidings.messaging.people.mentions import HERE_MAX, mentioned
 from tidings.model import Content, ContentPatch, Mention, Sent, Totals
 from tidings.pushes import MessageNew, ReadSynced
 
@@ -31,6 +31,12 @@ def test_all_stands_for_everybody_and_here_adds_those_who_were_there() -> None:
     assert mentioned(None) == mentioned(Content("x")) == ()
     assert mentioned(Content("x", mentions=("bob",), mention="all")) == ("*",)
     assert mentioned(Content("x", mentions=("bob",), mention="here"), ("ann", "bob")) == ("bob", "ann")
+
+
+def test_more_people_than_a_row_names_are_everybody() -> None:
+    here = tuple(f"user{number}" for number in range(HERE_MAX + 1))
+    assert mentioned(Content("x", mention="here"), here[1:]) == here[1:]
+    assert mentioned(Content("x", mention="here"), here) == ("*",)
 
 
 async def test_a_mention_counts_for_those_who_are_named_alone(a: FaultyNode, group: str) -> None:
