@@ -229,6 +229,19 @@ async def test_what_came_after_an_id_whose_slot_was_voided_stays_after_it(a: Fau
     assert [entry.seq_no for entry in log] == list(range(1, len(log) + 1))
 
 
+async def test_what_waits_behind_an_id_that_got_another_number_stays_after_it(a: FaultyNode, direct: str) -> None:
+    a.faulty_log.faults.append(down)
+    await asyncio.gather(*(a.submit("alice", direct, id_, origin="socket") for id_ in ("m1", "m2")))
+    await void(a, direct, 1)
+    a.faulty_log.faults.append(down)  # m1 is sent again alone: it gets number 3, and 2 is still noted for m2
+    assert await a.code("alice", direct, "m1") == "unavailable"
+    answers = await asyncio.gather(*(a.submit("alice", direct, id_, origin="socket") for id_ in ("m1", "m2")))
+    assert [code_of(answer) for answer in answers] == ["stored"] * 2
+    log = await a.log(direct)
+    assert [entry.message_id for entry in log if entry.kind == "message"] == ["m1", "m2"]
+    assert [entry.seq_no for entry in log] == list(range(1, len(log) + 1))
+
+
 async def test_a_slow_writer_who_lost_its_slot_takes_another(a: FaultyNode, b: FaultyNode, direct: str) -> None:
     gate = Gate()
     a.faulty_log.faults.append(gate)

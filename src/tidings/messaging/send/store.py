@@ -124,6 +124,7 @@ class Store:
             elif draft.sent_ms < old_ms:
                 is_lost = True  # a stream that begins now takes so old a number for routed: it must not come late
             # Without a row: the try that had the number did not store it. This one does, under that number.
+        is_lost |= (seq_nos := [draft.seq_no for draft in group.drafts]) != sorted(seq_nos)  # of different tries
         if stored := [draft.entry for draft in group.done if draft.entry is not None]:
             await self._messages.catch_up(group.conversation_id, stored)
         if is_lost:
