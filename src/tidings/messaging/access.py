@@ -91,10 +91,6 @@ def seen_by(user_id: str, entry: Entry, now_ms: int = 0) -> Entry:
     return msgspec.structs.replace(entry, content=None, is_deleted=True) if is_over else entry
 
 
-def _is_edit_with_end(entry: Entry) -> bool:
-    return KINDS[entry.kind].rewrites and entry.content is not None and entry.content.ttl_s is not None
-
-
 class Admitted(NamedTuple):
     """A member, with what the same round trip answered. `beside` None: the keyspace did not answer.
 
@@ -222,15 +218,16 @@ class Access:
             entries = [entry for entry in entries if entry.seq_no > newer.visible_after(user_id)]
         if (start := member_list.visible_after(user_id)) > 0:
             entries = [mask(entry, start) for entry in entries]
-        now_ms = self._clock.now_ms()
-        entries = [seen_by(user_id, entry, now_ms) for entry in entries]
-        if any(map(_is_edit_with_end, entries)):
-            entries = [await self._without_end(entry, now_ms) for entry in entries]
+        contents = [entry.content for entry in entries if entry.content is not None]
+        if [one for one in contents if one.only_sender or one.ttl_s is not None]:  # few pages have such a one
+            now_ms = self._clock.now_ms()
+            entries = [await self._without_end(seen_by(user_id, entry, now_ms), now_ms) for entry in entries]
         return member_list, entries
 
     async def _without_end(self, entry: Entry, now_ms: int) -> Entry:
         """An edit has no content any more when the time of its message is over."""
-        if not _is_edit_with_end(entry) or entry.target_seq is None:
+        is_edit_with_end = KINDS[entry.kind].rewrites and entry.content is not None and entry.content.ttl_s is not None
+        if not is_edit_with_end or entry.target_seq is None:
             return entry
         target = await entry_at(self._messages, entry.conversation_id, entry.target_seq)
         is_there = target is not None and not seen_by("", target, now_ms).is_deleted

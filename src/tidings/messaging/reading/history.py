@@ -235,6 +235,8 @@ class History:
 
 def _within(entries: list[Entry], bytes_max: int) -> list[Entry]:
     """The first entries that fit into the bytes, at least one. A reader goes on from the last with its cursor."""
+    if len(_encode(entries)) <= bytes_max:
+        return entries
     left = bytes_max
     for position, entry in enumerate(entries):
         left -= len(_encode(entry))

@@ -44,10 +44,6 @@ def key_of(conversation_id: str, sender_id: str, message_id: str) -> RecordKey:
     return RecordKey(of_conversation(conversation_id), STREAMS, f"{sender_id}:{message_id}")
 
 
-def is_streaming(entry: Entry) -> bool:
-    return entry.content is not None and entry.content.state == "streaming"
-
-
 class LiveTexts:
     """The newest texts of the streams whose authors are connected here, by conversation and seq."""
 
@@ -74,10 +70,12 @@ class StreamedLog:
         entries = await self._messages.page(
             conversation_id, after=after, before=before, limit=limit, newest_first=newest_first
         )
-        if not any(map(is_streaming, entries)):
+        streaming = [entry for entry in entries if (one := entry.content) is not None and one.state == "streaming"]
+        if not streaming:
             return entries
-        found = await self._written(conversation_id, filter(is_streaming, entries))
-        return [self._filled(entry, found) if is_streaming(entry) else entry for entry in entries]
+        found = await self._written(conversation_id, streaming)
+        filled = {entry.seq_no: self._filled(entry, found) for entry in streaming}
+        return [filled.get(entry.seq_no, entry) for entry in entries]
 
     async def _written(self, conversation_id: str, entries: Iterable[Entry]) -> dict[int, Written]:
         names = [key_of(conversation_id, entry.sender_id or "", entry.message_id or "").name for entry in entries]
