@@ -14,6 +14,7 @@ from tidings.messaging import access
 from tidings.messaging.access import MAY, Access, Action, MemberList, check
 from tidings.model import Head, Member, MemberChange, Role
 from tidings.stores.keyspace.call import plain
+from tidings.tasks import Listeners
 
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -163,9 +164,8 @@ async def test_lists_are_kept_by_the_number_of_their_members_and_those_used_leas
     a: FaultyNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidings.messaging.access.MEMBERS_CACHED_MAX", 40)
-    access = Access(
-        a.core.tables.conversations, a.core.tables.log, a.core.tables.records, a.core.keyspace, a.core.keys, a.clock
-    )
+    of_lists = a.core.tables.conversations, a.core.tables.log, a.core.tables.records
+    access = Access(*of_lists, a.core.keyspace, a.core.keys, a.clock, Listeners())
     ids = []
     for kind, others in (("direct", ["bob"]), ("direct", ["carol"]), ("group", [f"u{i}" for i in range(20)])):
         view, _ = await a.core.directory.create("alice", kind=kind, members=others)  # type: ignore[arg-type]

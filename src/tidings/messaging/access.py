@@ -24,7 +24,7 @@ from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Conversations, Messages
 from tidings.stores.tables.records import Record, Records, of_conversation
-from tidings.tasks import Recent, Weighed
+from tidings.tasks import Listeners, Recent, Weighed
 
 Action = Literal["read", "write", "moderate", "rename", "add", "remove", "role", "delete"]
 
@@ -153,7 +153,7 @@ def loses_last_owner(member_list: MemberList, user_ids: Iterable[str], action: M
 
 
 class Access:
-    """Member lists of this node, and `authorize` on them."""
+    """Member lists of this node, and `authorize` on them. `list_replaced`: (old, new) a list is newer than before."""
 
     def __init__(
         self,
@@ -163,7 +163,9 @@ class Access:
         keyspace: Keyspace,
         keys: Keys,
         clock: Clock,
+        list_replaced: Listeners[[MemberList, MemberList]],
     ) -> None:
+        self._list_replaced = list_replaced
         self._conversations = conversations
         self._records = records
         self.banned = Banned(records, clock)
@@ -298,7 +300,10 @@ class Access:
             self._members(head), self._records.get(of_conversation(head.conversation_id), RULES, [RULES])
         )
         member_list = MemberList(head, by_id, head.members_seq, rules_of(found))
+        known = self._member_lists.get(head.conversation_id)
         self._member_lists.put(head.conversation_id, member_list, len(by_id) + _LIST_WEIGHT)
+        if known is not None and known.members_seq <= member_list.members_seq:
+            self._list_replaced(known, member_list)
         return member_list
 
     async def _members(self, head: Head) -> dict[str, Member]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tidings.messaging.access import MemberList
 from tidings.model import Entry
 from tidings.tasks import AwaitedListeners, Listeners
 
@@ -30,6 +31,8 @@ class Events:
     user_revoked: Listeners[[str]] = field(default_factory=Listeners)
     # heartbeat -> gateway: (user_id) a publish for the user may have passed this node by, a revocation among them.
     may_have_missed: AwaitedListeners[[str]] = field(default_factory=AwaitedListeners)
+    # access -> deliver: (old, new) this node has a newer member list of a conversation, and somebody may be leaving.
+    list_replaced: Listeners[[MemberList, MemberList]] = field(default_factory=Listeners)
     # heartbeat -> node: an operator wants this node to leave.
     leave_requested: Listeners[[]] = field(default_factory=Listeners)
     # keyspace -> send, push: (old, new) a primary has begun another life, and may have lost its latest writes.

@@ -171,6 +171,7 @@ def _connect(
     events.unread_changed.add(pushing.notify.badge)
     events.entries_stored.add(reading.searching.indexer.stored)
     events.counts_pushed.add(delivery.count_resync.record)
+    events.list_replaced.add(delivery.deliver.list_replaced)
     events.epoch_changed.add(work.open_work.epoch_changed)
     events.epoch_changed.add(pushing.due.epoch_changed)
     events.queues_epoch_changed.add(pushing.due.epoch_changed)

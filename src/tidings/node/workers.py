@@ -299,7 +299,8 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         unread_ttl_s=settings.ttl_days * 86_400,
         unread_policy=settings.policy,
     )
-    access = Access(tables.conversations, tables.log, tables.records, keyspace, stores.keys, clock)
+    of_lists = tables.conversations, tables.log, tables.records
+    access = Access(*of_lists, keyspace, stores.keys, clock, events.list_replaced)
     blocks = Blocks(tables.people, keyspace, scripts, routing.router, clock, events.unread_changed)
     unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
     counts = build_counts(stores, events, routing, access, scripts, unknown_outcomes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidings.messaging.deliver.sequencer import Sequencer
-from tidings.model import Entry, MemberChange
+from tidings.messaging.deliver.sequencer import Leaver, Sequencer
+from tidings.model import Entry, Member, MemberChange
 
 
 def entry(seq_no: int) -> Entry:
@@ -46,3 +46,23 @@ def test_from_a_change_on_that_the_member_list_does_not_have_entries_are_held() 
     sequencer.hold([entry(4)], {}, {})
     assert sequencer.pop_ready(0) == [] and not sequencer.is_known_to(0)  # of whoever was slow with an older list
     assert [held.entry.seq_no for held in sequencer.pop_ready(2)] == [4]
+
+
+def test_once_a_list_decided_no_older_one_decides() -> None:
+    sequencer = Sequencer(0.0)
+    sequencer.begin(0)
+    sequencer.hold([entry(1), entry(2)], {}, {})
+    assert [held.entry.seq_no for held in sequencer.pop_ready(5)] == [1, 2]
+    sequencer.hold([entry(3)], {}, {})
+    assert sequencer.pop_ready(4) == [] and not sequencer.is_known_to(4)
+    assert [held.entry.seq_no for held in sequencer.pop_ready(5)] == [3]
+
+
+def test_a_stream_that_begins_again_knows_of_nobody_who_is_leaving() -> None:
+    sequencer = Sequencer(0.0)
+    sequencer.begin(1)
+    sequencer.list_seq = 4
+    sequencer.leaving["bob"] = Leaver(Member(conversation_id="c1", user_id="bob"))
+    assert sequencer.is_owing and sequencer.has_gap
+    sequencer.begin(2)
+    assert not sequencer.leaving and not sequencer.has_gap and sequencer.members_seq == 4

@@ -18,7 +18,7 @@ from tidings.messaging.deliver.late_counts import LateCounts
 from tidings.messaging.deliver.membership_events import MembershipEvents
 from tidings.messaging.deliver.sequencer import Held
 from tidings.messaging.people.blocks import Blocks
-from tidings.pushes import MessageNew
+from tidings.pushes import ConversationRemoved, MessageNew
 from tidings.routing.bus import Counts
 from tidings.routing.hub import Hub
 
@@ -59,7 +59,13 @@ class FanOut:
         if changes := [entry for entry, _, _ in ready if entry.member is not None]:
             for key in self._membership_events.hold_joins(member_list, changes):
                 self._spawn(object(), self._membership_events.finish_join(key))
-        pushes = self._pushes(member_list, ready)
+        self._begin(conversation_id, self._pushes(member_list, ready))
+
+    def push_removed(self, conversation_id: str, user_id: str) -> None:
+        """Push the news of a removal to a user who is connected here, after the entries that were pushed so far."""
+        self._begin(conversation_id, self._removal(conversation_id, user_id))
+
+    def _begin(self, conversation_id: str, pushes: Iterator[int]) -> None:
         line = self._lines.get(conversation_id)
         if line is None and self._is_done(pushes):
             return
@@ -132,6 +138,10 @@ class FanOut:
             if last_counts is not None and user_id not in last_counts:  # connected after the index
                 self._late_counts.sync_soon(user_id, conversation_id)
             yield pushed
+
+    def _removal(self, conversation_id: str, user_id: str) -> Iterator[int]:
+        self._hub.push(user_id, ConversationRemoved(conversation_id))
+        yield 0
 
     def _blockers(self, ready: Sequence[Held]) -> Mapping[str | None, Set[str]]:
         """Sender -> the people who blocked them; empty where nobody blocked any."""

@@ -4,7 +4,8 @@
 `conversation.added` comes from the stream: a node pushes it to its own connections when the member entry goes out. It
 holds later entries of the conversation for that user back until the row was read, so no entry comes before it. The node
 whose lane removed a member pushes `conversation.removed` wherever that user is connected. A node that finds the change
-in the log pushes to the users connected to itself. So a removal may be pushed twice, and is not lost with a publish.
+in the log pushes to the users connected to itself. So does a node that pushed entries below the removal to them after
+the first news (leaving.py). A removal may be pushed twice, and is not lost with a publish.
 """
 
 from __future__ import annotations

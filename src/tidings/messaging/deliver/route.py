@@ -29,8 +29,9 @@ from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import CountResync
 from tidings.messaging.deliver.fan_out import FanOut
 from tidings.messaging.deliver.late_counts import CountedTogether, LateCounts
+from tidings.messaging.deliver.leaving import last_entries, record
 from tidings.messaging.deliver.membership_events import MembershipEvents
-from tidings.messaging.deliver.sequencer import Sequencer
+from tidings.messaging.deliver.sequencer import Held, Sequencer
 from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import Inbox
@@ -139,7 +140,14 @@ class Deliver:
             return
         sequencer = self._sequencer(delivery.conversation_id)
         sequencer.hold(delivery.entries, delivery.counts or None, {})
+        sequencer.list_seq = max(sequencer.list_seq, delivery.members_seq)
         self._fill_later(sequencer, delivery.conversation_id, 0)
+
+    def list_replaced(self, old: MemberList, new: MemberList) -> None:
+        """Take note of a newer member list: members whom it lacks get the entries below their removal."""
+        sequencer = self._sequencers.get(new.head.conversation_id)
+        if sequencer is not None:
+            record(sequencer, self._hub, old, new)
 
     def _counted(self, conversation_id: str, counts: Iterable[str], node_id: str) -> None:
         for user_id in counts:
@@ -156,6 +164,7 @@ class Deliver:
         conversation_id = member_list.head.conversation_id
         sequencer = self._sequencer(conversation_id)
         sequencer.hold(entries, counts, origins)
+        sequencer.list_seq = max(sequencer.list_seq, member_list.members_seq)
         if self.must_wait():
             return
         if sequencer.held and sequencer.last is None and not self._registry.has_others:
@@ -163,7 +172,7 @@ class Deliver:
             # Otherwise some batch failed half-way, now or before a restart, and the log is read.
             below = min(sequencer.held) - 1
             if below == 0 or (below == member_list.head.head and sequencer.recheck_from is None):
-                sequencer.last = below
+                sequencer.begin(below)
         self._advance(sequencer, member_list)
         self._fill_later(sequencer, conversation_id, GAP_WAIT_S)
 
@@ -209,21 +218,32 @@ class Deliver:
         return sequencer
 
     def _advance(self, sequencer: Sequencer, member_list: MemberList) -> None:
+        if member_list.members_seq < sequencer.list_seq:  # a lane was slow with it, or it was read too early
+            member_list = self._access.cached(member_list.head.conversation_id) or member_list
         if ready := sequencer.pop_ready(member_list.members_seq):
             sequencer.moved_s = self._clock.monotonic_s()
+            if sequencer.leaving:
+                self._push_leaving(sequencer, member_list, ready)
             self._fan_out.push(member_list, ready)
         if sequencer.is_miscounted and sequencer.counting is None:
             sequencer.counting = self._late_counts.push_again(sequencer, member_list.head.conversation_id)
 
+    def _push_leaving(self, sequencer: Sequencer, member_list: MemberList, ready: Sequence[Held]) -> None:
+        for one in last_entries(sequencer, member_list, ready):
+            if one.entries:
+                self._fan_out.push(one.member_list, one.entries)
+            if one.is_told:
+                self._fan_out.push_removed(member_list.head.conversation_id, one.user_id)
+
     def _fill_later(self, sequencer: Sequencer, conversation_id: str, wait_s: float) -> None:
-        if sequencer.held and sequencer.filling is None:
+        if sequencer.filling is None and (sequencer.held or sequencer.is_owing):
             sequencer.filling = self._spawn(object(), self._fill(sequencer, conversation_id, wait_s))
 
     async def _fill(self, sequencer: Sequencer, conversation_id: str, wait_s: float) -> None:
         """Close the gap below the held entries from the log, for as long as it takes."""
         try:
             await asyncio.sleep(wait_s)
-            while sequencer.held:
+            while sequencer.held or sequencer.is_owing:
                 if not await self._fill_once(sequencer, conversation_id):
                     await asyncio.sleep(GAP_AGAIN_S)
         finally:
@@ -243,18 +263,26 @@ class Deliver:
                 member_list = await self._access.load(conversation_id)
             if member_list is None:
                 sequencer.held.clear()
+                sequencer.leaving.clear()
                 return True
             await self._blocks.load(held.entry.sender_id for held in sequencer.held.values())
         except (StoreError, Problem) as error:
             log.info("gap stays open for the moment", extra=cause_of(error, conversation_id=conversation_id))
             return False
-        self._membership_events.push_found(sequencer.found(member_list.members_seq), member_list)
-        self._advance(sequencer, member_list)
+        self._advance_found(sequencer, member_list)
         return sequencer.last != before
+
+    def _advance_found(self, sequencer: Sequencer, member_list: MemberList) -> None:
+        """Push what is next, and then the removals that were found in the log: no entry below them comes later."""
+        found = sequencer.found(member_list.members_seq)
+        self._advance(sequencer, member_list)
+        self._membership_events.push_found(found, member_list)
 
     async def _read_gap(self, sequencer: Sequencer, conversation_id: str) -> None:
         if sequencer.last is None or self._is_idle(sequencer):
-            await self._begin(sequencer, conversation_id)
+            sequencer.leaving.clear()
+            if sequencer.held:
+                await self._begin(sequencer, conversation_id)
         else:
             found = await self._log.after(conversation_id, sequencer.last, PAGE_MAX)
             sequencer.hold((entry for entry in found if not self._is_expected(entry)), None, {})
@@ -278,7 +306,7 @@ class Deliver:
             return  # it ends above a gap that may yet be filled, so the entries above it wait too
         if sequencer.last == before and sequencer.held:  # otherwise another task has begun it
             sequencer.recheck_from = None
-            sequencer.last = min([*sequencer.held, *(entry.seq_no for entry in young)]) - 1
+            sequencer.begin(min([*sequencer.held, *(entry.seq_no for entry in young)]) - 1)
             sequencer.hold((entry for entry in young if not self._is_expected(entry)), None, {})
 
     async def _reach_s(self, conversation_id: str) -> float:
@@ -313,10 +341,11 @@ class Deliver:
                 await self._accept_found(sequencer, member_list, young)
             if not missed:
                 return
-            sequencer.last = max(sequencer.last or 0, missed[0].seq_no - 1)
+            sequencer.list_seq = max(sequencer.list_seq, member_list.members_seq)
+            sequencer.begin(max(sequencer.last or 0, missed[0].seq_no - 1))
             await self._accept_found(sequencer, member_list, missed)
         # Entries above a gap are held, or they would be forgotten again until the next entry.
-        while page := await self._log.above(conversation_id, sequencer.last, PAGE_MAX):
+        while page := await self._log.above(conversation_id, sequencer.last or 0, PAGE_MAX):
             before = sequencer.last
             await self._accept_found(sequencer, member_list, page)
             if sequencer.last == before or self._sequencers.get(conversation_id) is not sequencer:
@@ -325,8 +354,7 @@ class Deliver:
     async def _accept_found(self, sequencer: Sequencer, member_list: MemberList, entries: Iterable[Entry]) -> None:
         sequencer.hold((entry for entry in entries if not self._is_expected(entry)), None, {})
         await self._blocks.load(held.entry.sender_id for held in sequencer.held.values())
-        self._membership_events.push_found(sequencer.found(member_list.members_seq), member_list)
-        self._advance(sequencer, member_list)
+        self._advance_found(sequencer, member_list)
         self._fill_later(sequencer, member_list.head.conversation_id, GAP_WAIT_S)
 
     async def _since(self, conversation_id: str, after: int, since_ms: int) -> tuple[list[Entry], bool]:
