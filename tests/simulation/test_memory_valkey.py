@@ -84,6 +84,17 @@ def _made(kind: Any, method: str, positional: Any, named: Any) -> st.SearchStrat
     return drawn.map(lambda made: (method, made))
 
 
+def _together(members: dict[str, str], id_: str, score_ms: int, added: list[Any], removed: list[int]) -> Build:
+    """Members of a conversation who are indexed by one call."""
+
+    def build(keys: Keys) -> Call[Any]:
+        made = Scripts(keys, unread_cap=CAP, unread_ttl_s=1_000)
+        shared = made.inbox_index_args(id_, score_ms=score_ms, added=added, removed=removed, now_ms=5)
+        return made.inbox_index_all(members, id_, shared)
+
+    return build
+
+
 def _mark(version: int, cursor: int, seqs: list[int], ranges: Any) -> Mark:
     return Mark(version=version, cursor=cursor, seen=cursor, count=len(seqs), first=min(seqs, default=0), floor=0)
 
@@ -134,6 +145,14 @@ SCRIPTS = [
         removed=st.lists(seq, max_size=2, unique=True),
         now_ms=st.sampled_from((0, 5)),
     ),
+    st.builds(
+        _together,
+        st.dictionaries(user, st.sampled_from("01"), min_size=1),
+        conversation,
+        score,
+        seqs | mentions,
+        st.lists(seq, max_size=2, unique=True),
+    ).map(lambda made: ("inbox_index_all", made)),
     stub("inbox_join", user, conversation, score_ms=score, version=version, cursor=seq, flags=flags),
     stub("inbox_leave", user, conversation, gen=st.sampled_from(("", "1"))),
     stub(

@@ -344,6 +344,24 @@ async def test_leases_come_with_the_index(board: Board) -> None:
     assert (await board.call(call)).leases == ("n:2",)
 
 
+async def test_the_members_of_one_call_are_indexed_as_each_would_be_alone(board: Board) -> None:
+    """The index of each member is of its own: a sender counts nothing, a cold one is recorded, the others count."""
+    await board.warm(c=blank())
+    for user_id in ("v", "w"):  # as warm as u
+        for key in ("inbox", "mark"):
+            await board.say("COPY", getattr(board.keys, key)("u"), getattr(board.keys, key)(user_id))
+    await board.say("ZADD", board.keys.ws("w"), 200, "n:1")
+    shared = board.scripts.inbox_index_args("c", score_ms=7, added=(6, "7@"), removed=(), now_ms=150)
+    call = board.scripts.inbox_index_all({"u": "1", "v": "0", "cold": "1", "w": "1"}, "c", shared)
+    u, v, cold, w = await board.call(call)
+    assert (u.unread_count, u.mention_count, u.leases) == (2, 1, ())
+    assert (v.unread_count, v.mention_count) == (0, 0)
+    assert cold.is_user_cold and cold.unread_count is None
+    assert (w.unread_count, w.mention_count, w.leases) == (2, 1, ("n:1",))
+    again = await board.call(board.scripts.inbox_index_all({"w": "1", "u": "1"}, "c", shared))
+    assert [one.unread_count for one in again] == [2, 2]
+
+
 # --- read -------------------------------------------------------------------------------------------
 
 

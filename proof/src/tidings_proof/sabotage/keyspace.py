@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from tidings.messaging.send.index import Index
+from tidings.messaging.send import index
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.unread import unread
 from tidings.model import Status
@@ -36,13 +38,13 @@ def unread_by_adding() -> None:
 
 
 def half_the_members() -> None:
-    plain = Index._calls
+    plain = index.sliced
 
-    def calls(self: Any, *words: Any) -> Any:
-        made = plain(self, *words)
-        return made[: max(1, len(made) // 2)]
+    def sliced(members: Mapping[str, str], size: int) -> Any:
+        some = islice(members.items(), max(1, len(members) // 2))
+        return plain(dict(some), size)
 
-    replace(Index, "_calls", calls)
+    replace(index, "sliced", sliced)
 
 
 def old_life_believed() -> None:

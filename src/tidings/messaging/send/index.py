@@ -1,17 +1,17 @@
 """Stage: index. Every member's inbox and unread counts show a batch before its senders are answered.
 
-One call serves one member, conversation and batch. It is idempotent, so a duplicate, a repeated batch or the work of a
-dead node is simply indexed again. A call that meets a cold index counts nothing and raises `:gen`: the next reader
-rebuilds the index from tables that already hold the entries (unread/rebuild.py). The index of a member who left while
-the batch was on its way is made cold, so that it shows them nothing of it. A message that was deleted meanwhile is
-taken out again. A large conversation has one index for all its members (unread/line.py), and costs one call.
+One call serves some members of a conversation, for one batch. It is idempotent: a duplicate, a repeated batch or the
+work of a dead node is simply indexed again. A call that meets a cold index counts nothing and raises `:gen`. The next
+reader rebuilds the index from tables that already hold the entries (unread/rebuild.py). The index of a member who left
+while the batch was on its way is made cold, so that it shows them nothing of it. A message that was deleted meanwhile
+is taken out again. A large conversation has one index for all its members (unread/line.py), and costs one call.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.batch import Batch
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.open_work import OpenWork
-from tidings.messaging.unread.count import flags_of, taken_out
+from tidings.messaging.unread.count import flags_of, numbers_of, taken_out
 from tidings.messaging.unread.line import Line
 from tidings.model import EVERYBODY, KINDS, Entry, Head, MemberChange
 from tidings.stores.keyspace.call import Arg, Call, Keyspace, Slices, plain
@@ -33,9 +33,11 @@ from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import Added
 from tidings.stores.tables.ports import Tables
 
+_TOGETHER_MAX = 32  # members of one call: the server does nothing else for that time, a quarter of a millisecond
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
 
 
+Digits = Mapping[str, str]  # member -> "1": the numbers of a call count for them, "0": none of them does
 Work = tuple[MemberList, Sequence[Entry]]  # the members of a conversation, and entries of its log
 LeftOut = Mapping[str | None, Collection[str | None]]  # member -> the senders that do not count for them
 
@@ -127,7 +129,7 @@ class Index:
             await self._blocks.load(senders)
         calls: list[Call[Any]] = []
         messages: list[tuple[str, int]] = []  # (conversation_id, sent_ms) of the last message of each work with one
-        users: list[list[str]] = []
+        users: list[list[Digits]] = []  # of each work, the members of each of its calls
         in_threads: list[tuple[int, ThreadCall]] = []  # the position of the work, and one of its calls
         for member_list, entries in works:
             for entry in [entry for entry in entries if entry.member is not None]:
@@ -139,7 +141,7 @@ class Index:
             if last_ms:
                 messages.append((member_list.head.conversation_id, last_ms))
             mine = self._calls(member_list, entries, last_ms, concerned)
-            users.append([user_id for user_id, _ in mine])
+            users.append([members for members, _ in mine])
             calls += [call for _, call in mine]
             if replies:
                 left_out = self._left_out(member_list, {entry.sender_id for entry in replies})
@@ -156,7 +158,10 @@ class Index:
         of_threads = [one.call for _, one in in_threads]
         answered = await self._run_in_order([*due, *calls, *of_threads, *map(self._tally, large)], asked)
         indexed = iter(answered[len(due) :])
-        answers: list[dict[str, Indexed]] = [{user_id: next(indexed) for user_id in group} for group in users]
+        answers: list[dict[str, Indexed]] = [
+            {user_id: one for members in group for user_id, one in zip(members, next(indexed), strict=True)}
+            for group in users
+        ]
         for at, one in in_threads:
             _add_thread(answers[at], one, next(indexed), is_large=works[at][0].head.large_ms > 0)
         for (member_list, entries), added in zip(large, indexed, strict=False):
@@ -244,9 +249,9 @@ class Index:
     def _removals(self, member_list: MemberList, gone: Sequence[int]) -> list[Call[Any]]:
         if member_list.head.large_ms:
             return [self._line.tally(member_list.head, (), gone)]
-        id_, index = member_list.head.conversation_id, self._scripts.inbox_index_with
+        id_ = member_list.head.conversation_id
         shared = self._scripts.inbox_index_args(id_, score_ms=0, added=(), removed=gone, now_ms=0)
-        return [index(user_id, id_, shared) for user_id in member_list.members]
+        return [call for _, call in self._together(id_, dict.fromkeys(member_list.members, "1"), shared)]
 
     def _chill_threads(self, user_id: str) -> Call[int]:
         """All threads of a user are counted anew: the user follows none of a conversation any more."""
@@ -260,8 +265,8 @@ class Index:
 
     def _calls(
         self, member_list: MemberList, entries: Sequence[Entry], score_ms: int, concerned: Iterable[str] | None
-    ) -> list[tuple[str, Call[Indexed]]]:
-        """One call for each member, or for those who are concerned. A large conversation has none."""
+    ) -> list[tuple[Digits, Call[list[Indexed]]]]:
+        """The calls for all members, or for those who are concerned. A large conversation has none."""
         if member_list.head.large_ms:
             return []
         conversation_id = member_list.head.conversation_id
@@ -270,8 +275,7 @@ class Index:
         apart = self._left_out(member_list, {entry.sender_id for entry in counted})
         now_ms = self._lease_time_ms()
 
-        def args(user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
-            numbers = numbers_of(counted, user_id, but)
+        def args(numbers: tuple[Arg, ...]) -> tuple[Arg, ...]:
             return self._scripts.inbox_index_args(
                 conversation_id, score_ms=score_ms, added=numbers, removed=removed, now_ms=now_ms
             )
@@ -279,14 +283,22 @@ class Index:
         if any(entry.mentions for entry in counted):
             for user_id in self._mentioned(member_list, counted):
                 apart.setdefault(user_id, ())
-        shared, index = args("", ()), self._scripts.inbox_index_with
-        return [
-            (
-                user_id,
-                index(user_id, conversation_id, shared if user_id not in apart else args(user_id, apart[user_id])),
-            )
-            for user_id in (member_list.members if concerned is None else concerned)
-        ]
+        shared = numbers_of(counted, "", ())
+        members = dict.fromkeys(member_list.members if concerned is None else concerned, "1")
+        groups: dict[tuple[Arg, ...], dict[str, str]] = {shared: members}  # by the numbers that count for them
+        for user_id in [user_id for user_id in apart if user_id in members]:
+            if (numbers := numbers_of(counted, user_id, apart[user_id])) and numbers != shared:
+                groups.setdefault(numbers, {})[user_id] = members.pop(user_id)
+            elif not numbers:
+                members[user_id] = "0"
+        return [one for numbers, mine in groups.items() for one in self._together(conversation_id, mine, args(numbers))]
+
+    def _together(
+        self, conversation_id: str, members: Digits, shared: tuple[Arg, ...]
+    ) -> list[tuple[Digits, Call[list[Indexed]]]]:
+        """The calls for members who share their arguments. The servers of a cluster need one for each member."""
+        slices = sliced(members, _TOGETHER_MAX if self._is_ordered else 1)
+        return [(some, self._scripts.inbox_index_all(some, conversation_id, shared)) for some in slices]
 
     def _mentioned(self, member_list: MemberList, counted: Sequence[Entry]) -> set[str]:
         """The members whom some entry mentions by name."""
@@ -373,15 +385,12 @@ def _add_thread(answers: dict[str, Indexed], one: ThreadCall, found: Indexed, *,
         answers[one.user_id] = msgspec.structs.replace(mine, threads=(mine.threads or {}) | {one.thread_seq: counts})
 
 
-def numbers_of(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
-    """Return the numbers that count for a member: those of the senders named do not. A mention has an @ behind it."""
-    return tuple(
-        [
-            f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no
-            for entry in entries
-            if entry.sender_id not in but
-        ]
-    )
+def sliced(members: Digits, size: int) -> list[Digits]:
+    """The members in parts of this size."""
+    if len(members) <= size:
+        return [members] if members else []
+    rest = iter(members.items())
+    return [dict(islice(rest, size)) for _ in range(0, len(members), size)]
 
 
 def _reach(entry: Entry, member_list: MemberList) -> int:

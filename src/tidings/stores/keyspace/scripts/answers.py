@@ -146,6 +146,14 @@ def read_indexed(reply: list[Any]) -> Indexed:
     return Indexed(False, False, shown, capped == 1, known, names, version, mentions, all_mentions, convs)
 
 
+def read_all_indexed(reply: list[Any]) -> list[Indexed]:
+    return [read_indexed(one) for one in reply]
+
+
+def read_first(reply: list[Any]) -> Indexed:
+    return read_indexed(reply[0])
+
+
 def read_page(reply: list[Any]) -> Page | None:
     if not reply:
         return None

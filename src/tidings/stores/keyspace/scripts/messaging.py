@@ -8,7 +8,7 @@ what changed. The user's own fields are '*' and those that begin with ':'. No co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -27,8 +27,9 @@ from tidings.stores.keyspace.scripts.answers import (
     UnreadState,
     is_one,
     read_admitted,
+    read_all_indexed,
     read_chilled,
-    read_indexed,
+    read_first,
     read_marked,
     read_numbered,
     read_page,
@@ -185,29 +186,28 @@ class Scripts:
     ) -> Call[Indexed]:
         """`added`: the numbers that count for the member. `now_ms` 0: leases are not wanted."""
         shared = self.inbox_index_args(conversation_id, score_ms=score_ms, added=added, removed=removed, now_ms=now_ms)
-        return self.inbox_index_with(user_id, conversation_id, shared)
+        return self._indexed("inbox_index", self._index_keys(user_id, conversation_id), ("1", *shared), read_first)
 
     def inbox_index_args(
         self, conversation_id: str, *, score_ms: int, added: Sequence[Arg], removed: Sequence[Arg], now_ms: int
     ) -> tuple[Arg, ...]:
-        """The arguments that all members share, as text: they are packed again for each of a thousand members."""
+        """The arguments that all members share, as text: they are packed again for each call."""
         numbers = (score_ms, self.cap, self.ttl_s, now_ms, len(removed), *removed, *added)
         return (conversation_id, *map(str, numbers))
 
-    def inbox_index_with(self, user_id: str, conversation_id: str, shared: tuple[Arg, ...]) -> Call[Indexed]:
-        """`shared`: of inbox_index_args."""
+    def inbox_index_all(
+        self, members: Mapping[str, str], conversation_id: str, shared: tuple[Arg, ...]
+    ) -> Call[list[Indexed]]:
+        """`members`: user -> "1" where the added numbers count, "0" where none does. `shared`: of inbox_index_args.
+
+        The keys of all of them must be on one server. The answers come in the order of the members.
+        """
+        keys = [key for user_id in members for key in self._index_keys(user_id, conversation_id)]
+        return self._indexed("inbox_index", tuple(keys), ("".join(members.values()), *shared), read_all_indexed)
+
+    def _index_keys(self, user_id: str, conversation_id: str) -> tuple[str, str, str, str]:
         keys = self.keys
-        return self._indexed(
-            "inbox_index",
-            (
-                keys.inbox(user_id),
-                keys.mark(user_id),
-                keys.unread(user_id, conversation_id),
-                keys.ws(user_id),
-            ),
-            shared,
-            read_indexed,
-        )
+        return keys.inbox(user_id), keys.mark(user_id), keys.unread(user_id, conversation_id), keys.ws(user_id)
 
     def inbox_join(
         self,
