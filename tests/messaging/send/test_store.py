@@ -242,6 +242,17 @@ async def test_what_waits_behind_an_id_that_got_another_number_stays_after_it(a:
     assert [entry.seq_no for entry in log] == list(range(1, len(log) + 1))
 
 
+async def test_what_is_sent_again_after_an_earlier_message_was_stored_stays_after_it(
+    a: FaultyNode, direct: str
+) -> None:
+    a.faulty_log.faults.append(down)
+    await asyncio.gather(*(a.submit("alice", direct, id_, origin="socket") for id_ in ("m1", "m2")))
+    await void(a, direct, 1)  # m1 is sent again alone and stored as 3; 2 is still noted for m2
+    assert (await a.send("alice", direct, "m1")).entry.seq_no == 3
+    assert (await a.send("alice", direct, "m2")).entry.seq_no == 4
+    assert [entry.message_id for entry in await a.log(direct) if entry.kind == "message"] == ["m1", "m2"]
+
+
 async def test_a_slow_writer_who_lost_its_slot_takes_another(a: FaultyNode, b: FaultyNode, direct: str) -> None:
     gate = Gate()
     a.faulty_log.faults.append(gate)

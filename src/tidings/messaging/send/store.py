@@ -112,8 +112,8 @@ class Store:
         """Read the rows of ids that had a number before."""
         known = [draft for draft in group.drafts if draft.is_known]
         rows = await asyncio.gather(*(entry_at(self._messages, group.conversation_id, draft.seq_no) for draft in known))
-        is_lost = False
-        taken: set[int] = set()
+        is_lost, taken = False, set[int]()
+        top = await self._log.top(group.conversation_id) if None in rows else 0
         old_ms = self._clock.now_ms() - GAP_CLOSE_S * 1000
         for draft, row in zip(known, rows, strict=True):
             if row is not None and draft.is_in(row):
@@ -121,8 +121,8 @@ class Store:
             elif row is not None:
                 is_lost = True  # the number was voided, or is another entry's
                 taken.add(draft.seq_no)
-            elif draft.sent_ms < old_ms:
-                is_lost = True  # a stream that begins now takes so old a number for routed: it must not come late
+            elif draft.sent_ms < old_ms or draft.seq_no < top:
+                is_lost = True  # a stream may take so old a number for routed, or an earlier message is above it
             # Without a row: the try that had the number did not store it. This one does, under that number.
         is_lost |= (seq_nos := [draft.seq_no for draft in group.drafts]) != sorted(seq_nos)  # of different tries
         if stored := [draft.entry for draft in group.done if draft.entry is not None]:
