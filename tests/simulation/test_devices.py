@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tidings.model import Content, Entry
-from tidings.pushes import MessageNew
+from tidings.pushes import ConversationRemoved, MessageNew
 from tidings_proof.simulation.plans import Plan
 from tidings_proof.simulation.world import World
 
@@ -47,3 +47,23 @@ def test_an_entry_out_of_order_is_noticed(pushed: list[int], said: str | None) -
         assert world.faults == []
     else:
         assert any(said in fault for fault in world.faults), world.faults
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_skip_of_somebody_who_was_removed_is_noticed_until_they_are_told(is_told: bool) -> None:
+    world = World(1, Plan.quiet(dies_at=None))
+
+    async def play() -> None:
+        await world._begin()
+        device = next(one for one in world.devices if one.user_id == "bob")
+        connection, id_ = device.connection, world.conversation_ids[0]
+        assert connection is not None
+        await connection.node.ask(connection.node.core.directory.remove("ann", id_, "bob"))
+        if is_told:
+            connection.push(ConversationRemoved(id_))
+        else:
+            connection.last[id_] = 0  # as if the news were still on its way
+        connection.push(entry(id_, 2, "m2"))
+
+    world.loop.run(play())
+    assert any("a skip" in fault for fault in world.faults) is not is_told

@@ -144,9 +144,8 @@ class Device:
             self.acked[conversation_id] = max(seq_no, self.acked.get(conversation_id, 0))
 
     def _is_skip_known(self, connection: Connection, conversation_id: str, last: int, seq_no: int) -> bool:
-        """Its own, which it was told with `ok`; or it is no member any more, and has not heard of it yet."""
-        is_own = set(range(last + 1, seq_no)) <= connection.own.get(conversation_id, set())
-        return is_own or not self.world.is_member(self.user_id, conversation_id)
+        """Whether it sent what is between, and was told with `ok`."""
+        return set(range(last + 1, seq_no)) <= connection.own.get(conversation_id, set())
 
     def keep(self, entry: Entry) -> None:
         mine = self.got.setdefault(entry.conversation_id, {})
@@ -302,9 +301,15 @@ class Device:
             self.world.loop.in_world(0.1 + self.world.dice.random() * 0.3, self._resend, conversation_id)
 
     def _resend(self, conversation_id: str) -> None:
-        """All that is not answered, in the order in which it was first sent."""
+        """All that is not answered, in the order in which it was first sent; or the first of it, and the rest later."""
         self._resending.discard(conversation_id)
         waiting = self.unanswered(conversation_id)
+        if (
+            self.world.plan.resends_alone
+            and self.world.dice.random() < 0.5
+            and not any(one.is_under_way for one in waiting)
+        ):
+            del waiting[1:]
         if not any(one.is_under_way for one in waiting):
             for said in waiting:
                 self._submit(said)

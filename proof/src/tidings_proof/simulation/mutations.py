@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from tidings.errors import Throttled, Unavailable
+from tidings.messaging.deliver.route import Deliver
 from tidings.messaging.deliver.sequencer import Sequencer
 from tidings.messaging.files.attach import Attaching
 from tidings.messaging.limits.held import Holds
 from tidings.messaging.log import Log
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.search.indexer import Indexer
-from tidings.messaging.send import members
+from tidings.messaging.send import members, store
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.open_work import OpenWork
@@ -272,6 +273,43 @@ def the_index_keeps_deleted_words() -> None:
     Indexer._changes = keeping  # type: ignore[method-assign]
 
 
+def any_list_decides() -> None:
+    """The list that comes with an entry decides who gets it, whether it is older or newer than the entry."""
+    patched: Any = Sequencer
+    patched.list_seq = property(lambda self: self.members_seq, lambda self, value: None)
+    Deliver.list_replaced = lambda self, old, new: None  # type: ignore[method-assign]
+
+
+def numbers_of_two_tries_are_kept() -> None:
+    """A group is stored under the numbers that its messages had, although they do not rise."""
+    patched: Any = store
+    patched.sorted = list
+
+
+def old_numbers_are_kept() -> None:
+    """A message is stored under a number that it had before, although later numbers are in the log by now."""
+    real = Store._settle_known
+
+    async def settle(self: Store, group: BatchGroup) -> None:
+        log: Any = self._log
+
+        class Low:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(log, name)
+
+            async def top(self, conversation_id: str) -> int:
+                return 0
+
+        patched: Any = self
+        patched._log = Low()
+        try:
+            await real(self, group)
+        finally:
+            patched._log = log
+
+    Store._settle_known = settle  # type: ignore[method-assign]
+
+
 # Mistakes that only show under an oddity: its kind, and the mistake.
 ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
     mutation.__name__: (kind, mutation)
@@ -286,6 +324,9 @@ ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
         ("throttle", receipts_are_answered_early),
         ("finding", files_are_taken_twice),
         ("finding", the_index_keeps_deleted_words),
+        ("removals", any_list_decides),
+        ("tables_away", numbers_of_two_tries_are_kept),
+        ("tables_away", old_numbers_are_kept),
     )
 }
 # Mistakes that only show where counters are lost.

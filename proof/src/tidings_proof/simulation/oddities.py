@@ -2,8 +2,9 @@
 
 Two servers take themselves for the primary for a while. Clocks go back at a failover. The cap and the policy of unread
 counts change by a restart. Tables refuse writes of hot keys. Strangers send and acknowledge what is not theirs. A
-server evicts keys. People do more than send and read, and share files while an index follows the log. Each is played
-during the whole time of trouble, from the seed.
+server evicts keys. People do more than send and read, and share files while an index follows the log. A member is
+removed and comes back through one node while others send through all of them. Tables hardly answer for seconds, and
+clients send the first of their messages again alone. Each is played during the whole time of trouble, from the seed.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tidings.errors import Problem
+from tidings.errors import Problem, StoreError
 from tidings.messaging.send.draft import Draft
 from tidings.model import Content, Sent
 from tidings_proof.simulation.beside import play_beside
 from tidings_proof.simulation.finding import play_finding
+from tidings_proof.simulation.nodes import Gone
 
 if TYPE_CHECKING:
+    from tidings_proof.simulation.devices import Device
     from tidings_proof.simulation.world import World
 
-KINDS = ("two_primaries", "clock_back", "settings", "throttle", "strangers", "evict", "beside", "finding")
+KINDS = (
+    *("two_primaries", "clock_back", "settings", "throttle", "strangers", "evict", "beside", "finding"),
+    *("removals", "tables_away"),
+)
 STRANGER = "mallory"
 CAPS = (2, 3, 5, 10_000)
 POLICIES = ("until_read", "when_offline")
@@ -134,6 +140,47 @@ class Oddities:
     async def _play_finding(self) -> None:
         """People share files, and delete, while nodes die and an index follows the log."""
         await play_finding(self._world)
+
+    async def _play_removals(self) -> None:
+        """One member is removed and comes back, again and again, while everybody sends through all nodes."""
+        world, dice = self._world, self._dice
+        world.weather.slowness = dice.choice((0.1, 0.3))
+        for number in range(dice.choice((20, 60))):
+            await asyncio.sleep(dice.random() * 0.02)
+            self._send_by(dice.choice(world.devices), world.conversation_ids[0])
+            if number % 6 == 5:
+                world.spawn(self._change_members(world.conversation_ids[0], is_back=number % 12 == 11))
+
+    async def _change_members(self, conversation_id: str, *, is_back: bool) -> None:
+        node = self._world.some_node()
+        if node is None:
+            return
+        directory = node.core.directory
+        try:
+            if is_back:
+                await node.ask(directory.add("ann", conversation_id, ["bob"], is_server=True))
+            else:
+                await node.ask(directory.remove("ann", conversation_id, "bob"))
+        except (Problem, StoreError, Gone) as problem:
+            self._world.tell(f"bob is {'back' if is_back else 'removed'}: {type(problem).__name__} {problem}")
+
+    def _send_by(self, device: Device, conversation_id: str) -> None:
+        if device.connection is not None:
+            device.send(conversation_id)
+        else:
+            self._world.spawn(device.connect())
+
+    async def _play_tables_away(self) -> None:
+        """Tables hardly answer for seconds. A client goes on sending, and sends again what got no answer."""
+        world, dice = self._world, self._dice
+        for _ in range(dice.choice((1, 2))):
+            await self._pause(0.5)
+            world.weather.trouble["tables"] = dice.choice((0.5, 0.8, 0.95))
+            device, conversation_id = dice.choice(world.devices), dice.choice(world.conversation_ids)
+            for _ in range(12):
+                await asyncio.sleep(dice.random())
+                self._send_by(device, conversation_id)
+            world.weather.trouble["tables"] = 0.0
 
     def _answered(self, result: Sent | Problem) -> None:
         if isinstance(result, Sent):

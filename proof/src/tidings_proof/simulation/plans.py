@@ -29,6 +29,7 @@ class Plan:
         self.bursts: tuple[int, ...] = (1, 1, 1, 3)  # messages sent at once
         self.oddities: tuple[str, ...] = ()  # of oddities.py
         self.has_receipts = False  # devices acknowledge what they get
+        self.resends_alone = False  # devices may send the first of their messages again before the others
         self.members_large = 500  # above so many members a conversation is large
 
     @classmethod
@@ -76,4 +77,5 @@ class Plan:
         plan.deeds, plan.pause_s = dice.choice((6, 12)), dice.choice((0.02, 0.3))
         plan.trouble = dict.fromkeys(plan.trouble, 0.0)
         plan.oddities, plan.has_receipts = (kind,), dice.random() < 0.5
+        plan.resends_alone = kind == "tables_away"
         return plan
