@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from tidings import bounds
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import json_of, names, values_of
 from tidings.stores.tables.values import Device
+from tidings.stores.tables.whole import DEVICES
 
-_DEVICE = Device.__struct_fields__
+_DEVICE, _device = DEVICES.columns, DEVICES.value_of
 
 _FORMER = """
     SELECT user_id, device_id FROM devices WHERE provider = ? AND token = ? AND (user_id, device_id) IS NOT (?, ?)
@@ -95,7 +95,3 @@ def _touch(seen: Sequence[tuple[str, str, int]], tx: Transaction) -> None:
 
 def _remove(user_id: str, device_id: str | None, token: str | None, tx: Transaction) -> int:
     return tx.write("devices", _REMOVE, (user_id, device_id, token))
-
-
-def _device(row: Sequence[Any]) -> Device:
-    return Device(**dict(zip(_DEVICE, row, strict=True)))

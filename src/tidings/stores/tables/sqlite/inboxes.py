@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Row, Status
@@ -16,8 +15,9 @@ from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Group, Touch
+from tidings.stores.tables.whole import ROWS
 
-_ROW = Row.__struct_fields__
+_ROW, _row = ROWS.columns, ROWS.value_of
 _KEPT = ("user_id", "conversation_id", *FLAGS)  # the user's own: never overwritten by a put
 _PUT_ROWS = Bulk(
     "conversations",
@@ -206,29 +206,3 @@ def _label(labelled: Sequence[tuple[str, str]], name: str, avatar_url: str | Non
 
 def _users(after_id: str, limit: int, tx: Transaction) -> list[str]:
     return [user_id for (user_id,) in tx.rows("conversations", _USERS, (after_id, max(limit, 0)))]
-
-
-def _row(values: tuple[Any, ...]) -> Row:
-    user_id, conversation_id, kind, name, avatar_url, preview, last_ms, last_seq, *rest = values
-    unread_count, muted, pinned, archived, joined_seq, joined_ms, is_hidden, hidden_seq, *standing = rest
-    return Row(
-        user_id=user_id,
-        conversation_id=conversation_id,
-        kind=kind,
-        name=name,
-        avatar_url=avatar_url,
-        last_message_preview=preview,
-        last_message_ts=last_ms,
-        last_seq=last_seq,
-        unread_count=unread_count,
-        muted=muted == 1,
-        pinned=pinned == 1,
-        archived=archived == 1,
-        joined_seq=joined_seq,
-        joined_ms=joined_ms,
-        is_hidden=is_hidden == 1,
-        hidden_seq=hidden_seq,
-        is_requested=standing[0] == 1,
-        is_invited=standing[1] == 1,
-        **dict(zip(_ROW[-6:], standing[2:], strict=True)),
-    )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from tidings.stores.tables.sqlite.file import bounds
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.values import Waiting
+from tidings.stores.tables.whole import WAITING
 
-_WAITING = Waiting.__struct_fields__
+_WAITING, _row = WAITING.columns, WAITING.value_of
 
 _PUT = Bulk(
     "pending_deliveries",
@@ -105,7 +105,3 @@ def _useless(now_ms: int, tx: Transaction) -> list[tuple[str, str]]:
 
 def _expire(now_ms: int, keys: Sequence[tuple[str, str]], tx: Transaction) -> int:
     return sum(tx.write("pending_deliveries", _EXPIRE, (*key, now_ms // 1000)) for key in keys)
-
-
-def _row(row: Sequence[Any]) -> Waiting:
-    return Waiting(**dict(zip(_WAITING, row, strict=True)))

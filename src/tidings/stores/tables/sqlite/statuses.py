@@ -8,23 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from tidings.errors import Conflict, StoreError
-from tidings.model import Ranges, Status
+from tidings.model import Status
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names
 from tidings.stores.tables.sqlite.inboxes import uncount_rows
 from tidings.stores.tables.values import with_marks_of
+from tidings.stores.tables.whole import STATUSES
 
-_STATUS = Status.__struct_fields__
-_PAIRS = ("ranges", "read_before")  # stored as JSON; NULL: there are none
-
-_encode_ranges = msgspec.json.Encoder().encode
-_decode_ranges = msgspec.json.Decoder(Ranges).decode
-
+_STATUS, _status = STATUSES.columns, STATUSES.value_of
 _STATUSES_NAMED = f"""
     SELECT {names(_STATUS, "s")} FROM json_each(?2) AS named
     CROSS JOIN message_status AS s ON s.conversation_id = named.value AND s.user_id = ?1
@@ -106,7 +99,7 @@ def _put_each(statuses: Sequence[Status], tx: Transaction) -> list[Status | Stor
     before = (found.get(place) or Status(conversation_id=place[0], user_id=place[1]) for place in places)
     answers = [_following(*pair) for pair in zip(before, statuses, strict=True)]
     stored = [answer for answer in answers if isinstance(answer, Status)]
-    _PUT.write(tx, [_status_values(status) for status in stored])
+    _PUT.write(tx, [STATUSES.row_of(status) for status in stored])
     uncount_rows(tx, stored)
     return answers
 
@@ -119,15 +112,3 @@ def _following(before: Status, status: Status) -> Status | StoreError:
 
 def _deliver(marks: Sequence[tuple[str, str, int, int]], tx: Transaction) -> set[tuple[str, str]]:
     return set(_DELIVER.changed(tx, marks))
-
-
-def _status(row: tuple[Any, ...]) -> Status:
-    fields = dict(zip(_STATUS, row, strict=True))
-    for name in _PAIRS:
-        fields[name] = () if fields[name] is None else _decode_ranges(fields[name])
-    return Status(**fields)
-
-
-def _status_values(status: Status) -> tuple[Any, ...]:
-    given = ((field, getattr(status, field)) for field in _STATUS)
-    return tuple((_encode_ranges(value) if value else None) if field in _PAIRS else value for field, value in given)
