@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tidings.errors import Missing
 from tidings.model import Head, Member, Row
 from tidings.stores.tables.postgres.inboxes import put_rows
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, Statements, columns, names, unnested
 from tidings.stores.tables.postgres.server.rows import Rows
 from tidings.stores.tables.whole import HEADS, MEMBERS
 
@@ -74,10 +74,7 @@ _DELETES = {
 }
 
 
-class PostgresConversations:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresConversations(Port):
     async def create(self, head: Head, members: Sequence[Member], rows: Sequence[Row]) -> bool:
         async with self._database.transaction() as tx:
             if not await tx.write("conversation_heads", _PUT_HEAD, *_HEADS_OF.row_of(head)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidings import bounds
-from tidings.stores.tables.postgres.server.database import Database, columns, names
+from tidings.stores.tables.postgres.server.database import Port, columns, names
 from tidings.stores.tables.values import Device
 from tidings.stores.tables.whole import DEVICES
 
@@ -42,10 +42,7 @@ _REMOVE = """
 """
 
 
-class PostgresDevices:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresDevices(Port):
     async def put(self, device: Device) -> tuple[str, str] | None:
         async with self._database.transaction() as tx:
             await tx.rows("devices", _LOCK, f"device {device.provider} {device.token}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidings.errors import Missing
 from tidings.model import Row
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, Statements, columns, names, unnested
 from tidings.stores.tables.postgres.server.rows import Rows, to_bytes
 from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Group, Touch
@@ -81,10 +81,7 @@ _USERS = """
 """
 
 
-class PostgresInboxes:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresInboxes(Port):
     async def rows(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Row]:
         found = await self._database.rows("conversations", _ROWS, user_id, list(dict.fromkeys(conversation_ids)))
         return {row.conversation_id: row for row in map(_row, found)}

@@ -21,7 +21,7 @@ from tidings.stores.tables.postgres.conversations import put_members
 from tidings.stores.tables.postgres.inboxes import accept_rows, keep_roles, put_rows, remove_rows
 from tidings.stores.tables.postgres.pages import Asked, Pages
 from tidings.stores.tables.postgres.records import are_stale, put_records
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Database, Port, Statements, columns, names, unnested
 from tidings.stores.tables.postgres.server.rows import Rows, to_bytes
 from tidings.stores.tables.stored_content import is_mentioned, last_of, last_of_entry, to_json
 from tidings.stores.tables.values import Answer, Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
@@ -112,9 +112,9 @@ _MEMBERS_SEQ_OF = "SELECT members_seq FROM @conversation_heads WHERE conversatio
 _INTEGER_MAX = 2**63 - 1  # of bigint; a cursor above it means "from the end"
 
 
-class PostgresLog:
+class PostgresLog(Port):
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._pages = {newest_first: Pages(database, newest_first=newest_first) for newest_first in (True, False)}
 
     async def append(self, groups: Sequence[Group]) -> Sequence[Answer]:

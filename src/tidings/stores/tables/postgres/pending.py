@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidings.stores.tables.postgres.server.database import Database, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, columns, names, unnested
 from tidings.stores.tables.postgres.server.rows import Rows
 from tidings.stores.tables.values import Waiting
 from tidings.stores.tables.whole import WAITING
@@ -45,10 +45,7 @@ _EXPIRE = """
 """
 
 
-class PostgresPending:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresPending(Port):
     async def put(self, rows: Sequence[Waiting]) -> None:
         """A row that comes twice is put twice: one statement may change a row once."""
         waiting = list(rows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tidings.errors import Conflict, StoreError
 from tidings.model import Status
-from tidings.stores.tables.postgres.server.database import Database, columns, names
+from tidings.stores.tables.postgres.server.database import Port, columns, names
 from tidings.stores.tables.whole import STATUSES
 from tidings.tasks import attempt
 
@@ -83,10 +83,7 @@ _DELIVER = """
 """
 
 
-class PostgresStatuses:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresStatuses(Port):
     async def get(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Status]:
         found = await self._database.rows("message_status", _NAMED, user_id, list(dict.fromkeys(conversation_ids)))
         return {row[0]: _status(row) for row in found}

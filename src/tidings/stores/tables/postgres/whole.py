@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from tidings.stores.tables.postgres.server.database import Database, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, columns, names, unnested
 from tidings.stores.tables.postgres.server.rows import Rows
 from tidings.stores.tables.whole import IDENTITY, PARTS, Part, Value
 
@@ -34,10 +34,7 @@ _WALKS = {table: _walk_sql(table, part) for table, part in PARTS.items()}
 _PUTS = {table: _put_sql(table, part) for table, part in PARTS.items()}
 
 
-class PostgresWhole:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresWhole(Port):
     async def walk(self, table: str, *, after: str, limit: int) -> tuple[list[Value], str]:
         part = PARTS[table]
         rows = await self._database.rows(table, _WALKS[table], *part.place(after), limit)
