@@ -138,6 +138,7 @@ MESSAGES = Log(Entry, "conversation_id", "seq_no", columns=COLUMNS)
 STATUSES = Part(Status, "conversation_id", "user_id")
 ROWS = Part(Row, "user_id", "conversation_id")
 WAITING = Part(Waiting, "user_id", "conversation_id")
+RECHECKS = Part(Recheck, "conversation_id", "s3_ref")
 PARTS: dict[str, Part[Any]] = {
     "users": USERS,
     "api_keys": API_KEYS,
@@ -152,7 +153,7 @@ PARTS: dict[str, Part[Any]] = {
     "message_status": STATUSES,
     "conversations": ROWS,
     "pending_deliveries": WAITING,
-    "rechecks": Part(Recheck, "conversation_id", "s3_ref"),
+    "rechecks": RECHECKS,
     "records": Part(Record, "owner", "collection", "name"),
     "meta": Part(Fact, "key"),
 }

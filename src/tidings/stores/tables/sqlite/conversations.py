@@ -78,7 +78,7 @@ class SqliteConversations(Port):
         return await self._read(partial(_heads, tuple(conversation_ids)))
 
     async def members(self, conversation_id: str) -> list[Member]:
-        return await self._read(partial(_members, conversation_id))
+        return await self._read(lambda tx: [_member(row) for row in tx.rows("members", _MEMBERS, (conversation_id,))])
 
     async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
         bindings = (conversation_id, after_id, limit)
@@ -117,11 +117,6 @@ def _create(head: Head, members: Sequence[Member], rows: Sequence[Row], tx: Tran
 def _heads(conversation_ids: Iterable[str], tx: Transaction) -> dict[str, Head]:
     found = tx.rows("conversation_heads", _HEADS, (json_of(conversation_ids),))
     return {row[0]: HEADS.value_of(row) for row in found}
-
-
-def _members(conversation_id: str, tx: Transaction) -> list[Member]:
-    found = tx.rows("members", _MEMBERS, (conversation_id,))
-    return [_member(row) for row in found]
 
 
 def _named(conversation_id: str, user_ids: tuple[str, ...], tx: Transaction) -> list[Member]:

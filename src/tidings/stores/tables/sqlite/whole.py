@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.engine import Port
 from tidings.stores.tables.sqlite.file.sql import Bulk, names
 from tidings.stores.tables.whole import IDENTITY, PARTS, Part, Value
 
@@ -32,8 +31,5 @@ class SqliteWhole(Port):
         return values, part.place_after(values, limit)
 
     async def put(self, table: str, values: Sequence[Value]) -> None:
-        await self._write(partial(_put, table, [PARTS[table].row_of(value) for value in values]))
-
-
-def _put(table: str, rows: Sequence[tuple[Any, ...]], tx: Transaction) -> None:
-    _PUTS[table].write(tx, rows)
+        rows = [PARTS[table].row_of(value) for value in values]
+        await self._write(lambda tx: _PUTS[table].write(tx, rows))
