@@ -62,7 +62,7 @@ def summary_of(record: Record | None) -> tuple[Summary, int]:
     return (_decode(record.value), record.version) if record is not None else (NOTHING, 0)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Summaries:
     access: Access
     messages: Messages

@@ -43,7 +43,7 @@ _SETTLE_S = 2.0  # a node that leaves publishes what it still has for the others
 _TOGETHER = 8  # users whose conversations are read at the same time
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Heartbeat:
     hub: Hub
     bus: Bus

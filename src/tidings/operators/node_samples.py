@@ -64,7 +64,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Sample).decode
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Samples:
     """`take` reads the counters of this node; `others` lists the other live nodes; `hear` gets each sample written."""
 

@@ -16,7 +16,7 @@ from tidings.routing.hub import Hub
 from tidings.telemetry.metrics import Metrics, Tally
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Sampler:
     hub: Hub
     metrics: Metrics

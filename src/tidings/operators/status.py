@@ -71,7 +71,7 @@ class Days(msgspec.Struct, frozen=True):
     month: int
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SystemStatus:
     keyspace: Keyspace
     queues: Keyspace

@@ -25,7 +25,7 @@ from tidings.tasks import Listeners, Recent, cancel
 log = logging.getLogger("tidings.router")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Router:
     """`counts_pushed` and `user_revoked` are the events of this node that the router causes."""
 

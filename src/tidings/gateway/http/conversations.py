@@ -40,7 +40,7 @@ _REFUSED = ("not_found", "forbidden")
 _RULES = Rules.__struct_fields__
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConversationRoutes(Routes):
     directory: Directory
     rules: RuleChanges

@@ -54,7 +54,7 @@ _ENTRY = _LOG + "/{seq}"
 _REFUSED = ("not_found", "forbidden", "conflict", "too_large")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MessageRoutes(Routes):
     history: History
     sends: Sends

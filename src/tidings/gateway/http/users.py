@@ -34,7 +34,7 @@ class TokenBody(msgspec.Struct, frozen=True):
     token: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AccountRoutes(Routes):
     """`dev_auth` is None unless the node runs with --dev."""
 

@@ -54,7 +54,7 @@ class Files(Protocol):
     async def check(self, conversation_id: str, file_ids: Iterable[str]) -> None: ...
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Rechecker:
     log: Messages
     conversations: Conversations

@@ -61,7 +61,7 @@ class ArchiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     damaged: list[str]
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Archiving:
     keyspace: Keyspace
     scripts: ArchiveScripts

@@ -67,7 +67,7 @@ class View(msgspec.Struct, frozen=True):
     role: Role | None = None  # of the member who looks; None: it is in `members`
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Directory:
     access: Access
     sight: Sight

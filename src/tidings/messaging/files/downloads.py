@@ -70,7 +70,7 @@ def disposition_of(name: str, mime: str, *, is_download: bool) -> str:
     return f"{how}; filename*=UTF-8''{quote(name, safe='')}"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Downloads:
     access: Access
     messages: Messages

@@ -24,7 +24,7 @@ PICTURE_PIXELS = 256  # width or height of what is kept
 _DIGEST = re.compile(r"[0-9a-f]{32}\Z")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ProfilePictures:
     accounts: Accounts
     introduce: Callable[[User], Awaitable[None]]

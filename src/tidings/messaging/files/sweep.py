@@ -42,7 +42,7 @@ _CONVERSATION = len(of_conversation(""))
 _ROUNDS = 1_000  # pages in one pass; an index that is read a moment late must not hold a pass up for ever
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FileSweep:
     records: Records
     messages: Messages

@@ -105,7 +105,7 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Thumbnails:
     downloads: Downloads
     look: Look

@@ -62,7 +62,7 @@ class _Day(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Uploads:
     access: Access
     records: Records

@@ -63,7 +63,7 @@ class _Page(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Deliveries:
     hooks: Hooks
     cursors: Cursors

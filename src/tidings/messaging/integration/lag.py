@@ -44,7 +44,7 @@ class HookState(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Lag:
     """`show(webhook_id, seconds)` puts a figure on the page of metrics; None takes it off."""
 

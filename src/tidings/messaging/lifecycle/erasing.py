@@ -71,7 +71,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     remains: tuple[str, ...] = ()
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Erasing:
     """`index` brings the search index of a conversation up to its log; `sweep` is a pass of the archiver."""
 

@@ -49,7 +49,7 @@ def expiring(content: Content, conversation_id: str, sender_id: str, message_id:
     return None if content.ttl_s is None else Expiring(conversation_id, sender_id, message_id)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Expiry:
     messages: Messages
     records: Records

@@ -35,7 +35,7 @@ _LOOK_S = 10  # the least pause between two cuts of a conversation: each makes i
 _TOGETHER = 100  # members whose counts become cold side by side
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Retention:
     """`unindex` takes the words of entries out of the search index."""
 

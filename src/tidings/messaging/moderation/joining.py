@@ -40,7 +40,7 @@ class Invite(msgspec.Struct, frozen=True, omit_defaults=True):
     role: InviteRole = "member"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Joining:
     access: Access
     conversations: Conversations

@@ -34,7 +34,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     report_id: str = ""  # the name of its record; the newest has the highest
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Reports:
     access: Access
     log: Log

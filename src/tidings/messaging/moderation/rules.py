@@ -27,7 +27,7 @@ LISTED = "listed"  # the conversations that people find without being members
 _OF_ALL = frozenset(("retention_s", "data"))  # the rules that a direct conversation has too
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RuleChanges:
     access: Access
     records: Records

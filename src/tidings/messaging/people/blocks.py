@@ -34,7 +34,7 @@ log = logging.getLogger("tidings.people")
 NOBODY: frozenset[str] = frozenset()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Blocks:
     people: People
     keyspace: Keyspace

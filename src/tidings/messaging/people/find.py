@@ -34,7 +34,7 @@ class Person(msgspec.Struct, frozen=True):
     online: bool
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FindPeople:
     names: NameIndex
     accounts: Accounts

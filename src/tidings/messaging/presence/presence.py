@@ -49,7 +49,7 @@ class _Change(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Presences:
     access: Access
     sight: Sight

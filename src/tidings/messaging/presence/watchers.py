@@ -25,7 +25,7 @@ from tidings.stores.keyspace.keys import Keys
 _CHUNK = 500  # conversations announced in one round trip
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Watchers:
     access: Access
     sight: Sight

@@ -35,7 +35,7 @@ log = logging.getLogger("tidings.pending")
 _CALLED_AT_ONCE = 1_000  # members who are looked at in one turn of the event loop: about a millisecond
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DueConversations:
     keyspace: Keyspace
     scripts: PushScripts

@@ -37,7 +37,7 @@ _STOP_S = 5.0  # jobs under way may end; other workers take over the rest
 _JITTER = 0.2  # of a wait, so that jobs put off together do not come back together
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PushWorker:
     """Without `providers` no job is queued. `count(provider, outcome)` is for the metrics."""
 

@@ -103,7 +103,7 @@ class PinEntry:
         ]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Pins:
     access: Access
     blocks: Blocks

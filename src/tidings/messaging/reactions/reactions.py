@@ -141,7 +141,7 @@ class _Gathering:
         )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ReactionSends:
     access: Access
     blocks: Blocks

@@ -47,7 +47,7 @@ class FlagChange(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Flags:
     access: Access
     tables: Tables

@@ -46,7 +46,7 @@ class _Shelf:
         self.later: asyncio.Task[list[Entry]] | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class History:
     access: Access
     blocks: Blocks

@@ -66,7 +66,7 @@ def _seal(user_id: str, place: bytes) -> bytes:
     return hashlib.blake2b(place, digest_size=_SEAL_BYTES, key=hashlib.sha256(user_id.encode()).digest()).digest()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Inbox:
     """Reads pages of an inbox, and sets the user's own flags on a row."""
 

@@ -55,7 +55,7 @@ class MessageReceipts(NamedTuple):
     next_cursor: str | None = None  # the last user_id of the page, where more members follow
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Receipts:
     access: Access
     messages: Messages

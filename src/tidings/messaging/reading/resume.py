@@ -50,7 +50,7 @@ class _Writing:
         self.turn = turn
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Resume:
     access: Access
     blocks: Blocks

@@ -133,7 +133,7 @@ class Stream:
         return self.at + bounds.STREAM_SAVE_S - bounds.STREAM_COMMIT_S if is_waiting else inf
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Streams:
     """`rows`: the log as it is stored: a message that is written has the text of its begin there.
 

@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True):
     missing: list[str]  # files whose bytes are not there
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Exporting:
     tables: Tables
     messages: Messages  # with the texts of the cold tier

@@ -22,7 +22,7 @@ from tidings.stores.blobs.ports import FileBytes
 from tidings.stores.tables.records import Records, of_conversation
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ImportFiles:
     records: Records
     files: FileBytes

@@ -55,7 +55,7 @@ class _Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     is_settled: bool = False  # the members have read all of it
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Importing:
     tables: Tables
     files: ImportFiles

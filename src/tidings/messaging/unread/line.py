@@ -54,7 +54,7 @@ def touch_of(user_id: str, head: Head, **count: int) -> Touch:
     )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Line:
     """Brings entries into the tally, and makes marks cold that are from before their conversation became large."""
 

@@ -29,7 +29,7 @@ class Counted(Protocol):
     async def state(self, user_id: str, conversation_id: str) -> ReadState: ...
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Scrubber:
     verify: Verify
     unread: Counted

@@ -20,7 +20,7 @@ from tidings.stores.tables.ports import Tables
 from tidings.tasks import SingleFlight
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Tallies:
     """Builds tallies that are cold."""
 

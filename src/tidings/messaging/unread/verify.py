@@ -47,7 +47,7 @@ class Report(msgspec.Struct, frozen=True):
         return not self.wrong or self.repaired > 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Verify:
     """`threads` compares the index of threads along with that of conversations."""
 
