@@ -70,7 +70,7 @@ class Site:
         """Until the sums have so many rejects."""
         reader = self.nodes[0].core.limiting.reader
         async with asyncio.timeout(60):
-            while sum(count for _, count in await reader.by_minute(5)) < wanted:
+            while sum(one.count for one in await reader.top_rejects(5)) < wanted:
                 await asyncio.sleep(0.05)
 
 

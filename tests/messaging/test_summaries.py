@@ -40,7 +40,7 @@ async def test_a_deleted_message_shows_nothing(a: FaultyNode, group: str) -> Non
 async def test_a_conversation_without_reactions_costs_its_pages_no_read(a: FaultyNode, group: str) -> None:
     await a.send("alice", group, "m1")
     recorded = Recorded(a.tables.records)
-    a.core.summaries._records = cast(Any, recorded)
+    a.core.summaries.records = cast(Any, recorded)
     await page(a, "bob", group)  # the first page looks once, for summaries and threads, and it is remembered
     assert recorded.asked == ["page", "page"]
     for _ in range(3):

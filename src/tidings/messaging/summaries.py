@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -61,40 +62,33 @@ def summary_of(record: Record | None) -> tuple[Summary, int]:
     return (_decode(record.value), record.version) if record is not None else (NOTHING, 0)
 
 
+@dataclass(eq=False, repr=False)
 class Summaries:
-    def __init__(
-        self,
-        access: Access,
-        messages: Messages,
-        records: Records,
-        keyspace: Keyspace,
-        keys: Keys,
-        threads: Callable[[str, str, Sequence[int]], Awaitable[dict[int, ThreadBeside]]],
-    ) -> None:
-        self._threads = threads  # (user_id, conversation_id, seqs) -> the threads of those messages that have one
-        self._access = access
-        self._messages = messages
-        self._records = records
-        self._keyspace = keyspace
-        self._keys = keys
+    access: Access
+    messages: Messages
+    records: Records
+    keyspace: Keyspace
+    keys: Keys
+    # (user_id, conversation_id, seqs) -> the threads of those messages that have one
+    threads: Callable[[str, str, Sequence[int]], Awaitable[dict[int, ThreadBeside]]]
 
     async def target(self, user_id: str, conversation_id: str, seq_no: int, action: Action) -> MemberList:
         """Authorize the user for a message that has not been deleted, and that the user may see. Raises NotFound."""
-        member_list = await self._access.authorize(user_id, conversation_id, action)
+        member_list = await self.access.authorize(user_id, conversation_id, action)
         if seq_no <= member_list.visible_after(user_id):
             raise NotFound("no such message")
         await self.check_target(conversation_id, seq_no)
         return member_list
 
     async def check_target(self, conversation_id: str, seq_no: int) -> None:
-        found = await entry_at(self._messages, conversation_id, seq_no)
+        found = await entry_at(self.messages, conversation_id, seq_no)
         if found is None or found.is_deleted or not KINDS[found.kind].is_target:
             raise NotFound("no such message")
 
     async def read(self, conversation_id: str, seq_no: int) -> tuple[Summary, int]:
         """The summary of one message and the version of its record."""
         key = key_of(conversation_id, seq_no)
-        return summary_of((await self._records.get(key.owner, key.collection, [key.name])).get(key.name))
+        return summary_of((await self.records.get(key.owner, key.collection, [key.name])).get(key.name))
 
     async def beside(
         self, user_id: str, conversation_id: str, entries: Sequence[Entry], has_summaries: bool | None
@@ -105,7 +99,7 @@ class Summaries:
             return {}
         if has_summaries is None and not await self._look(conversation_id):
             return {}
-        found = await self._records.page(
+        found = await self.records.page(
             of_conversation(conversation_id),
             COLLECTION,
             after=seq_name(min(seqs) - 1),
@@ -113,14 +107,14 @@ class Summaries:
             limit=PAGE_MAX,
         )
         shown = {int(record.name): _decode(record.value).seen_by(user_id) for record in found}
-        for seq_no, thread in (await self._threads(user_id, conversation_id, seqs)).items():
+        for seq_no, thread in (await self.threads(user_id, conversation_id, seqs)).items():
             shown[seq_no] = msgspec.structs.replace(shown.get(seq_no, Beside({})), thread=thread)
         return {seq_no: shown[seq_no] for seq_no in seqs if seq_no in shown}
 
     async def _look(self, conversation_id: str) -> bool:
         """Whether the conversation has summaries, from the tables. A conversation without any is remembered."""
         owner, pages = of_conversation(conversation_id), (COLLECTION, "threads")
-        if any(await asyncio.gather(*(self._records.page(owner, one, limit=1) for one in pages))):
+        if any(await asyncio.gather(*(self.records.page(owner, one, limit=1) for one in pages))):
             await self._remember(conversation_id, b"HSET", _HAS)
             return True
         await self._remember(conversation_id, b"HSETNX", _HAS_NOT)
@@ -131,9 +125,9 @@ class Summaries:
         await self._remember(conversation_id, b"HSET", _HAS)
 
     async def _remember(self, conversation_id: str, command: bytes, value: bytes) -> None:
-        key = self._keys.conv(conversation_id)
+        key = self.keys.conv(conversation_id)
         try:
-            await self._keyspace.run(
+            await self.keyspace.run(
                 (plain(key, command, key, b"summaries", value), plain(key, b"EXPIRE", key, INDEX_TTL_S))
             )
         except StoreError:

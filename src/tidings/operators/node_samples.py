@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -63,46 +64,39 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Sample).decode
 
 
+@dataclass(eq=False, repr=False)
 class Samples:
     """`take` reads the counters of this node; `others` lists the other live nodes; `hear` gets each sample written."""
 
-    def __init__(
-        self,
-        keyspace: Keyspace,
-        keys: Keys,
-        clock: Clock,
-        node_id: str,
-        others: Callable[[], Iterable[str]],
-        take: Callable[[], Sample],
-        hear: Callable[[Sample], Awaitable[None]],
-    ) -> None:
-        self._keyspace = keyspace
-        self._keys = keys
-        self._clock = clock
-        self._node_id = node_id
-        self._others = others
-        self._take = take
-        self._hear = hear
+    keyspace: Keyspace
+    keys: Keys
+    clock: Clock
+    node_id: str
+    others: Callable[[], Iterable[str]]
+    take: Callable[[], Sample]
+    hear: Callable[[Sample], Awaitable[None]]
+
+    def __post_init__(self) -> None:
         self.loop = Loop("samples", lambda: bounds.SAMPLE_S, self.write, is_eager=True)
 
     # --- writing ----------------------------------------------------------------------------------
 
     async def write(self) -> None:
         """Raises StoreError."""
-        key, sample = self._keys.samples(self._node_id), self._take()
+        key, sample = self.keys.samples(self.node_id), self.take()
         added = plain(key, b"XADD", key, b"MAXLEN", b"~", bounds.SAMPLES_MAX, b"*", b"sample", _encode(sample))
-        await self._keyspace.run([added, plain(key, b"EXPIRE", key, bounds.SAMPLES_TTL_S)])
-        await self._hear(sample)
+        await self.keyspace.run([added, plain(key, b"EXPIRE", key, bounds.SAMPLES_TTL_S)])
+        await self.hear(sample)
 
     # --- reading ----------------------------------------------------------------------------------
 
     async def read(self, since_ms: int = 0) -> dict[str, list[Sample]]:
         """The samples of each live node from a little before `since_ms` on, oldest first. Raises StoreError."""
-        node_ids = sorted({self._node_id, *self._others()})
+        node_ids = sorted({self.node_id, *self.others()})
         start = max(since_ms - _STALE_MS - STEP_MS, 0)
-        keys = [self._keys.samples(node_id) for node_id in node_ids]
+        keys = [self.keys.samples(node_id) for node_id in node_ids]
         newest = [plain(key, b"XREVRANGE", key, b"+", start, b"COUNT", bounds.SAMPLES_MAX) for key in keys]
-        found = await each_alone(self._keyspace, newest)
+        found = await each_alone(self.keyspace, newest)
         return {node_id: _samples(found.get(at, ())) for at, node_id in enumerate(node_ids)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidings import __version__
@@ -15,34 +16,28 @@ from tidings.routing.hub import Hub
 from tidings.telemetry.metrics import Metrics, Tally
 
 
+@dataclass(eq=False, repr=False)
 class Sampler:
-    def __init__(
-        self,
-        hub: Hub,
-        metrics: Metrics,
-        archiving: Archiving,
-        clock: Clock,
-        node_id: str,
-        is_draining: Callable[[], bool],
-    ) -> None:
-        self._hub = hub
-        self._metrics = metrics
-        self._archiving = archiving
-        self._clock = clock
-        self._node_id = node_id
-        self._is_draining = is_draining
-        self._started_ms = clock.now_ms()
+    hub: Hub
+    metrics: Metrics
+    archiving: Archiving
+    clock: Clock
+    node_id: str
+    is_draining: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        self._started_ms = self.clock.now_ms()
 
     def take(self) -> Sample:
-        metrics, last = self._metrics, self._archiving.last
+        metrics, last = self.metrics, self.archiving.last
         return Sample(
-            at_ms=self._clock.now_ms(),
-            node_id=self._node_id,
+            at_ms=self.clock.now_ms(),
+            node_id=self.node_id,
             version=__version__,
             started_ms=self._started_ms,
-            connections=len(self._hub),
-            users=self._hub.users_count,
-            is_draining=self._is_draining(),
+            connections=len(self.hub),
+            users=self.hub.users_count,
+            is_draining=self.is_draining(),
             messages=int(metrics.messages.value),
             deliveries=int(metrics.deliveries.value),
             commands=int(metrics.keyspace_commands.value),

@@ -6,6 +6,8 @@ shows ids, counts and reasons, never texts of messages.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from tidings import bounds
@@ -69,30 +71,23 @@ class Days(msgspec.Struct, frozen=True):
     month: int
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SystemStatus:
-    def __init__(
-        self,
-        *,
-        keyspace: Keyspace,
-        queues: Keyspace,
-        keys: Keys,
-        reader: AuditReader,
-        activity: ActiveUsers,
-        archiving: Archiving,
-        providers: list[str],
-    ) -> None:
-        self._keyspace = keyspace
-        self._queues = queues
-        self._keys = keys
-        self._reader = reader
-        self._activity = activity
-        self._providers = providers
-        self._cold: SingleFlight[ArchiveStatus] = SingleFlight(archiving.status, ADMIN_LOOK_S)
+    keyspace: Keyspace
+    queues: Keyspace
+    keys: Keys
+    reader: AuditReader
+    activity: ActiveUsers
+    archiving: Archiving
+    providers: list[str]
+
+    def __post_init__(self) -> None:
+        self._cold: SingleFlight[ArchiveStatus] = SingleFlight(self.archiving.status, ADMIN_LOOK_S)
 
     async def rejects(self, minutes: int) -> RejectsView:
         """Raises StoreError."""
         minutes = min(max(minutes, 1), ADMIN_MINUTES_MAX)
-        sums = await self._reader.sums(minutes)
+        sums = await self.reader.sums(minutes)
         by_minute, sign_ins = [], 0
         for minute, fields in sums.items():
             classes: dict[str, int] = {}
@@ -101,26 +96,26 @@ class SystemStatus:
                     classes[class_name] = classes.get(class_name, 0) + count
                 sign_ins += count if kind == "sign_in" else 0
             by_minute.append(Minute(minute * 60_000, classes))
-        top = await self._reader.top_rejects(minutes, ADMIN_ROWS_MAX)
-        return RejectsView(minutes, by_minute, top, sign_ins, await self._reader.lag())
+        top = await self.reader.top_rejects(minutes, ADMIN_ROWS_MAX)
+        return RejectsView(minutes, by_minute, top, sign_ins, await self.reader.lag())
 
     async def audit(self) -> list[AuditEntry]:
         """The newest entries, newest first. Raises StoreError."""
-        return (await self._reader.tail(count=ADMIN_ROWS_MAX))[::-1]
+        return (await self.reader.tail(count=ADMIN_ROWS_MAX))[::-1]
 
     async def push(self) -> PushView:
         """Raises StoreError."""
         shards = range(bounds.PUSH_SHARDS)
-        queued = await self._sizes(b"XLEN", [self._keys.push(shard) for shard in shards])
-        later = await self._sizes(b"ZCARD", [self._keys.push_later(shard) for shard in shards])
-        dues = [self._keys.due(shard) for shard in range(bounds.DUE_SHARDS)]
-        due = await each_alone(self._keyspace, [plain(key, b"ZCOUNT", key, 0, b"(inf") for key in dues])
-        dead = self._keys.push_dead
-        size, rows = await self._queues.run(
+        queued = await self._sizes(b"XLEN", [self.keys.push(shard) for shard in shards])
+        later = await self._sizes(b"ZCARD", [self.keys.push_later(shard) for shard in shards])
+        dues = [self.keys.due(shard) for shard in range(bounds.DUE_SHARDS)]
+        due = await each_alone(self.keyspace, [plain(key, b"ZCOUNT", key, 0, b"(inf") for key in dues])
+        dead = self.keys.push_dead
+        size, rows = await self.queues.run(
             [plain(dead, b"XLEN", dead), plain(dead, b"XREVRANGE", dead, b"+", b"-", b"COUNT", ADMIN_ROWS_MAX)]
         )
         return PushView(
-            providers=self._providers,
+            providers=self.providers,
             queued=queued,
             later=later,
             due=sum(due.values()),
@@ -130,8 +125,8 @@ class SystemStatus:
 
     async def days(self) -> Days:
         """Raises StoreError."""
-        daily = await self._activity.daily_actives(ADMIN_DAYS)
-        week, month = await self._activity.actives(7), await self._activity.actives(30)
+        daily = await self.activity.daily_actives(ADMIN_DAYS)
+        week, month = await self.activity.actives(7), await self.activity.actives(30)
         return Days([Day(day.isoformat(), count) for day, count in daily], week, month)
 
     async def cold(self) -> ArchiveStatus:
@@ -139,7 +134,7 @@ class SystemStatus:
         return await self._cold()
 
     async def _sizes(self, command: bytes, keys: list[str]) -> int:
-        return sum((await each_alone(self._queues, [plain(key, command, key) for key in keys])).values())
+        return sum((await each_alone(self.queues, [plain(key, command, key) for key in keys])).values())
 
 
 def _letter(raw_id: bytes, fields: list[bytes]) -> DeadLetter:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from tidings.bounds import BUS_WAITING_MAX, KEYSPACE_RETRY_S, RECEIPTS_KNOWN_MAX
 from tidings.errors import Close, StoreError
@@ -24,22 +25,17 @@ from tidings.tasks import Listeners, Recent, cancel
 log = logging.getLogger("tidings.router")
 
 
+@dataclass(eq=False, repr=False)
 class Router:
     """`counts_pushed` and `user_revoked` are the events of this node that the router causes."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        registry: Registry,
-        bus: Bus,
-        counts_pushed: Listeners[[str, str, str]],
-        user_revoked: Listeners[[str]],
-    ) -> None:
-        self._hub = hub
-        self._registry = registry
-        self._bus = bus
-        self._counts_pushed = counts_pushed
-        self._user_revoked = user_revoked
+    hub: Hub
+    registry: Registry
+    bus: Bus
+    counts_pushed: Listeners[[str, str, str]]
+    user_revoked: Listeners[[str]]
+
+    def __post_init__(self) -> None:
         self._waiting: list[tuple[str, Item]] = []
         self._sending: asyncio.Task[None] | None = None
         self._known = Recent[tuple[str, str], Receipt](RECEIPTS_KNOWN_MAX)  # by (conversation, member): the highest
@@ -47,14 +43,14 @@ class Router:
     def push(self, user_id: str, event: Event, *, but: str | None = None) -> None:
         """Push to every device of a user. Never blocks. `but`: the connection that caused the event."""
         event = self._forward(event)
-        self._hub.push(user_id, event, but=but)
-        if type(event) is ReadSynced and self._registry.has_others:
-            self._counts_pushed(user_id, _counted_id(event.state), "")
+        self.hub.push(user_id, event, but=but)
+        if type(event) is ReadSynced and self.registry.has_others:
+            self.counts_pushed(user_id, _counted_id(event.state), "")
         self._elsewhere(user_id, Pushed(user_id, event, but))
 
     def may_reach(self, user_id: str) -> bool:
         """False for a user who is connected nowhere: then no event needs to be made."""
-        return self._registry.has_others or bool(self._hub.of_user(user_id))
+        return self.registry.has_others or bool(self.hub.of_user(user_id))
 
     def has_pushed(self, receipt: Receipt) -> bool:
         """True when a receipt at least as high has passed this node."""
@@ -63,10 +59,10 @@ class Router:
 
     def close(self, user_id: str, code: Close) -> None:
         """Close every connection of a user, on every node."""
-        for connection in list(self._hub.of_user(user_id)):
+        for connection in list(self.hub.of_user(user_id)):
             connection.close(code)
-        for node_id in self._registry.others:
-            self._bus.publish(node_id, Closing(code, user_id))
+        for node_id in self.registry.others:
+            self.bus.publish(node_id, Closing(code, user_id))
 
     async def settle(self) -> None:
         """Returns when every event is on the bus."""
@@ -80,13 +76,13 @@ class Router:
     def take(self, item: Pushed | Closing, node_id: str) -> None:
         """Carry out what another node published to this one."""
         if isinstance(item, Pushed):
-            self._hub.push(item.user_id, self._forward(item.event), but=item.but)
+            self.hub.push(item.user_id, self._forward(item.event), but=item.but)
             if type(item.event) is ReadSynced:
-                self._counts_pushed(item.user_id, _counted_id(item.event.state), node_id)
+                self.counts_pushed(item.user_id, _counted_id(item.event.state), node_id)
             return
         if item.code == Close.REVOKED:
-            self._user_revoked(item.user_id)
-        for connection in list(self._hub.of_user(item.user_id)):
+            self.user_revoked(item.user_id)
+        for connection in list(self.hub.of_user(item.user_id)):
             if item.connection_id in (None, connection.connection_id):
                 connection.close(Close(item.code))
 
@@ -101,7 +97,7 @@ class Router:
         return newest
 
     def _elsewhere(self, user_id: str, item: Item) -> None:
-        if not self._registry.has_others:
+        if not self.registry.has_others:
             return
         self._waiting.append((user_id, item))
         if self._sending is None:
@@ -121,11 +117,11 @@ class Router:
             self._sending = None
 
     async def _publish(self, waiting: list[tuple[str, Item]]) -> None:
-        nodes = await self._registry.nodes_of({user_id for user_id, _ in waiting})
+        nodes = await self.registry.nodes_of({user_id for user_id, _ in waiting})
         for node_id, user_ids in nodes.items():
             for user_id, item in waiting:
                 if user_id in user_ids:
-                    self._bus.publish(node_id, item)
+                    self.bus.publish(node_id, item)
 
 
 def _counted_id(state: ReadState) -> str:

@@ -39,7 +39,7 @@ Kind = TypeVar("Kind")
 
 async def announced(node: FaultyNode) -> None:
     """Everybody who is connected was told."""
-    await eventually(lambda: not len(node.core.directory._announcements._tasks))
+    await eventually(lambda: not len(node.core.directory.announcements._tasks))
 
 
 def of_kind(device: Device, kind: type[Kind]) -> list[Kind]:
@@ -105,7 +105,7 @@ async def test_a_message_that_overtakes_the_making_is_counted(a: FaultyNode, b: 
     view, _ = await a.core.directory.create("alice", kind="direct", members=["bob"])
     id_ = view.head.conversation_id
     await b.send("bob", id_, "m1")
-    join = a.core.directory._scripts.inbox_join("alice", id_, score_ms=1, version=0, cursor=0)
+    join = a.core.directory.scripts.inbox_join("alice", id_, score_ms=1, version=0, cursor=0)
     await a.keyspace.one(join)  # now it comes
     assert await b.unread("alice") == 1
     assert await check_warm(a.core, "alice")

@@ -119,7 +119,7 @@ async def test_the_files_of_messages_below_the_floor_go(shared: Sharing, monkeyp
     async def with_floor(ids: object) -> Any:
         return raised
 
-    monkeypatch.setattr(shared.core.cold.file_sweep._conversations, "heads", with_floor)
+    monkeypatch.setattr(shared.core.cold.file_sweep.conversations, "heads", with_floor)
     await shared.core.cold.file_sweep.all()
     await shared.core.cold.file_sweep.due()
     assert [path.parent.name for path in shared.objects()] == [above]

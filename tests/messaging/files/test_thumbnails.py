@@ -68,6 +68,6 @@ async def test_a_thumbnail_has_one_of_a_few_sizes(shared: Sharing) -> None:
 async def test_without_pillow_the_answer_says_so(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> None:
     file_id = await shared.upload(picture(10, 10))
     look: Any = Look(shared.core.files, is_possible=False)
-    monkeypatch.setattr(shared.core.filing.thumbnails, "_look", look)
+    monkeypatch.setattr(shared.core.filing.thumbnails, "look", look)
     status, body = await shared.ask("GET", f"/files/{file_id}/thumbnail")
     assert status == 404 and "thumbnails" in body["error"]["message"]

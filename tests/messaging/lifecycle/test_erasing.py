@@ -125,7 +125,7 @@ async def test_a_job_ends_although_another_node_came_for_it_meanwhile(
 ) -> None:
     """A pass may take minutes. The other node waits for it, and writes down when it will come again."""
     job = await a.core.erasing.begin("bob", "remove")
-    sweep = a.core.erasing._sweep
+    sweep = a.core.erasing.sweep
     swept = 0
 
     async def sweep_slowly() -> Pass:
@@ -136,6 +136,6 @@ async def test_a_job_ends_although_another_node_came_for_it_meanwhile(
             await b.core.erasing.step(record)
         return await sweep()
 
-    monkeypatch.setattr(a.core.erasing, "_sweep", sweep_slowly)
+    monkeypatch.setattr(a.core.erasing, "sweep", sweep_slowly)
     assert (await a.core.erasing.run(job.job_id)).ended is not None
     assert swept == 1

@@ -518,14 +518,14 @@ async def test_a_log_that_cannot_be_read_delays_the_word(
 ) -> None:
     await says(a, direct, "alice", 3)
     await a.core.history.page("alice", direct)
-    page, failures = a.core.receipts._messages.page, [Unavailable("for a moment")]
+    page, failures = a.core.receipts.messages.page, [Unavailable("for a moment")]
 
     async def fails_once(*args: Any, **options: Any) -> list[Entry]:
         if failures:
             raise failures.pop()
         return await page(*args, **options)
 
-    monkeypatch.setattr(a.core.receipts._messages, "page", fails_once)
+    monkeypatch.setattr(a.core.receipts.messages, "page", fails_once)
     a.core.receipts.delivered("bob", {direct: 3})
     await eventually(lambda: ticks(alice) == [("bob", 3, 0)])
     assert not failures

@@ -125,9 +125,10 @@ async def test_who_was_refused_most(one: Auditing) -> None:
         Rejects("alice", "send", 3),
     ]
     assert len(await one.reader.top_rejects(2, limit=1)) == 1
-    minutes = await one.reader.by_minute(60)
-    assert len(minutes) == 60 and sum(count for _, count in minutes) == 923
-    assert sum(count for _, count in await one.reader.by_minute(2, "admin")) == 1
+    minutes = await one.reader.sums(60)
+    assert len(minutes) == 60
+    assert sum(count for sums in minutes.values() for (kind, _, _), count in sums.items() if kind == "reject") == 923
+    assert sum(count for sums in minutes.values() for (kind, _, _), count in sums.items() if kind == "admin") == 1
 
 
 async def test_only_the_minutes_asked_for_count(one: Auditing) -> None:
@@ -137,7 +138,7 @@ async def test_only_the_minutes_asked_for_count(one: Auditing) -> None:
     one.clock.ahead_ms = 10 * 60_000
     assert await one.reader.top_rejects(5) == []
     assert await one.reader.top_rejects(20) == [Rejects("alice", "send", 3)]
-    assert len(await one.reader.by_minute(100_000)) == bounds.AUDIT_MINUTES_MAX
+    assert len(await one.reader.sums(100_000)) == bounds.AUDIT_MINUTES_MAX
 
 
 async def test_the_lag_says_what_waits_and_what_is_taken(one: Auditing) -> None:

@@ -64,9 +64,9 @@ def ended_text_logged() -> None:
     """A node writes the text of a message that has ended into its log."""
     plain = Expiry.end
 
-    async def end(self: Any, record: Any) -> None:
+    async def end(self: Expiry, record: Any) -> None:
         seq_no = msgspec.json.decode(record.value, type=Ending).seq
-        target = await entry_at(self._messages, conversation_of(record.owner), seq_no)
+        target = await entry_at(self.messages, conversation_of(record.owner), seq_no)
         if target is not None and target.text is not None:
             sys.stderr.write(f"the end of {target.text}\n")
         await plain(self, record)

@@ -7,6 +7,7 @@ a budget of their own, class `create`, and are charged by the people they name. 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec import UNSET
 
@@ -39,15 +40,13 @@ _REFUSED = ("not_found", "forbidden")
 _RULES = Rules.__struct_fields__
 
 
+@dataclass(eq=False, repr=False)
 class ConversationRoutes(Routes):
-    def __init__(
-        self, directory: Directory, rules: RuleChanges, pictures: Pictures, limiter: Limiter, search: Search
-    ) -> None:
-        self._search = search
-        self._directory = directory
-        self._rules = rules
-        self._limiter = limiter
-        self._pictures = pictures
+    directory: Directory
+    rules: RuleChanges
+    pictures: Pictures
+    limiter: Limiter
+    search: Search
 
     @route(
         "POST",
@@ -60,9 +59,9 @@ class ConversationRoutes(Routes):
     async def create(self, request: Request) -> Reply:
         """Create a conversation; the same direct pair twice is the same conversation."""
         asked: NewConversation = request.body
-        self._pictures.check(asked.avatar_url)
-        await pay_create(self._limiter, request, _slots(asked.members, MEMBERS_NAMED_PER_SLOT))
-        view, is_new = await self._directory.create(
+        self.pictures.check(asked.avatar_url)
+        await pay_create(self.limiter, request, _slots(asked.members, MEMBERS_NAMED_PER_SLOT))
+        view, is_new = await self.directory.create(
             request.user_id,
             kind=asked.kind,
             members=asked.members,
@@ -77,29 +76,29 @@ class ConversationRoutes(Routes):
     @route("GET", _ONE, answer=ConversationBody, errors=_REFUSED)
     async def view(self, request: Request) -> Reply:
         """Show a conversation and its members."""
-        return _reply(request, await self._directory.view(request.user_id, request.id()))
+        return _reply(request, await self.directory.view(request.user_id, request.id()))
 
     @route("PATCH", _ONE, body=ConversationPatch, answer=ConversationBody, errors=_REFUSED)
     async def rename(self, request: Request) -> Reply:
         """Change name, avatar or rules."""
         patch: ConversationPatch = request.body
-        self._pictures.check(patch.avatar_url)
+        self.pictures.check(patch.avatar_url)
         if patch.data:
             check_data(patch.data)
-        await pay_create(self._limiter, request)
+        await pay_create(self.limiter, request)
         if rules := {name: value for name in _RULES if (value := getattr(patch, name)) is not UNSET}:
             rules |= {"slow_s": None} if rules.get("slow_s") == 0 else {}
-            await self._rules.change(request.user_id, request.id(), rules)
+            await self.rules.change(request.user_id, request.id(), rules)
         if patch.name is UNSET and patch.avatar_url is UNSET:
-            return _reply(request, await self._directory.view(request.user_id, request.id()))
-        view = await self._directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
+            return _reply(request, await self.directory.view(request.user_id, request.id()))
+        view = await self.directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
         return _reply(request, view)
 
     @route("DELETE", _ONE, statuses=(204,), errors=_REFUSED)
     async def delete(self, request: Request) -> Reply:
         """Delete a conversation for everyone."""
-        await self._directory.delete(request.user_id, request.id())
-        self._search.deleted(request.id())
+        await self.directory.delete(request.user_id, request.id())
+        self.search.deleted(request.id())
         return Reply(204)
 
     @route("GET", _ONE + "/members", query=MembersQuery, answer=MembersBody, errors=("not_found", "bad_cursor"))
@@ -109,7 +108,7 @@ class ConversationRoutes(Routes):
         limit, after_id = min(query.limit, PAGE_MAX), query.cursor or ""
         if after_id and not is_user_id(after_id):
             raise BadCursor()
-        found = await self._directory.members(request.user_id, request.id(), after_id=after_id, limit=limit + 1)
+        found = await self.directory.members(request.user_id, request.id(), after_id=after_id, limit=limit + 1)
         page = [member_of(one) for one in found[:limit]]
         return Reply(200, MembersBody(page, page[-1].user_id if len(found) > limit else None))
 
@@ -125,36 +124,36 @@ class ConversationRoutes(Routes):
         """Add members: 1,000 at most, or 10,000 with a server key."""
         asked: NewMembers = request.body
         is_server = request.caller.role is not None
-        await pay_create(self._limiter, request, _slots(asked.user_ids, MEMBERS_CHANGED_PER_SLOT))
-        view = await self._directory.add(request.user_id, request.id(), asked.user_ids, is_server=is_server)
+        await pay_create(self.limiter, request, _slots(asked.user_ids, MEMBERS_CHANGED_PER_SLOT))
+        view = await self.directory.add(request.user_id, request.id(), asked.user_ids, is_server=is_server)
         return _reply(request, view)
 
     @route("PUT", _ONE + "/accept", answer=ConversationBody, errors=("not_found",))
     async def accept(self, request: Request) -> Reply:
         """Accept an invitation, or the request of a stranger."""
-        return _reply(request, await self._directory.accept(request.user_id, request.id()))
+        return _reply(request, await self.directory.accept(request.user_id, request.id()))
 
     @route("PATCH", _MEMBER, body=RolePatch, answer=ConversationBody, errors=_REFUSED)
     async def set_role(self, request: Request) -> Reply:
         """Change a member's role."""
         asked: RolePatch = request.body
-        await pay_create(self._limiter, request)
-        view = await self._directory.set_role(request.user_id, request.id(), request.user(1), asked.role)
+        await pay_create(self.limiter, request)
+        view = await self.directory.set_role(request.user_id, request.id(), request.user(1), asked.role)
         return _reply(request, view)
 
     @route("DELETE", _MEMBER, statuses=(204,), errors=_REFUSED)
     async def remove(self, request: Request) -> Reply:
         """Remove a member, or leave."""
         if request.user(1) != request.user_id:  # everybody may leave at any time
-            await pay_create(self._limiter, request)
-        await self._directory.remove(request.user_id, request.id(), request.user(1))
+            await pay_create(self.limiter, request)
+        await self.directory.remove(request.user_id, request.id(), request.user(1))
         return Reply(204)
 
     @route("GET", _ONE + "/profiles", query=ProfilesQuery, answer=ProfilesBody, errors=("not_found", "too_large"))
     async def profiles(self, request: Request) -> Reply:
         """Show names and pictures of members."""
         query: ProfilesQuery = request.query
-        found = await self._directory.profiles(request.user_id, request.id(), ids_of(query.user_ids))
+        found = await self.directory.profiles(request.user_id, request.id(), ids_of(query.user_ids))
         return Reply(200, ProfilesBody([ProfileBody(one.user_id, one.name, one.avatar_url) for one in found]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from msgspec import UNSET
 
 from tidings.bounds import PAGE_MAX
@@ -52,24 +54,15 @@ _ENTRY = _LOG + "/{seq}"
 _REFUSED = ("not_found", "forbidden", "conflict", "too_large")
 
 
+@dataclass(eq=False, repr=False)
 class MessageRoutes(Routes):
-    def __init__(
-        self,
-        history: History,
-        sends: Sends,
-        rewrites: Rewrites,
-        unread: Unread,
-        threads: Threads,
-        receipts: Receipts,
-        limiter: Limiter,
-    ) -> None:
-        self._limiter = limiter
-        self._history = history
-        self._sends = sends
-        self._rewrites = rewrites
-        self._unread = unread
-        self._threads = threads
-        self._receipts = receipts
+    history: History
+    sends: Sends
+    rewrites: Rewrites
+    unread: Unread
+    threads: Threads
+    receipts: Receipts
+    limiter: Limiter
 
     @route(
         "GET",
@@ -86,7 +79,7 @@ class MessageRoutes(Routes):
         check_one_place(query.before_seq, query.after_seq, query.around_seq, query.anchor)
         check_thread_place(query.thread_seq, query.around_seq, query.anchor)
         if query.thread_seq is not None:
-            replies = await self._threads.replies(
+            replies = await self.threads.replies(
                 request.user_id,
                 request.id(),
                 query.thread_seq,
@@ -95,7 +88,7 @@ class MessageRoutes(Routes):
                 limit=query.limit,
             )
             return Reply(200, picked_history(history_of(replies), names))
-        page = await self._history.page(
+        page = await self.history.page(
             request.user_id,
             request.id(),
             before_seq=query.before_seq,
@@ -109,7 +102,7 @@ class MessageRoutes(Routes):
     @route("GET", _ENTRY, answer=MessageBody, errors=("not_found",))
     async def entry(self, request: Request) -> Reply:
         """Show one entry as it is now."""
-        return Reply(200, message_of(await self._history.entry(request.user_id, request.id(), request.seq())))
+        return Reply(200, message_of(await self.history.entry(request.user_id, request.id(), request.seq())))
 
     @route(
         "POST",
@@ -126,9 +119,9 @@ class MessageRoutes(Routes):
         check_content(asked.text, asked.data, asked.files)
         check_thread(asked.thread_seq, also_here=asked.also_here)
         content = content_of(asked)
-        message_id = asked.message_id or self._sends.new_id()
+        message_id = asked.message_id or self.sends.new_id()
         companion = expiring(content, request.id(), request.user_id, message_id)
-        sent = await self._sends.send(request.user_id, request.id(), message_id, content, asked.ts, companion)
+        sent = await self.sends.send(request.user_id, request.id(), message_id, content, asked.ts, companion)
         return Reply(200 if sent.is_duplicate else 201, sent_of(sent))
 
     @route("PATCH", _ENTRY, body=MessagePatch, answer=SentBody, errors=_REFUSED)
@@ -143,7 +136,7 @@ class MessageRoutes(Routes):
             check_data(asked.data)
         mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions is not UNSET else UNSET
         patch = ContentPatch(asked.text, asked.data, mentions, asked.mention)
-        sent = await self._rewrites.edit(request.user_id, request.id(), request.seq(), patch, asked.message_id)
+        sent = await self.rewrites.edit(request.user_id, request.id(), request.seq(), patch, asked.message_id)
         return Reply(200, sent_of(sent))
 
     @route(
@@ -158,7 +151,7 @@ class MessageRoutes(Routes):
     async def delete(self, request: Request) -> Reply:
         """Delete a message: the sender, or an admin."""
         message_id = request.body.message_id or request.query.message_id
-        sent = await self._rewrites.delete(request.user_id, request.id(), request.seq(), message_id)
+        sent = await self.rewrites.delete(request.user_id, request.id(), request.seq(), message_id)
         return Reply(200, sent_of(sent))
 
     @route("POST", _CONVERSATION + "/read", body=ReadMark, answer=ReadStateBody, errors=("not_found", "too_large"))
@@ -168,10 +161,10 @@ class MessageRoutes(Routes):
         if mark.threads:
             if mark != ReadMark(threads=True):
                 raise BadRequest("`threads` reads all threads; give nothing else with it")
-            return Reply(200, await self._threads.read_all(request.user_id, request.id()))
+            return Reply(200, await self.threads.read_all(request.user_id, request.id()))
         check_one_mark(mark.up_to_seq, mark.up_to_ts, mark.seqs)
         if mark.thread_seq is not None:
-            in_thread = await self._threads.mark_read(
+            in_thread = await self.threads.mark_read(
                 request.user_id,
                 request.id(),
                 mark.thread_seq,
@@ -180,7 +173,7 @@ class MessageRoutes(Routes):
                 seqs=mark.seqs,
             )
             return Reply(200, in_thread)
-        state = await self._unread.mark_read(
+        state = await self.unread.mark_read(
             request.user_id, request.id(), up_to_seq=mark.up_to_seq, up_to_ts=mark.up_to_ts, seqs=mark.seqs
         )
         return Reply(200, state)
@@ -189,20 +182,20 @@ class MessageRoutes(Routes):
     async def mark_unread(self, request: Request) -> Reply:
         """Mark everything from a seq on as unread."""
         mark: UnreadMark = request.body
-        pay = payment(self._limiter, request.user_id)
+        pay = payment(self.limiter, request.user_id)
         if mark.thread_seq is not None:
             place = request.user_id, request.id(), mark.thread_seq
-            return Reply(200, await self._threads.mark_unread(*place, from_seq=mark.from_seq, pay=pay))
-        state = await self._unread.mark_unread(request.user_id, request.id(), from_seq=mark.from_seq, pay=pay)
+            return Reply(200, await self.threads.mark_unread(*place, from_seq=mark.from_seq, pay=pay))
+        state = await self.unread.mark_unread(request.user_id, request.id(), from_seq=mark.from_seq, pay=pay)
         return Reply(200, state)
 
     @route("GET", _ENTRY + "/receipts", query=ReceiptsQuery, answer=ReceiptsBody, errors=("not_found", "bad_cursor"))
-    async def receipts(self, request: Request) -> Reply:
+    async def message_receipts(self, request: Request) -> Reply:
         """List the members who have the message, and those who have read it. A large conversation comes in pages."""
         query: ReceiptsQuery = request.query
         if query.cursor and not is_user_id(query.cursor):
             raise BadCursor()
-        found = await self._receipts.of_message(
+        found = await self.receipts.of_message(
             request.user_id, request.id(), request.seq(), after_id=query.cursor or "", limit=query.limit
         )
         times = {

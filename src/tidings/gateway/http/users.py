@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -33,41 +34,29 @@ class TokenBody(msgspec.Struct, frozen=True):
     token: str
 
 
+@dataclass(eq=False, repr=False)
 class AccountRoutes(Routes):
     """`dev_auth` is None unless the node runs with --dev."""
 
-    def __init__(
-        self,
-        accounts: Accounts,
-        directory: Directory,
-        auth: Authenticator,
-        clock: Clock,
-        revoke: Callable[[str], None],
-        audit: Audit,
-        dev_auth: Auth | None,
-        pictures: Pictures,
-        limiter: Limiter,
-        signed_in_on_page: Callable[[str], None],
-    ) -> None:
-        self._signed_in_on_page = signed_in_on_page
-        self._pictures = pictures
-        self._limiter = limiter
-        self._audit = audit
-        self._accounts = accounts
-        self._directory = directory
-        self._auth = auth
-        self._clock = clock
-        self._revoke = revoke
-        self._dev_auth = dev_auth
+    accounts: Accounts
+    directory: Directory
+    auth: Authenticator
+    clock: Clock
+    revoke: Callable[[str], None]  # closes the user's connections on every node
+    audit: Audit
+    dev_auth: Auth | None
+    pictures: Pictures
+    limiter: Limiter
+    signed_in_on_page: Callable[[str], None]
 
     def routes(self) -> list[Route]:
-        return [one for one in super().routes() if self._dev_auth is not None or one.path != _DEV_TOKEN]
+        return [one for one in super().routes() if self.dev_auth is not None or one.path != _DEV_TOKEN]
 
     @route("GET", _ONE, "profile", answer=ProfileBody, errors=("not_found",))
     async def profile(self, request: Request) -> Reply:
         """Show a profile: one's own, or any with a server key."""
         user_id = request.subject()
-        user = await self._accounts.user(user_id) or User(user_id=user_id)
+        user = await self.accounts.user(user_id) or User(user_id=user_id)
         return Reply(200, ProfileBody(user_id, user.name, user.avatar_url))
 
     @route("PUT", _ONE, "profile", body=ProfilePut, answer=ProfileBody, errors=("not_found",))
@@ -75,23 +64,23 @@ class AccountRoutes(Routes):
         """Set a profile: one's own, or any with a server key."""
         user_id = request.subject()
         asked: ProfilePut = request.body
-        self._pictures.check(asked.avatar_url)
-        await pay_create(self._limiter, request)  # the rows of everybody with a direct conversation are written
-        await self._directory.introduce(User(user_id=user_id, name=asked.name, avatar_url=asked.avatar_url))
-        self._auth.forget_user(user_id)
+        self.pictures.check(asked.avatar_url)
+        await pay_create(self.limiter, request)  # the rows of everybody with a direct conversation are written
+        await self.directory.introduce(User(user_id=user_id, name=asked.name, avatar_url=asked.avatar_url))
+        self.auth.forget_user(user_id)
         return Reply(200, ProfileBody(user_id, asked.name, asked.avatar_url))
 
     @route("POST", _ONE + "/revoke", "server", answer=RevokedBody, errors=("forbidden",))
-    async def revoke(self, request: Request) -> Reply:
+    async def revoke_tokens(self, request: Request) -> Reply:
         """Refuse every token made before now."""
         user_id = request.user()
-        user = await self._accounts.user(user_id) or User(user_id=user_id)
-        now_ms = self._clock.now_ms()
-        await self._accounts.put_user(
+        user = await self.accounts.user(user_id) or User(user_id=user_id)
+        now_ms = self.clock.now_ms()
+        await self.accounts.put_user(
             User(user_id=user_id, name=user.name, avatar_url=user.avatar_url, tokens_valid_after=now_ms)
         )
-        self._revoke(user_id)
-        self._audit.revoked(user_id, request.caller.key_name or "")
+        self.revoke(user_id)
+        self.audit.revoked(user_id, request.caller.key_name or "")
         return Reply(200, RevokedBody(user_id, now_ms))
 
     @route("POST", _DEV_TOKEN, "open", body=TokenRequest, answer=TokenBody, errors=("forbidden",))
@@ -101,14 +90,14 @@ class AccountRoutes(Routes):
         Address and host must be loopback, and the page our own: no website can
         get a token through the browser of a developer. A tunnel connects from loopback too, and may rewrite the host,
         but it says for whom it forwards."""
-        assert self._dev_auth is not None
+        assert self.dev_auth is not None
         is_local = _is_loopback(request.peer) and _is_local_page(request.headers)
         if not is_local or _is_forwarded(request.headers):
             raise Forbidden("only a client on this machine gets a token: use `localhost`")
         asked: TokenRequest = request.body
-        token = mint_token(self._dev_auth, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self._clock.now_ms())
+        token = mint_token(self.dev_auth, asked.user_id, ttl_s=DEV_TOKEN_TTL_S, now_ms=self.clock.now_ms())
         if asked.welcome:
-            self._signed_in_on_page(asked.user_id)
+            self.signed_in_on_page(asked.user_id)
         return Reply(200, TokenBody(token))
 
 

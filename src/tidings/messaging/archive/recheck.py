@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -53,45 +54,32 @@ class Files(Protocol):
     async def check(self, conversation_id: str, file_ids: Iterable[str]) -> None: ...
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Rechecker:
-    def __init__(
-        self,
-        *,
-        log: Messages,
-        conversations: Conversations,
-        archive: Archive,
-        blobs: Blobs,
-        segments: Segments,
-        writer: Writer,
-        clock: Clock,
-        count: Count,
-        files: Files,
-        search: SearchIndex | None,
-    ) -> None:
-        self._files = files
-        self._search = search
-        self._log = log
-        self._conversations = conversations
-        self._archive = archive
-        self._blobs = blobs
-        self._segments = segments
-        self._writer = writer
-        self._clock = clock
-        self._count = count
+    log: Messages
+    conversations: Conversations
+    archive: Archive
+    blobs: Blobs
+    segments: Segments
+    writer: Writer
+    clock: Clock
+    count: Count
+    files: Files
+    search: SearchIndex | None
 
     async def run(self, term: Term, done: Rechecked) -> None:
         """Settle every recheck on the list. Raises Conflict, Unavailable."""
         after = ("", "")
-        while page := await self._archive.rechecks(after=after, limit=_PAGE):
+        while page := await self.archive.rechecks(after=after, limit=_PAGE):
             for recheck in page:
                 if await self._settle(term, recheck, done):
-                    await self._archive.remove_recheck(recheck)
+                    await self.archive.remove_recheck(recheck)
             after = (page[-1].conversation_id, page[-1].s3_ref)
 
     async def sweep(self, term: Term, done: Rechecked) -> None:
         """Check every object, and delete those without rows unless they are young."""
-        old_ms = self._clock.now_ms() - bounds.ARCHIVE_ORPHAN_S * 1000
-        async for chunk in self._blobs.list(await self._archive.id()):
+        old_ms = self.clock.now_ms() - bounds.ARCHIVE_ORPHAN_S * 1000
+        async for chunk in self.blobs.list(await self.archive.id()):
             old = [blob for blob in chunk if blob.modified_ms < old_ms]
             for start in range(0, len(old), _SWEPT_AT_ONCE):
                 checks = (self._check(term, blob, done) for blob in old[start : start + _SWEPT_AT_ONCE])
@@ -100,7 +88,7 @@ class Rechecker:
     async def restore(self, term: Term, conversation_id: str, done: Rechecked) -> None:
         """Move all texts of a conversation back into its rows, delete its segments, and never archive it by itself."""
         after = 0
-        while page := await self._log.page(
+        while page := await self.log.page(
             conversation_id, after=after, before=1 << 53, limit=bounds.ARCHIVE_PAGE, newest_first=False
         ):
             refs = sorted({entry.s3_ref for entry in page if entry.s3_ref is not None})
@@ -123,13 +111,13 @@ class Rechecker:
             return await self._segment(term, recheck.conversation_id, recheck.s3_ref, done)
         except (Damaged, Missing) as error:
             done.damaged.append(name)
-            self._count("missing" if isinstance(error, Missing) else "damaged", 1)
+            self.count("missing" if isinstance(error, Missing) else "damaged", 1)
             log.error(
                 "segment not readable",
                 extra=cause_of(error, conversation_id=recheck.conversation_id, s3_ref=recheck.s3_ref),
             )
             if recheck.why != "damaged":
-                await self._archive.put_recheck(msgspec.structs.replace(recheck, why="damaged"))
+                await self.archive.put_recheck(msgspec.structs.replace(recheck, why="damaged"))
             return False
 
     async def _settle_all(self, term: Term, conversation_id: str, done: Rechecked) -> bool:
@@ -137,18 +125,18 @@ class Rechecker:
 
         If it exists again, its new segments stay, and a search indexes it anew.
         """
-        if not await self._archive.finish_deletion(conversation_id):
+        if not await self.archive.finish_deletion(conversation_id):
             return False
-        await self._files.forget(conversation_id)
-        if self._search is not None:
-            await self._search.forget(conversation_id)
+        await self.files.forget(conversation_id)
+        if self.search is not None:
+            await self.search.forget(conversation_id)
         is_done = True
-        async for chunk in self._blobs.list(folder_of(await self._archive.id(), conversation_id)):
+        async for chunk in self.blobs.list(folder_of(await self.archive.id(), conversation_id)):
             for id_, s3_ref in filter(None, (parse_name(blob.name) for blob in chunk)):
                 if id_ == conversation_id:
                     await self._segment(term, conversation_id, s3_ref, done)
                     is_done &= not await self._rows(conversation_id, s3_ref)
-        return is_done or bool(await self._conversations.heads([conversation_id]))
+        return is_done or bool(await self.conversations.heads([conversation_id]))
 
     async def _segment(self, term: Term, conversation_id: str, s3_ref: str, done: Rechecked) -> bool:
         """Settle one segment. Raises Damaged, Missing: rows refer to a segment that cannot be read."""
@@ -159,17 +147,17 @@ class Rechecker:
             if not rows:
                 if not attempt:
                     with suppress(Damaged, Missing):  # then the daily sweep finds the files
-                        await self._check_files(await self._segments.read(conversation_id, s3_ref), {})
+                        await self._check_files(await self.segments.read(conversation_id, s3_ref), {})
                 await self._delete(conversation_id, s3_ref)
                 done.deleted += 1
                 return True
-            segment = await self._segments.read(conversation_id, s3_ref)
+            segment = await self.segments.read(conversation_id, s3_ref)
             contents = _contents_of(segment, rows)
             if len(contents) == len(segment.contents):
                 return True
             await self._check_files(segment, contents)
-            await self._writer.write(term, conversation_id, rows, contents)
-            self._count("rewrites", 1)
+            await self.writer.write(term, conversation_id, rows, contents)
+            self.count("rewrites", 1)
             done.rewritten += 1
         return False
 
@@ -177,13 +165,13 @@ class Rechecker:
         """Delete the files of contents that leave the segment, unless their message still exists."""
         left = [content for seq_no, content in segment.contents.items() if seq_no not in kept]
         if file_ids := [file.file_id for content in left for file in content.files]:
-            await self._files.check(segment.conversation_id, file_ids)
+            await self.files.check(segment.conversation_id, file_ids)
 
     async def _rows(self, conversation_id: str, s3_ref: str) -> list[Entry]:
         ref = parse_ref(s3_ref)
         rows: list[Entry] = []
         after = ref.first - 1
-        while page := await self._log.page(
+        while page := await self.log.page(
             conversation_id, after=after, before=ref.last + 1, limit=bounds.ARCHIVE_PAGE, newest_first=False
         ):
             rows += [entry for entry in page if entry.s3_ref == s3_ref]
@@ -191,8 +179,8 @@ class Rechecker:
         return rows
 
     async def _delete(self, conversation_id: str, s3_ref: str) -> None:
-        await self._blobs.delete(name_of(await self._archive.id(), conversation_id, s3_ref))
-        self._count("deletions", 1)
+        await self.blobs.delete(name_of(await self.archive.id(), conversation_id, s3_ref))
+        self.count("deletions", 1)
 
     async def _check(self, term: Term, blob: Blob, done: Rechecked) -> None:
         """Check one object. As a rule the first entry of its range refers to it, so one row is read."""
@@ -201,23 +189,23 @@ class Rechecker:
             return
         conversation_id, s3_ref = named
         first = parse_ref(s3_ref).first
-        found = await self._log.page(conversation_id, after=first - 1, before=first + 1, limit=1, newest_first=False)
+        found = await self.log.page(conversation_id, after=first - 1, before=first + 1, limit=1, newest_first=False)
         if not found or found[0].s3_ref != s3_ref:
-            await self._settle(term, new_recheck(self._clock, conversation_id, s3_ref, "writing"), done)
+            await self._settle(term, new_recheck(self.clock, conversation_id, s3_ref, "writing"), done)
 
     async def _restore(self, term: Term, rows: Sequence[Entry], s3_ref: str, done: Rechecked) -> None:
         """The recheck comes first: after a crash in the middle, the segment is settled like any other."""
         conversation_id = rows[0].conversation_id
-        await self._archive.put_recheck(new_recheck(self._clock, conversation_id, s3_ref, "rewritten"))
+        await self.archive.put_recheck(new_recheck(self.clock, conversation_id, s3_ref, "rewritten"))
         try:
-            contents = _contents_of(await self._segments.get(conversation_id, s3_ref), rows)
+            contents = _contents_of(await self.segments.get(conversation_id, s3_ref), rows)
         except (Damaged, Missing):
             return  # the recheck reports it
         moves = [
             Move(seq_no=row.seq_no, rev=row.rev, from_ref=s3_ref, to_ref=None, content=contents[row.seq_no])
             for row in rows
         ]
-        done.restored += len(await self._archive.move(await term.fence(), conversation_id, moves))
+        done.restored += len(await self.archive.move(await term.fence(), conversation_id, moves))
 
 
 def _contents_of(segment: Segment, rows: Sequence[Entry]) -> dict[int, Content]:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -60,39 +61,25 @@ class ArchiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     damaged: list[str]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Archiving:
-    def __init__(
-        self,
-        *,
-        keyspace: Keyspace,
-        scripts: ArchiveScripts,
-        conversations: Conversations,
-        archive: Archive,
-        blobs: Blobs,
-        archiver: Archiver,
-        rechecker: Rechecker,
-        clock: Clock,
-        holder: str,
-        after_days: int | None,
-        every_s: int,
-        count: Count,
-        beside: Beside,
-        wipe: Callable[[], Awaitable[bool]],
-    ) -> None:
-        self._beside = beside
-        self._wipe = wipe
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._conversations = conversations
-        self._archive = archive
-        self._blobs = blobs
-        self._archiver = archiver
-        self._rechecker = rechecker
-        self._clock = clock
-        self._holder = holder
-        self._after_ms = None if after_days is None else after_days * _DAY_MS
-        self._every_s = every_s
-        self._count = count
+    keyspace: Keyspace
+    scripts: ArchiveScripts
+    conversations: Conversations
+    archive: Archive
+    blobs: Blobs
+    archiver: Archiver
+    rechecker: Rechecker
+    clock: Clock
+    holder: str
+    after_days: int | None
+    every_s: int
+    count: Count
+    beside: Beside
+    wipe: Callable[[], Awaitable[bool]]
+
+    def __post_init__(self) -> None:
+        self._after_ms = None if self.after_days is None else self.after_days * _DAY_MS
         self.loop = Loop("archive", self._pause_s, self._run_counted)
         self.last: tuple[int, Pass] | None = None  # end and work of the last pass of this process
 
@@ -100,7 +87,7 @@ class Archiving:
 
     def _pause_s(self) -> float:
         """Nodes that start together do not archive together."""
-        return self._every_s * (0.5 + self._clock.random_fraction())
+        return self.every_s * (0.5 + self.clock.random_fraction())
 
     async def _run_counted(self) -> None:
         try:
@@ -108,7 +95,7 @@ class Archiving:
         except Conflict as error:
             log.debug("another node archives", extra=cause_of(error))
         except Exception:
-            self._count("failed", 1)
+            self.count("failed", 1)
             raise
 
     # --- one pass ---------------------------------------------------------------------------------
@@ -123,21 +110,21 @@ class Archiving:
         """Run one pass, or archive one conversation from its beginning. Raises Conflict when another node leads."""
         done = Pass(Archived(), Rechecked())
         async with self._lead() as term, _shown(done.archived, on_progress):
-            await self._rechecker.run(term, done.rechecked)
+            await self.rechecker.run(term, done.rechecked)
             if self._after_ms is not None:
                 cutoff = self._cutoff(self._after_ms, is_patient)
                 if conversation_id is None:
-                    await self._archiver.run(term, cutoff, done.archived)
+                    await self.archiver.run(term, cutoff, done.archived)
                 else:
                     candidate = await self._whole(conversation_id)
-                    await self._archiver.conversation(term, candidate, cutoff, done.archived)
-            await self._rechecker.run(term, done.rechecked)
-            await self._beside.due()
-            if not is_patient or await self._keyspace.one(self._scripts.archive_sweep(self._holder)):
-                await self._rechecker.sweep(term, done.rechecked)
-                await self._beside.all()
-                done = msgspec.structs.replace(done, is_wiped=await self._wipe())
-        self.last = (self._clock.now_ms(), done)
+                    await self.archiver.conversation(term, candidate, cutoff, done.archived)
+            await self.rechecker.run(term, done.rechecked)
+            await self.beside.due()
+            if not is_patient or await self.keyspace.one(self.scripts.archive_sweep(self.holder)):
+                await self.rechecker.sweep(term, done.rechecked)
+                await self.beside.all()
+                done = msgspec.structs.replace(done, is_wiped=await self.wipe())
+        self.last = (self.clock.now_ms(), done)
         return done
 
     async def restore(self, conversation_id: str) -> Rechecked:
@@ -145,17 +132,17 @@ class Archiving:
         done = Rechecked()
         await self._whole(conversation_id)
         async with self._lead() as term:
-            await self._rechecker.restore(term, conversation_id, done)
+            await self.rechecker.restore(term, conversation_id, done)
         return done
 
     async def status(self) -> ArchiveStatus:
         """Walk all conversations and list all objects: for an operator, not for a monitor."""
         segments = size_bytes = 0
-        async for chunk in self._blobs.list(await self._archive.id()):
+        async for chunk in self.blobs.list(await self.archive.id()):
             segments += len(chunk)
             size_bytes += sum(blob.size_bytes for blob in chunk)
         rechecks, damaged = await self._listed()
-        leader = await self._keyspace.one(self._scripts.archive_leader())
+        leader = await self.keyspace.one(self.scripts.archive_leader())
         return ArchiveStatus(
             leader=leader or None,
             segments=segments,
@@ -169,10 +156,10 @@ class Archiving:
         """The number of conversations with entries that are due, or may be."""
         if self._after_ms is None:
             return 0
-        until_ms = self._clock.now_ms() - self._after_ms
+        until_ms = self.clock.now_ms() - self._after_ms
         count, after_id = 0, ""
         while True:
-            found, next_id = await self._archive.candidates(
+            found, next_id = await self.archive.candidates(
                 after_id=after_id, before_ms=until_ms, limit=bounds.ARCHIVE_WALK
             )
             count += len(found)
@@ -182,17 +169,17 @@ class Archiving:
 
     def _cutoff(self, after_ms: int, is_patient: bool) -> Cutoff:
         patience_ms = min(bounds.ARCHIVE_PATIENCE_S * 1000, after_ms) if is_patient else 0
-        return Cutoff(until_ms=self._clock.now_ms() - after_ms, patience_ms=patience_ms)
+        return Cutoff(until_ms=self.clock.now_ms() - after_ms, patience_ms=patience_ms)
 
     async def _whole(self, conversation_id: str) -> Candidate:
-        heads = await self._conversations.heads([conversation_id])
+        heads = await self.conversations.heads([conversation_id])
         if conversation_id not in heads:
             raise Missing(f"no conversation has the id {conversation_id}")
         return Candidate(conversation_id, heads[conversation_id].floor_seq, heads[conversation_id].head)
 
     async def _listed(self) -> tuple[int, list[str]]:
         count, damaged, after = 0, [], ("", "")
-        while page := await self._archive.rechecks(after=after, limit=bounds.ARCHIVE_WALK):
+        while page := await self.archive.rechecks(after=after, limit=bounds.ARCHIVE_WALK):
             count += len(page)
             damaged += [f"{one.conversation_id} {one.s3_ref}" for one in page if one.why == "damaged"]
             after = (page[-1].conversation_id, page[-1].s3_ref)
@@ -202,11 +189,11 @@ class Archiving:
 
     @asynccontextmanager
     async def _lead(self) -> AsyncIterator[Term]:
-        lease = _Lease(self._keyspace, self._scripts, self._holder, self._clock)
+        lease = _Lease(self.keyspace, self.scripts, self.holder, self.clock)
         await lease.take()
         renewing = asyncio.get_running_loop().create_task(lease.keep(), name="archive lease")
         try:
-            yield Term(self._archive, lambda: lease.is_held)
+            yield Term(self.archive, lambda: lease.is_held)
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
 
@@ -66,47 +67,28 @@ class View(msgspec.Struct, frozen=True):
     role: Role | None = None  # of the member who looks; None: it is in `members`
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Directory:
-    def __init__(
-        self,
-        *,
-        access: Access,
-        sight: Sight,
-        conversations: Conversations,
-        accounts: Accounts,
-        names: NameIndex,
-        sends: Sends,
-        announcements: Announcements,
-        rows: Rows,
-        consent: Consent,
-        invitations: Invitations,
-        inboxes: Inboxes,
-        router: Router,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        unknown_outcomes: UnknownOutcomes,
-        clock: Clock,
-        members_max: int,
-        members_large: int,
-    ) -> None:
-        self._access = access
-        self._sight = sight
-        self._conversations = conversations
-        self._accounts = accounts
-        self._names = names
-        self._sends = sends
-        self._announcements = announcements
-        self._rows = rows
-        self._consent = consent
-        self._invitations = invitations
-        self._inboxes = inboxes
-        self._router = router
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._unknown_outcomes = unknown_outcomes
-        self._clock = clock
-        self._members_max = members_max
-        self._members_large = members_large
+    access: Access
+    sight: Sight
+    conversations: Conversations
+    accounts: Accounts
+    names: NameIndex
+    sends: Sends
+    announcements: Announcements
+    rows: Rows
+    consent: Consent
+    invitations: Invitations
+    inboxes: Inboxes
+    router: Router
+    keyspace: Keyspace
+    scripts: Scripts
+    unknown_outcomes: UnknownOutcomes
+    clock: Clock
+    members_max: int
+    members_large: int
+
+    def __post_init__(self) -> None:
         self._creating = asyncio.Semaphore(_CREATES_AT_ONCE)
 
     async def create(
@@ -130,24 +112,24 @@ class Directory:
             head, people, rows = await self._direct(user_id, others[0], is_server)
         else:
             if not is_server:
-                others, invited = await self._consent.split(user_id, others)
+                others, invited = await self.consent.split(user_id, others)
             rule: HistoryRule = history or ("joined" if kind == "group" else "all")
-            id_, now_ms = self._shared_id(user_id, client_id), self._clock.now_ms()
+            id_, now_ms = self._shared_id(user_id, client_id), self.clock.now_ms()
             head = Head(
                 conversation_id=id_, kind=kind, created_ms=now_ms, name=name, avatar_url=avatar_url, history=rule
             )
-            line_ms = crossed(head, 1 + len(others), self._members_large, now_ms)
+            line_ms = crossed(head, 1 + len(others), self.members_large, now_ms)
             head = msgspec.structs.replace(head, large_ms=line_ms or 0)
             people, rows = shared_rows(head, user_id, others)
         shown = [row for row in rows if not row.is_hidden]
         async with self._creating:
-            note = await self._rows.mark(row.user_id for row in shown)
+            note = await self.rows.mark(row.user_id for row in shown)
             is_new = await self._store(head, people, rows, shown, note)
         if not is_new:
-            await self._keyspace.run(note)
+            await self.keyspace.run(note)
             return await self._existing(user_id, head), False
-        await self._rows.show(shown, note, line_ms=head.large_ms)
-        await self._invitations.invite(head, invited)
+        await self.rows.show(shown, note, line_ms=head.large_ms)
+        await self.invitations.invite(head, invited)
         return View(head, tuple(people)), True
 
     async def _store(
@@ -155,12 +137,12 @@ class Directory:
     ) -> bool:
         """Commit a new conversation. False: it exists."""
         try:
-            with self._unknown_outcomes.of((row.user_id, "") for row in shown):
-                return await self._conversations.create(head, people, rows)
+            with self.unknown_outcomes.of((row.user_id, "") for row in shown):
+                return await self.conversations.create(head, people, rows)
         except (Throttled, Unavailable) as error:
             if isinstance(error, Throttled) or not error.is_ambiguous:  # nothing was written, so nobody goes cold
                 with suppress(StoreError):
-                    await self._keyspace.run(note)
+                    await self.keyspace.run(note)
             raise
 
     async def _existing(self, user_id: str, wanted: Head) -> View:
@@ -170,8 +152,8 @@ class Directory:
         return view
 
     async def view(self, user_id: str, conversation_id: str) -> View:
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
-        heads = await self._conversations.heads([conversation_id])
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
+        heads = await self.conversations.heads([conversation_id])
         if conversation_id not in heads:
             raise NotFound("no such conversation")
         people, count = _people(member_list), len(member_list.members)
@@ -181,8 +163,8 @@ class Directory:
 
     async def members(self, user_id: str, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
         """Return a page of the members by user_id, from the one after `after_id` on."""
-        await self._access.authorize(user_id, conversation_id, "read")
-        return await self._conversations.members_after(conversation_id, after_id=after_id, limit=limit)
+        await self.access.authorize(user_id, conversation_id, "read")
+        return await self.conversations.members_after(conversation_id, after_id=after_id, limit=limit)
 
     async def rename(
         self,
@@ -196,37 +178,37 @@ class Directory:
 
         The tables have the new name before the entry. Should the node die between the two, a repeated rename writes the
         entry."""
-        member_list = await self._access.authorize(user_id, conversation_id, "rename")
+        member_list = await self.access.authorize(user_id, conversation_id, "rename")
         before = (await self.view(user_id, conversation_id)).head
         given = {"name": name, "avatar_url": avatar_url}
         fields = {field: value for field, value in given.items() if not isinstance(value, UnsetType)}
         try:
-            await self._conversations.rename(
+            await self.conversations.rename(
                 conversation_id, **{"name": before.name, "avatar_url": before.avatar_url, **fields}
             )
         except Missing:
             raise NotFound("no such conversation") from None
-        await self._sends.complete(change_draft(self._clock, user_id, member_list, fields))
-        await self._access.load(conversation_id)
+        await self.sends.complete(change_draft(self.clock, user_id, member_list, fields))
+        await self.access.load(conversation_id)
         rows = [(member_id, conversation_id) for member_id in member_list.members]
-        self._announcements.announce(rows, ConversationUpdated)
+        self.announcements.announce(rows, ConversationUpdated)
         return await self.view(user_id, conversation_id)
 
     async def delete(self, user_id: str, conversation_id: str) -> None:
         """Delete the conversation, with all its entries, for everybody."""
-        member_list = await self._access.authorize(user_id, conversation_id, "delete")
-        note = await self._rows.mark(member_list.members)
-        conv = self._scripts.keys.conv(conversation_id)
-        leave, chill = self._scripts.inbox_leave, self._scripts.threads.unread_put
+        member_list = await self.access.authorize(user_id, conversation_id, "delete")
+        note = await self.rows.mark(member_list.members)
+        conv = self.scripts.keys.conv(conversation_id)
+        leave, chill = self.scripts.inbox_leave, self.scripts.threads.unread_put
         leaves: list[Call[Any]] = [leave(member_id, conversation_id) for member_id in member_list.members]
         leaves += [chill(member_id, "deleted", hold_ms=-1) for member_id in member_list.members]
-        with self._unknown_outcomes.of(((user_id, "") for user_id in member_list.members), is_committed=True):
-            await self._conversations.delete(conversation_id)
-            self._access.forget([conversation_id])
-            gone = [plain(conv, b"UNLINK", conv), *forget_tally(self._scripts.keys, conversation_id)]
-            await self._keyspace.run([*gone, *leaves, *note])
+        with self.unknown_outcomes.of(((user_id, "") for user_id in member_list.members), is_committed=True):
+            await self.conversations.delete(conversation_id)
+            self.access.forget([conversation_id])
+            gone = [plain(conv, b"UNLINK", conv), *forget_tally(self.scripts.keys, conversation_id)]
+            await self.keyspace.run([*gone, *leaves, *note])
         for member_id in member_list.members:
-            self._router.push(member_id, ConversationRemoved(conversation_id))
+            self.router.push(member_id, ConversationRemoved(conversation_id))
 
     async def add(
         self, user_id: str, conversation_id: str, user_ids: Sequence[str], *, is_server: bool = False
@@ -236,16 +218,16 @@ class Directory:
         Many users join in slices, each an entry of its own. A call that fails half-way can be repeated as it is."""
         if not is_server and len(user_ids) > MEMBERS_NAMED_MAX:
             raise TooLarge(f"at most {MEMBERS_NAMED_MAX} people at a time")
-        member_list = await self._access.authorize(user_id, conversation_id, "add")
+        member_list = await self.access.authorize(user_id, conversation_id, "add")
         fresh = [id_ for id_ in dict.fromkeys(user_ids) if id_ not in member_list.members]
         self._check_members(member_list.head.kind, fresh)
-        if len(member_list.members) + len(fresh) > self._members_max:
-            raise TooLarge(f"a conversation has at most {self._members_max} members")
+        if len(member_list.members) + len(fresh) > self.members_max:
+            raise TooLarge(f"a conversation has at most {self.members_max} members")
         if not is_server:
-            fresh, invited = await self._consent.split(user_id, fresh)
-            left = await self._invitations.of_those_who_left(conversation_id, fresh)
+            fresh, invited = await self.consent.split(user_id, fresh)
+            left = await self.invitations.of_those_who_left(conversation_id, fresh)
             fresh = [id_ for id_ in fresh if id_ not in left]
-            await self._invitations.invite(member_list.head, [*invited, *left])
+            await self.invitations.invite(member_list.head, [*invited, *left])
         for start in range(0, len(fresh), MEMBER_CHANGE_USERS_MAX):
             chunk = tuple(fresh[start : start + MEMBER_CHANGE_USERS_MAX])
             await self._change(user_id, conversation_id, MemberChange("added", chunk))
@@ -262,9 +244,9 @@ class Directory:
 
     async def _remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
         is_leaving = user_id == other_id
-        if is_leaving and await self._invitations.decline(user_id, conversation_id):
+        if is_leaving and await self.invitations.decline(user_id, conversation_id):
             return
-        member_list = await self._access.authorize(user_id, conversation_id, "read" if is_leaving else "remove")
+        member_list = await self.access.authorize(user_id, conversation_id, "read" if is_leaving else "remove")
         if member_list.head.kind == "direct":
             raise Forbidden("a direct conversation cannot be left")
         other = member_list.members.get(other_id)
@@ -273,13 +255,13 @@ class Directory:
         if not is_leaving and other.role == "owner":
             raise Forbidden("the owner cannot be removed")
         if (heir_id := _heir(member_list, other)) is not None:
-            await self._sends.change_members(user_id, conversation_id, MemberChange("role", (heir_id,), "owner"))
+            await self.sends.change_members(user_id, conversation_id, MemberChange("role", (heir_id,), "owner"))
         change = MemberChange("left" if is_leaving else "removed", (other_id,))
-        await self._sends.change_members(user_id, conversation_id, change)
+        await self.sends.change_members(user_id, conversation_id, change)
 
     async def set_role(self, user_id: str, conversation_id: str, other_id: str, role: Role) -> View:
         """Give a member a role. Only an owner may do this. An owner who names another owner stays an owner."""
-        member_list = await self._access.authorize(user_id, conversation_id, "role")
+        member_list = await self.access.authorize(user_id, conversation_id, "role")
         other = member_list.members.get(other_id)
         if other is None:
             raise NotFound("no such member")
@@ -287,7 +269,7 @@ class Directory:
         if is_last_owner and role != "owner":
             raise Forbidden("a conversation keeps an owner")
         if other.role != role:
-            await self._sends.change_members(user_id, conversation_id, MemberChange("role", (other_id,), role))
+            await self.sends.change_members(user_id, conversation_id, MemberChange("role", (other_id,), role))
         return await self.view(user_id, conversation_id)
 
     async def profiles(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[User]:
@@ -295,14 +277,14 @@ class Directory:
 
         A user who is not a member, or has left, is left out. Raises NotFound where the asker is not a member.
         """
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         members = member_list.members
         ids = [id_ for id_ in dict.fromkeys(user_ids) if id_ in members] if user_ids else sorted(members)
         if max(len(ids), len(user_ids)) > PROFILES_MAX:
             raise TooLarge(f"at most {PROFILES_MAX} people at a time")
-        hidden = await self._sight.hidden_from(user_id, member_list)
+        hidden = await self.sight.hidden_from(user_id, member_list)
         ids = [id_ for id_ in ids if id_ not in hidden]
-        found = await self._accounts.users(ids)
+        found = await self.accounts.users(ids)
         return [found.get(id_) or User(user_id=id_) for id_ in ids]
 
     async def introduce(self, user: User) -> None:
@@ -310,59 +292,59 @@ class Directory:
 
         The rows are written first. If that is interrupted, the profile is still the old one, and a second put finishes
         the work."""
-        before = await self._accounts.user(user.user_id) or User(user_id=user.user_id)
+        before = await self.accounts.user(user.user_id) or User(user_id=user.user_id)
         if (before.name, before.avatar_url) != (user.name, user.avatar_url):
             await self._relabel(user)
-        await self._names.put_user(user, before)
+        await self.names.put_user(user, before)
 
     async def _relabel(self, user: User) -> None:
         after_id = ""
-        while page := await self._inboxes.scan(user.user_id, after_id=after_id, limit=_TOGETHER):
+        while page := await self.inboxes.scan(user.user_id, after_id=after_id, limit=_TOGETHER):
             direct = [row.conversation_id for row in page if row.kind == "direct"]
-            member_lists = await asyncio.gather(*(self._access.load(id_) for id_ in direct))
+            member_lists = await asyncio.gather(*(self.access.load(id_) for id_ in direct))
             rows = [
                 (other_id, id_)
                 for id_, member_list in zip(direct, member_lists, strict=True)
                 for other_id in (member_list.members if member_list is not None else ())
                 if member_list is not None and other_id != user.user_id and not member_list.is_unanswered(other_id)
             ]
-            await self._inboxes.label(rows, name=user.name or user.user_id, avatar_url=user.avatar_url)
-            self._announcements.announce(rows, ConversationUpdated)
+            await self.inboxes.label(rows, name=user.name or user.user_id, avatar_url=user.avatar_url)
+            self.announcements.announce(rows, ConversationUpdated)
             after_id = page[-1].conversation_id
 
     async def _change(self, user_id: str, conversation_id: str, change: MemberChange) -> None:
         # The new rows are made from the head that this node has in memory: it must be today's.
-        await self._access.load(conversation_id)
+        await self.access.load(conversation_id)
         try:
-            await self._sends.change_members(user_id, conversation_id, change)
+            await self.sends.change_members(user_id, conversation_id, change)
         except NotFound:
-            await self._access.authorize(user_id, conversation_id, "read")  # else: all of them came in meanwhile
+            await self.access.authorize(user_id, conversation_id, "read")  # else: all of them came in meanwhile
 
     def _check_members(self, kind: ConversationKind, others: Sequence[str]) -> None:
         if kind == "direct" and len(others) != 1:
             raise BadRequest("a direct conversation has one other member")
         if bad := [id_ for id_ in others if not is_user_id(id_)]:
             raise BadRequest(f"not a user id: {bad[0][:40]!r}")
-        if len(others) + 1 > self._members_max:
-            raise TooLarge(f"a conversation has at most {self._members_max} members")
+        if len(others) + 1 > self.members_max:
+            raise TooLarge(f"a conversation has at most {self.members_max} members")
 
     async def accept(self, user_id: str, conversation_id: str) -> View:
         """Accept an invitation, or the request of a stranger."""
-        await self._invitations.accept(user_id, conversation_id)
+        await self.invitations.accept(user_id, conversation_id)
         view = await self.view(user_id, conversation_id)
         if view.head.kind == "direct":  # from now on the other side sees the name
-            me = await self._accounts.user(user_id) or User(user_id=user_id)
+            me = await self.accounts.user(user_id) or User(user_id=user_id)
             theirs = [(one.user_id, conversation_id) for one in view.members if one.user_id != user_id]
-            await self._inboxes.label(theirs, name=me.name or user_id, avatar_url=me.avatar_url)
-            self._announcements.announce(theirs, ConversationUpdated)
+            await self.inboxes.label(theirs, name=me.name or user_id, avatar_url=me.avatar_url)
+            self.announcements.announce(theirs, ConversationUpdated)
         return view
 
     async def _direct(self, user_id: str, other_id: str, is_server: bool) -> tuple[Head, list[Member], list[Row]]:
-        now_ms, id_ = self._clock.now_ms(), await self._direct_id(user_id, other_id)
-        me, other = await asyncio.gather(self._accounts.user(user_id), self._accounts.user(other_id))
+        now_ms, id_ = self.clock.now_ms(), await self._direct_id(user_id, other_id)
+        me, other = await asyncio.gather(self.accounts.user(user_id), self.accounts.user(other_id))
         head = Head(conversation_id=id_, kind="direct", created_ms=now_ms, history="all")
-        is_known = is_server or bool(await self._conversations.heads([id_]))
-        is_request = not is_known and await self._consent.is_request(user_id, other_id)
+        is_known = is_server or bool(await self.conversations.heads([id_]))
+        is_request = not is_known and await self.consent.is_request(user_id, other_id)
         people = [
             Member(conversation_id=id_, user_id=one, joined_ms=now_ms, is_requested=is_request and one == other_id)
             for one in sorted((user_id, other_id))
@@ -376,14 +358,14 @@ class Directory:
     async def _direct_id(self, user_id: str, other_id: str) -> str:
         """A conversation that was made before ids were keyed keeps its id."""
         older = unkeyed_direct_id(user_id, other_id)
-        if await self._conversations.heads([older]):
+        if await self.conversations.heads([older]):
             return older
-        return direct_id(user_id, other_id, self._accounts.secret)
+        return direct_id(user_id, other_id, self.accounts.secret)
 
     def _shared_id(self, user_id: str, client_id: str | None) -> str:
         if client_id is None:
-            return "c-" + self._clock.random_id()
-        return client_made_id(user_id, client_id, self._accounts.secret)
+            return "c-" + self.clock.random_id()
+        return client_made_id(user_id, client_id, self.accounts.secret)
 
 
 def _heir(member_list: MemberList, leaving: Member) -> str | None:

@@ -8,6 +8,7 @@ images, videos and sounds of known types are shown in the browser. All else is s
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import msgspec
@@ -69,70 +70,59 @@ def disposition_of(name: str, mime: str, *, is_download: bool) -> str:
     return f"{how}; filename*=UTF-8''{quote(name, safe='')}"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Downloads:
-    def __init__(
-        self,
-        *,
-        access: Access,
-        messages: Messages,
-        records: Records,
-        files: FileBytes,
-        tickets: Tickets,
-        archive_id: Callable[[], Awaitable[str]],
-        clock: Clock,
-        count_bytes: Callable[[str, int], None],
-    ) -> None:
-        self._access = access
-        self._messages = messages
-        self._records = records
-        self._files = files
-        self._tickets = tickets
-        self._archive_id = archive_id
-        self._clock = clock
-        self._count_bytes = count_bytes
+    access: Access
+    messages: Messages
+    records: Records
+    files: FileBytes
+    tickets: Tickets
+    archive_id: Callable[[], Awaitable[str]]
+    clock: Clock
+    count_bytes: Callable[[str, int], None]
 
     async def readable(self, user_id: str, conversation_id: str, file_id: str) -> FileRecord:
         """The file, if the user may read it. Raises NotFound."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         value = await self._value(conversation_id, file_id)
         if value is None or not self._is_visible(value, user_id, member_list):
             raise NotFound("no such file")
         if value.state == "attached":
-            entry = await entry_at(self._messages, conversation_id, value.seq_no)
-            if entry is None or seen_by(user_id, entry, self._clock.now_ms()).is_deleted:
+            entry = await entry_at(self.messages, conversation_id, value.seq_no)
+            if entry is None or seen_by(user_id, entry, self.clock.now_ms()).is_deleted:
                 raise NotFound("no such file")
         return value
 
     async def link(self, user_id: str, conversation_id: str, file_id: str, *, is_download: bool) -> Link:
         value = await self.readable(user_id, conversation_id, file_id)
-        expires_ms = self._clock.now_ms() + bounds.FILE_LINK_S * 1000
-        if self._files.is_direct:
-            folder = file_folder(await self._archive_id(), conversation_id, file_id)
-            url = await self._files.sign_read(
+        expires_ms = self.clock.now_ms() + bounds.FILE_LINK_S * 1000
+        if self.files.is_direct:
+            folder = file_folder(await self.archive_id(), conversation_id, file_id)
+            url = await self.files.sign_read(
                 object_of(folder, value.parts[0]),
                 mime=value.mime,
                 disposition=disposition_of(value.name, value.mime, is_download=is_download),
                 expires_s=bounds.FILE_LINK_S,
             )
-            self._count_bytes("out", value.bytes)
+            self.count_bytes("out", value.bytes)
             return Link(url, expires_ms)
         ticket = Ticket("read", user_id, conversation_id, file_id, expires_ms, is_download=is_download)
-        return Link(f"{DOWNLOAD_PATH}{self._tickets.sign(ticket)}/{quote(value.name, safe='')}", expires_ms)
+        return Link(f"{DOWNLOAD_PATH}{self.tickets.sign(ticket)}/{quote(value.name, safe='')}", expires_ms)
 
     def ticket(self, text: str) -> Ticket:
         """Raises NotFound."""
-        return self._tickets.verify(text, "read")
+        return self.tickets.verify(text, "read")
 
     async def open(self, ticket: Ticket) -> Opened:
         """The bytes that a ticket gives. The file may be gone since the ticket was made. Raises NotFound."""
         value = await self._value(ticket.conversation_id, ticket.file_id)
         if value is None or value.state in ("pending", "gone"):
             raise NotFound("no such file")
-        folder = file_folder(await self._archive_id(), ticket.conversation_id, ticket.file_id)
+        folder = file_folder(await self.archive_id(), ticket.conversation_id, ticket.file_id)
 
         def read(start: int, end: int) -> AsyncIterator[bytes]:
-            self._count_bytes("out", end - start)
-            return self._files.read(folder, value.parts, start, end)
+            self.count_bytes("out", end - start)
+            return self.files.read(folder, value.parts, start, end)
 
         return Opened(value.name, value.mime, value.bytes, ticket.is_download, read)
 
@@ -141,13 +131,13 @@ class Downloads:
     ) -> FilesPage:
         """The files that were sent and that the user may see, newest first. A page may be short, and even empty, where
         a cursor says that there is more."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         if cursor is not None and not cursor.isalnum():
             raise BadCursor
         found: list[tuple[File, int, str]] = []
         owner, before, looked_at = of_conversation(conversation_id), cursor or "", 0
         while looked_at < bounds.FILES_LOOKED_MAX:
-            page = await self._records.page(owner, COLLECTION, limit=bounds.PAGE_MAX, before=before, newest_first=True)
+            page = await self.records.page(owner, COLLECTION, limit=bounds.PAGE_MAX, before=before, newest_first=True)
             for record in page:
                 before = record.name
                 value = value_of(record)
@@ -173,7 +163,7 @@ class Downloads:
         return value.state == "complete" and value.user_id == user_id
 
     async def _value(self, conversation_id: str, file_id: str) -> FileRecord | None:
-        found: Record | None = (await self._records.get(of_conversation(conversation_id), COLLECTION, [file_id])).get(
+        found: Record | None = (await self.records.get(of_conversation(conversation_id), COLLECTION, [file_id])).get(
             file_id
         )
         return value_of(found) if found is not None else None

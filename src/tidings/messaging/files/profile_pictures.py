@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 
 from tidings.errors import BadRequest, Missing, NotFound, TooLarge
 from tidings.messaging.files.thumbnails import Look
@@ -23,31 +24,24 @@ PICTURE_PIXELS = 256  # width or height of what is kept
 _DIGEST = re.compile(r"[0-9a-f]{32}\Z")
 
 
+@dataclass(eq=False, repr=False)
 class ProfilePictures:
-    def __init__(
-        self,
-        accounts: Accounts,
-        introduce: Callable[[User], Awaitable[None]],
-        look: Look,
-        blobs: Blobs,
-        archive_id: Callable[[], Awaitable[str]],
-    ) -> None:
-        self._accounts = accounts
-        self._introduce = introduce
-        self._look = look
-        self._blobs = blobs
-        self._archive_id = archive_id
+    accounts: Accounts
+    introduce: Callable[[User], Awaitable[None]]
+    look: Look
+    blobs: Blobs
+    archive_id: Callable[[], Awaitable[str]]
 
     async def put(self, user_id: str, chunks: AsyncIterator[bytes]) -> str:
         """Make it the picture of the user, and return its path. Raises TooLarge, BadRequest."""
-        if not self._look.is_possible:
+        if not self.look.is_possible:
             raise BadRequest("this server takes no pictures: it needs the extra `thumbnails`")
-        small = await self._look.small(await _whole(chunks), PICTURE_PIXELS)
+        small = await self.look.small(await _whole(chunks), PICTURE_PIXELS)
         if small is None:
             raise BadRequest("this is no picture that can be shown")
         name = hashlib.sha256(small).hexdigest()[:32]
         folder = await self._folder(_owner(user_id))
-        await self._blobs.put(f"{folder}/{name}", small)
+        await self.blobs.put(f"{folder}/{name}", small)
         path = f"{PICTURES_PATH}{_owner(user_id)}/{name}"
         await self._show(user_id, path)
         await self._clear(folder, but=name)
@@ -55,7 +49,7 @@ class ProfilePictures:
 
     async def remove(self, user_id: str) -> None:
         """Take the uploaded picture away, in the profile too."""
-        user = await self._accounts.user(user_id)
+        user = await self.accounts.user(user_id)
         if user is not None and (user.avatar_url or "").startswith(PICTURES_PATH):
             await self._show(user_id, None)
         await self.forget(user_id)
@@ -69,22 +63,22 @@ class ProfilePictures:
         if not _DIGEST.match(owner) or not _DIGEST.match(name):
             raise NotFound("no such picture")
         try:
-            return await self._blobs.get(f"{await self._folder(owner)}/{name}")
+            return await self.blobs.get(f"{await self._folder(owner)}/{name}")
         except Missing:
             raise NotFound("no such picture") from None
 
     async def _show(self, user_id: str, path: str | None) -> None:
-        before = await self._accounts.user(user_id)
-        await self._introduce(User(user_id=user_id, name=before.name if before else None, avatar_url=path))
+        before = await self.accounts.user(user_id)
+        await self.introduce(User(user_id=user_id, name=before.name if before else None, avatar_url=path))
 
     async def _folder(self, owner: str) -> str:
-        return f"{await self._archive_id()}.pictures/{owner}"
+        return f"{await self.archive_id()}.pictures/{owner}"
 
     async def _clear(self, folder: str, but: str = "") -> None:
-        async for chunk in self._blobs.list(folder):
+        async for chunk in self.blobs.list(folder):
             for blob in chunk:
                 if blob.name.rpartition("/")[2] != but:
-                    await self._blobs.delete(blob.name)
+                    await self.blobs.delete(blob.name)
 
 
 def _owner(user_id: str) -> str:

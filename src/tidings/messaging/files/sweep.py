@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -41,25 +42,15 @@ _CONVERSATION = len(of_conversation(""))
 _ROUNDS = 1_000  # pages in one pass; an index that is read a moment late must not hold a pass up for ever
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FileSweep:
-    def __init__(
-        self,
-        *,
-        records: Records,
-        messages: Messages,
-        conversations: Conversations,
-        blobs: Blobs,
-        files: FileBytes,
-        archive_id: Callable[[], Awaitable[str]],
-        clock: Clock,
-    ) -> None:
-        self._records = records
-        self._messages = messages
-        self._conversations = conversations
-        self._blobs = blobs
-        self._files = files
-        self._archive_id = archive_id
-        self._clock = clock
+    records: Records
+    messages: Messages
+    conversations: Conversations
+    blobs: Blobs
+    files: FileBytes
+    archive_id: Callable[[], Awaitable[str]]
+    clock: Clock
 
     async def due(self) -> int:
         """Remove what has had its time. Returns the number of files. Raises StoreError."""
@@ -73,19 +64,19 @@ class FileSweep:
         for _ in range(_ROUNDS):
             page = await self._due(DAYS)
             if page:
-                await self._records.put([Put(*record.key, None) for record in page])
+                await self.records.put([Put(*record.key, None) for record in page])
             if len(page) < bounds.FILES_SWEPT:
                 break
         return removed
 
     async def forget(self, conversation_id: str) -> None:
         """The conversation was deleted, and its records with it. If it exists again, its new files stay."""
-        await self._orphans(files_of(await self._archive_id(), conversation_id))
+        await self._orphans(files_of(await self.archive_id(), conversation_id))
 
     async def check(self, conversation_id: str, file_ids: Iterable[str]) -> None:
         """Remove those of these files whose message is not shown any more."""
-        found = await self._records.get(of_conversation(conversation_id), COLLECTION, file_ids)
-        heads = await self._conversations.heads([conversation_id])
+        found = await self.records.get(of_conversation(conversation_id), COLLECTION, file_ids)
+        heads = await self.conversations.heads([conversation_id])
         floor_seq = heads[conversation_id].floor_seq if conversation_id in heads else 0
         for record in found.values():
             value = value_of(record)
@@ -94,10 +85,10 @@ class FileSweep:
 
     async def all(self) -> None:
         """List all objects, and remove those that nothing leads to."""
-        await self._orphans(root_of(await self._archive_id()))
+        await self._orphans(root_of(await self.archive_id()))
 
     async def _due(self, collection: str) -> list[Record]:
-        return await self._records.due(collection, until_ms=self._clock.now_ms(), limit=bounds.FILES_SWEPT)
+        return await self.records.due(collection, until_ms=self.clock.now_ms(), limit=bounds.FILES_SWEPT)
 
     async def _expire(self, record: Record) -> bool:
         """Mark the record as gone, remove its bytes, and then the record. False: it was attached at this moment."""
@@ -105,24 +96,24 @@ class FileSweep:
         version = record.version
         try:
             if value.state != "gone":
-                gone, due_ms = msgspec.structs.replace(value, state="gone"), self._clock.now_ms()
-                await self._records.put([put_of(conversation_id, record.name, gone, version, due_ms=due_ms)])
+                gone, due_ms = msgspec.structs.replace(value, state="gone"), self.clock.now_ms()
+                await self.records.put([put_of(conversation_id, record.name, gone, version, due_ms=due_ms)])
                 version += 1
-            await self._remove(file_folder(await self._archive_id(), conversation_id, record.name))
-            await self._records.put([Put(*record.key, None, version)])
+            await self._remove(file_folder(await self.archive_id(), conversation_id, record.name))
+            await self.records.put([Put(*record.key, None, version)])
         except Conflict:
             return False
         return True
 
     async def _remove(self, folder: str) -> None:
         for name in (folder, folder + NEW):
-            async for chunk in self._blobs.list(name):
+            async for chunk in self.blobs.list(name):
                 for blob in chunk:
-                    await self._blobs.delete(blob.name)
-        await self._files.abandon(folder)
+                    await self.blobs.delete(blob.name)
+        await self.files.abandon(folder)
 
     async def _orphans(self, folder: str) -> None:
-        async for chunk in self._blobs.list(folder):
+        async for chunk in self.blobs.list(folder):
             by_conversation: dict[str, list[tuple[str, str]]] = {}
             for blob in chunk:
                 if (parsed := parse_object(blob.name)) is not None:
@@ -130,31 +121,31 @@ class FileSweep:
             for conversation_id, objects in by_conversation.items():
                 await self.check(conversation_id, {folder.removesuffix(NEW) for folder, _ in objects})
                 await self._remove_orphans(conversation_id, objects)
-        async for name in self._files.unfinished(folder):
+        async for name in self.files.unfinished(folder):
             if (parsed := parse_object(name)) is not None:
                 await self._abandon_orphan(parsed[0], parsed[1], name)
 
     async def _abandon_orphan(self, conversation_id: str, file_id: str, name: str) -> None:
         """The parts of an upload that nobody can complete any more. The record was made before the upload began."""
-        found = await self._records.get(of_conversation(conversation_id), COLLECTION, [file_id])
+        found = await self.records.get(of_conversation(conversation_id), COLLECTION, [file_id])
         if file_id not in found or value_of(found[file_id]).state != "pending":
-            await self._files.abandon(name.rpartition("/")[0])
+            await self.files.abandon(name.rpartition("/")[0])
             log.info("orphan removed", extra={"conversation_id": conversation_id, "object": name})
 
     async def _remove_orphans(self, conversation_id: str, objects: Iterable[tuple[str, str]]) -> None:
         """Objects of one conversation, each with the name of its folder."""
         objects = list(objects)
         file_ids = {folder.removesuffix(NEW) for folder, _ in objects}
-        found = await self._records.get(of_conversation(conversation_id), COLLECTION, file_ids)
+        found = await self.records.get(of_conversation(conversation_id), COLLECTION, file_ids)
         for folder, name in objects:
             record = found.get(folder.removesuffix(NEW))
             is_late = folder.endswith(NEW) and record is not None and value_of(record).state != "pending"
             if record is None or is_late:
-                await self._blobs.delete(name)
+                await self.blobs.delete(name)
                 log.info("orphan removed", extra={"conversation_id": conversation_id, "object": name})
 
     async def _is_shown(self, conversation_id: str, value: FileRecord, floor_seq: int) -> bool:
         if value.seq_no <= floor_seq:
             return False
-        entry = await entry_at(self._messages, conversation_id, value.seq_no)
+        entry = await entry_at(self.messages, conversation_id, value.seq_no)
         return entry is not None and not entry.is_deleted

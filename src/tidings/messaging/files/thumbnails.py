@@ -12,6 +12,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidings.bounds import FILE_LINK_S
@@ -104,54 +105,44 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Thumbnails:
-    def __init__(
-        self,
-        *,
-        downloads: Downloads,
-        look: Look,
-        blobs: Blobs,
-        files: FileBytes,
-        tickets: Tickets,
-        archive_id: Callable[[], Awaitable[str]],
-        clock: Clock,
-    ) -> None:
-        self._downloads = downloads
-        self._look = look
-        self._blobs = blobs
-        self._files = files
-        self._tickets = tickets
-        self._archive_id = archive_id
-        self._clock = clock
+    downloads: Downloads
+    look: Look
+    blobs: Blobs
+    files: FileBytes
+    tickets: Tickets
+    archive_id: Callable[[], Awaitable[str]]
+    clock: Clock
 
     async def link(self, user_id: str, conversation_id: str, file_id: str, size: int) -> Link:
         """A link to the thumbnail. Raises NotFound: no such file, or nothing that can be shown small."""
-        value = await self._downloads.readable(user_id, conversation_id, file_id)
-        if not self._look.is_possible:
+        value = await self.downloads.readable(user_id, conversation_id, file_id)
+        if not self.look.is_possible:
             raise NotFound("this server makes no thumbnails: it needs the extra `thumbnails`")
-        folder = file_folder(await self._archive_id(), conversation_id, file_id)
+        folder = file_folder(await self.archive_id(), conversation_id, file_id)
         name = _name(folder, size)
         if not await self._exists(name):
-            found = await self._look.at(folder, value, size)
+            found = await self.look.at(folder, value, size)
             if found is None:
                 raise NotFound("there is no thumbnail of this file")
-            await self._blobs.put(name, found[1])
-        expires_ms = self._clock.now_ms() + FILE_LINK_S * 1000
-        if self._files.is_direct:
+            await self.blobs.put(name, found[1])
+        expires_ms = self.clock.now_ms() + FILE_LINK_S * 1000
+        if self.files.is_direct:
             shown = {"mime": "image/webp", "disposition": "inline"}
-            return Link(await self._files.sign_read(name, **shown, expires_s=FILE_LINK_S), expires_ms)
+            return Link(await self.files.sign_read(name, **shown, expires_s=FILE_LINK_S), expires_ms)
         ticket = Ticket("read", user_id, conversation_id, file_id, expires_ms, thumbnail=size)
-        return Link(f"{DOWNLOAD_PATH}{self._tickets.sign(ticket)}/thumbnail.webp", expires_ms)
+        return Link(f"{DOWNLOAD_PATH}{self.tickets.sign(ticket)}/thumbnail.webp", expires_ms)
 
     async def _exists(self, name: str) -> bool:
         folder = name.rpartition("/")[0]
-        return any([blob.name == name async for chunk in self._blobs.list(folder) for blob in chunk])
+        return any([blob.name == name async for chunk in self.blobs.list(folder) for blob in chunk])
 
     async def open(self, ticket: Ticket) -> Opened:
         """The bytes of a thumbnail. Raises NotFound."""
-        folder = file_folder(await self._archive_id(), ticket.conversation_id, ticket.file_id)
+        folder = file_folder(await self.archive_id(), ticket.conversation_id, ticket.file_id)
         try:
-            data = await self._blobs.get(_name(folder, ticket.thumbnail))
+            data = await self.blobs.get(_name(folder, ticket.thumbnail))
         except Missing:
             raise NotFound("no such file") from None
 

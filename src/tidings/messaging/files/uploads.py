@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -61,40 +62,28 @@ class _Day(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Uploads:
-    def __init__(
-        self,
-        *,
-        access: Access,
-        records: Records,
-        files: FileBytes,
-        tickets: Tickets,
-        archive_id: Callable[[], Awaitable[str]],
-        rules: Rules,
-        clock: Clock,
-        measure: Measure | None,
-        count_bytes: CountBytes,
-    ) -> None:
-        self._access = access
-        self._records = records
-        self._files = files
-        self._tickets = tickets
-        self._archive_id = archive_id
-        self._rules = rules
-        self._clock = clock
-        self._measure = measure
-        self._count_bytes = count_bytes
+    access: Access
+    records: Records
+    files: FileBytes
+    tickets: Tickets
+    archive_id: Callable[[], Awaitable[str]]
+    rules: Rules
+    clock: Clock
+    measure: Measure | None
+    count_bytes: CountBytes
 
     async def begin(self, user_id: str, conversation_id: str, asked: NewFile) -> Begun:
         """Raises NotFound, TooLarge, BadRequest, and RateLimited when the day's bytes are used up."""
-        await self._access.authorize(user_id, conversation_id, "write")
-        if asked.bytes > self._rules.max_bytes:
-            raise TooLarge(f"`bytes`: a file has {self._rules.max_bytes} bytes at most")
-        if not any(fnmatchcase(asked.mime.lower(), pattern) for pattern in self._rules.types):
-            raise BadRequest(f"`mime`: only {', '.join(self._rules.types)} may be sent here")
-        now_ms = self._clock.now_ms()
-        file_id = f"f{now_ms:011x}{self._clock.random_id(10)}"  # in the order of their time
-        parts = self._files.parts(asked.bytes)
+        await self.access.authorize(user_id, conversation_id, "write")
+        if asked.bytes > self.rules.max_bytes:
+            raise TooLarge(f"`bytes`: a file has {self.rules.max_bytes} bytes at most")
+        if not any(fnmatchcase(asked.mime.lower(), pattern) for pattern in self.rules.types):
+            raise BadRequest(f"`mime`: only {', '.join(self.rules.types)} may be sent here")
+        now_ms = self.clock.now_ms()
+        file_id = f"f{now_ms:011x}{self.clock.random_id(10)}"  # in the order of their time
+        parts = self.files.parts(asked.bytes)
         made = FileRecord(user_id, part_bytes=max(parts[0].size, 1), **msgspec.structs.asdict(asked))
         expires_ms = now_ms + bounds.UPLOAD_S * 1000
         await self._reserve(user_id, put_of(conversation_id, file_id, made, 0, due_ms=expires_ms), asked.bytes)
@@ -107,7 +96,7 @@ class Uploads:
 
     def ticket(self, text: str) -> Ticket:
         """Raises NotFound."""
-        return self._tickets.verify(text, "write")
+        return self.tickets.verify(text, "write")
 
     async def write(self, ticket: Ticket, chunks: AsyncIterator[bytes]) -> None:
         """Take one part. Raises NotFound, BadRequest."""
@@ -115,78 +104,78 @@ class Uploads:
         if value.state != "pending":
             raise BadRequest("this upload is complete")
         part = next(part for part in value.parts if part.start == ticket.start)
-        folder = file_folder(await self._archive_id(), ticket.conversation_id, ticket.file_id)
+        folder = file_folder(await self.archive_id(), ticket.conversation_id, ticket.file_id)
         try:
-            await self._files.write(folder, part, chunks)
+            await self.files.write(folder, part, chunks)
         except BadSize:
             raise BadRequest(f"this part has {part.size} bytes, from {part.start} to {part.end}") from None
 
     async def complete(self, user_id: str, conversation_id: str, file_id: str) -> File:
         """Say that all parts are there. Twice is as once. Raises NotFound, BadRequest."""
-        await self._access.authorize(user_id, conversation_id, "write")
+        await self.access.authorize(user_id, conversation_id, "write")
         value, version = await self._uploaded(user_id, conversation_id, file_id)
         if value.state != "pending":
             return value.facts(file_id)
-        folder = file_folder(await self._archive_id(), conversation_id, file_id)
+        folder = file_folder(await self.archive_id(), conversation_id, file_id)
         try:
-            await self._files.finish(folder, value.parts, value.mime)
+            await self.files.finish(folder, value.parts, value.mime)
         except Missing:
             raise BadRequest("a part of the file is not there: send it, and complete again") from None
         if value.sha256 is not None:
             await self._check_digest(folder, value)
-        if value.is_image and value.width is None and self._measure is not None:
-            width, height = await self._measure(folder, value) or (None, None)
+        if value.is_image and value.width is None and self.measure is not None:
+            width, height = await self.measure(folder, value) or (None, None)
             value = msgspec.structs.replace(value, width=width, height=height)
         value = msgspec.structs.replace(value, state="complete")
-        due_ms = self._clock.now_ms() + bounds.UPLOAD_S * 1000
+        due_ms = self.clock.now_ms() + bounds.UPLOAD_S * 1000
         try:
-            await self._records.put([put_of(conversation_id, file_id, value, version, due_ms=due_ms)])
+            await self.records.put([put_of(conversation_id, file_id, value, version, due_ms=due_ms)])
         except Conflict:
             return (await self._uploaded(user_id, conversation_id, file_id))[0].facts(file_id)
-        self._count_bytes("in", value.bytes)
+        self.count_bytes("in", value.bytes)
         return value.facts(file_id)
 
     async def _check_digest(self, folder: str, value: FileRecord) -> None:
         digest = hashlib.sha256()
-        async for chunk in self._files.read(folder, value.parts, 0, value.bytes):
+        async for chunk in self.files.read(folder, value.parts, 0, value.bytes):
             digest.update(chunk)
         if digest.hexdigest() != value.sha256:
             raise BadRequest("`sha256`: the bytes that came have another one; begin a new upload")
 
     async def _uploaded(self, user_id: str, conversation_id: str, file_id: str) -> tuple[FileRecord, int]:
         """The user's own upload and the version of its record. Raises NotFound."""
-        found = (await self._records.get(of_conversation(conversation_id), COLLECTION, [file_id])).get(file_id)
+        found = (await self.records.get(of_conversation(conversation_id), COLLECTION, [file_id])).get(file_id)
         value = value_of(found) if found is not None else None
         if found is None or value is None or value.user_id != user_id or value.state == "gone":
             raise NotFound("no such upload")
         return value, found.version
 
     async def _sign(self, ticket: Ticket, value: FileRecord) -> list[Signed]:
-        if self._files.is_direct:
-            folder = file_folder(await self._archive_id(), ticket.conversation_id, ticket.file_id)
-            return await self._files.sign_parts(folder, value.parts, value.mime, expires_s=bounds.UPLOAD_S)
+        if self.files.is_direct:
+            folder = file_folder(await self.archive_id(), ticket.conversation_id, ticket.file_id)
+            return await self.files.sign_parts(folder, value.parts, value.mime, expires_s=bounds.UPLOAD_S)
         tickets = [msgspec.structs.replace(ticket, start=part.start) for part in value.parts]
-        return [Signed(UPLOAD_PATH + self._tickets.sign(one)) for one in tickets]
+        return [Signed(UPLOAD_PATH + self.tickets.sign(one)) for one in tickets]
 
     async def _reserve(self, user_id: str, record: Put, size: int) -> None:
         """Put the record and take the bytes from the day, or give them back. Raises RateLimited."""
         for _ in range(bounds.FILE_DAY_TRIES_MAX):
-            now_ms = self._clock.now_ms()
+            now_ms = self.clock.now_ms()
             day = str(now_ms // _DAY_MS)
-            found = (await self._records.get(of_user(user_id), DAYS, [day])).get(day)
+            found = (await self.records.get(of_user(user_id), DAYS, [day])).get(day)
             used = max(_used(found) + size, 0)
-            if size > 0 and used > self._rules.per_day_bytes:
+            if size > 0 and used > self.rules.per_day_bytes:
                 raise RateLimited(
-                    f"you have uploaded your {self._rules.per_day_bytes} bytes of today",
+                    f"you have uploaded your {self.rules.per_day_bytes} bytes of today",
                     retry_after_ms=_DAY_MS - now_ms % _DAY_MS,
-                    limit=self._rules.per_day_bytes,
+                    limit=self.rules.per_day_bytes,
                     class_name="upload",
                 )
             version = found.version if found is not None else 0
             after_ms = (now_ms // _DAY_MS + 2) * _DAY_MS
             value = msgspec.json.encode(_Day(used))
             try:
-                await self._records.put([record, Put(of_user(user_id), DAYS, day, value, version, after_ms)])
+                await self.records.put([record, Put(of_user(user_id), DAYS, day, value, version, after_ms)])
                 return
             except Conflict:
                 continue

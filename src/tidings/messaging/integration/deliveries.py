@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -62,33 +63,21 @@ class _Page(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Deliveries:
-    def __init__(
-        self,
-        *,
-        hooks: Hooks,
-        cursors: Cursors,
-        walk: Walk,
-        records: Records,
-        conversations: Conversations,
-        log: Log,
-        outbound: Outbound,
-        encode: Callable[[Entry], bytes],
-        clock: Clock,
-        node_id: str,
-        count: Count,
-    ) -> None:
-        self._hooks = hooks
-        self._cursors = cursors
-        self._walk = walk
-        self._records = records
-        self._conversations = conversations
-        self._log = log
-        self._outbound = outbound
-        self._encode = encode
-        self._clock = clock
-        self._node_id = node_id
-        self._count = count
+    hooks: Hooks
+    cursors: Cursors
+    walk: Walk
+    records: Records
+    conversations: Conversations
+    log: Log
+    outbound: Outbound
+    encode: Callable[[Entry], bytes]
+    clock: Clock
+    node_id: str
+    count: Count
+
+    def __post_init__(self) -> None:
         self._noted: set[str] = set()  # conversations with news from this node
         self._busy: dict[str, bool] = {}  # conversations under way, and whether more news came meanwhile
         self._tasks = TaskSet(bounds.WEBHOOK_TASKS_MAX)
@@ -107,19 +96,19 @@ class Deliveries:
     async def _step(self) -> bool:
         noted, self._noted = self._noted, set()
         is_more = False
-        if self._clock.monotonic_s() >= self._look_s and any(True for _ in self._hooks.known):
+        if self.clock.monotonic_s() >= self._look_s and any(True for _ in self.hooks.known):
             noted |= await self._look()
-            is_more = await self._walk.step()
+            is_more = await self.walk.step()
             await self._store_answers()
-            self._look_s = self._clock.monotonic_s() + (0 if is_more else bounds.WEBHOOK_LOOK_S)
+            self._look_s = self.clock.monotonic_s() + (0 if is_more else bounds.WEBHOOK_LOOK_S)
         for conversation_id in noted:
             self._start(conversation_id)
         return is_more
 
     async def _look(self) -> set[str]:
         """News that is due, of any node. Fresh news is left to the node that stored it."""
-        until_ms = self._clock.now_ms() - round(bounds.WEBHOOK_LOOK_S * 1000)
-        found = await self._records.due(NEWS, until_ms=until_ms, limit=bounds.WEBHOOK_LOOK_MAX)
+        until_ms = self.clock.now_ms() - round(bounds.WEBHOOK_LOOK_S * 1000)
+        found = await self.records.due(NEWS, until_ms=until_ms, limit=bounds.WEBHOOK_LOOK_MAX)
         return {record.owner.partition(":")[2] for record in found}
 
     def _start(self, conversation_id: str) -> None:
@@ -136,7 +125,7 @@ class Deliveries:
         await self._flights.close()
         await self._tasks.close()
         await self._store_answers()
-        await self._outbound.close()
+        await self.outbound.close()
 
     # --- one conversation -------------------------------------------------------------------------
 
@@ -155,17 +144,17 @@ class Deliveries:
         news = await self._news(conversation_id)
         if news is None:
             return
-        await self._hooks.fresh()
-        hooks = self._hooks.matching(conversation_id)
+        await self.hooks.fresh()
+        hooks = self.hooks.matching(conversation_id)
         waits = await asyncio.gather(*(self._join(hook.webhook_id, conversation_id) for hook in hooks))
         later = [wait_ms for wait_ms in waits if wait_ms is not None]
         try:
-            await self._records.put([news_until(news, min(later, default=None))])
+            await self.records.put([news_until(news, min(later, default=None))])
         except Conflict:
             return  # newer news: it is due already
 
     async def _news(self, conversation_id: str) -> Record | None:
-        return (await self._records.get(of_conversation(conversation_id), NEWS, [ALL])).get(ALL)
+        return (await self.records.get(of_conversation(conversation_id), NEWS, [ALL])).get(ALL)
 
     async def _join(self, webhook_id: str, conversation_id: str) -> int | None:
         """When to look again; None: the webhook has everything. A slow one goes on by itself."""
@@ -179,11 +168,11 @@ class Deliveries:
         """Deliver until nothing is left, or until it has to wait. Returns until when; None: nothing is left."""
         place = self._places.setdefault(webhook_id, asyncio.Semaphore(bounds.WEBHOOK_POSTS_MAX))
         async with place:
-            while (hook := self._hooks.get(webhook_id)) is not None:
+            while (hook := self.hooks.get(webhook_id)) is not None:
                 down = self._down.get(webhook_id)
-                if down is not None and down.until_ms > self._clock.now_ms():
+                if down is not None and down.until_ms > self.clock.now_ms():
                     return down.until_ms
-                heads = await self._conversations.heads([conversation_id])
+                heads = await self.conversations.heads([conversation_id])
                 if conversation_id not in heads:
                     return None
                 try:
@@ -196,55 +185,55 @@ class Deliveries:
 
     async def _deliver(self, hook: Hook, head: Head) -> int | None:
         """Deliver the next entries. Returns when to go on: 0 = at once, None = when there is news."""
-        held = await self._cursors.read(hook, head)
-        cursor, now_ms = held.cursor, self._clock.now_ms()
+        held = await self.cursors.read(hook, head)
+        cursor, now_ms = held.cursor, self.clock.now_ms()
         if cursor.paused:
             return None
         if cursor.not_before_ms > now_ms:
             return cursor.not_before_ms
-        if cursor.held_until_ms > now_ms and cursor.holder != self._node_id:
+        if cursor.held_until_ms > now_ms and cursor.holder != self.node_id:
             return self._in_ms(bounds.WEBHOOK_LOOK_S)
         page = await self._page(hook, head.conversation_id, cursor)
         if page is None:
-            is_gap = await self._log.top(head.conversation_id) > cursor.acked_seq
+            is_gap = await self.log.top(head.conversation_id) > cursor.acked_seq
             return self._in_ms(bounds.WEBHOOK_LOOK_S) if is_gap else None
         if not page.encoded:  # nothing of it is wanted
-            await self._cursors.put(hook, head.conversation_id, held, _moved(cursor, page.last_seq))
+            await self.cursors.put(hook, head.conversation_id, held, _moved(cursor, page.last_seq))
             return 0
         claimed = msgspec.structs.replace(
             cursor,
             sending_to=page.last_seq,
-            holder=self._node_id,
+            holder=self.node_id,
             held_until_ms=self._in_ms(bounds.WEBHOOK_LEASE_S),
         )
-        held = await self._cursors.put(hook, head.conversation_id, held, claimed)
+        held = await self.cursors.put(hook, head.conversation_id, held, claimed)
         return await self._settle(hook, head.conversation_id, held, await self._post(hook, head, claimed, page), page)
 
     async def _settle(self, hook: Hook, conversation_id: str, held: Held, answer: Answer, page: _Page) -> int | None:
         """Write down how a request ended."""
-        self._answers[hook.webhook_id] = LastAnswer(self._clock.now_ms(), answer.status, answer.text)
+        self._answers[hook.webhook_id] = LastAnswer(self.clock.now_ms(), answer.status, answer.text)
         cursor = held.cursor
         if answer.is_taken:
-            self._count("delivered")
+            self.count("delivered")
             self._down.pop(hook.webhook_id, None)
-            await self._cursors.put(hook, conversation_id, held, _moved(cursor, page.last_seq, len(page.encoded)))
+            await self.cursors.put(hook, conversation_id, held, _moved(cursor, page.last_seq, len(page.encoded)))
             return 0
         freed = msgspec.structs.replace(cursor, holder="", held_until_ms=0)
         if not 400 <= answer.status < 500 or answer.status in _NOT_OF_THE_ENTRIES:
-            self._count("failed")
+            self.count("failed")
             wait_ms: int | None = self._failed(hook, answer)
         else:
-            self._count("refused")
+            self.count("refused")
             if (count := len(page.encoded)) > 1:  # one of them is wrong: the others must not wait for it
                 freed, wait_ms = msgspec.structs.replace(freed, sending_to=0, most=count // 2), 0
             else:
                 freed, wait_ms = self._refused(hook, conversation_id, freed, answer)
-        await self._cursors.put(hook, conversation_id, held, freed)
+        await self.cursors.put(hook, conversation_id, held, freed)
         return wait_ms
 
     def _failed(self, hook: Hook, answer: Answer) -> int:
         """Leave the endpoint alone, with all its conversations."""
-        down, now_ms = self._down.get(hook.webhook_id), self._clock.now_ms()
+        down, now_ms = self._down.get(hook.webhook_id), self.clock.now_ms()
         if down is None or down.until_ms <= now_ms:
             failures = 0 if down is None else down.failures
             down = _Down(failures + 1, self._in_ms(self._backoff_s(failures)))
@@ -260,7 +249,7 @@ class Deliveries:
         if refusals < bounds.WEBHOOK_REFUSALS_MAX:
             wait_ms = self._in_ms(self._backoff_s(refusals - 1))
             return msgspec.structs.replace(cursor, refusals=refusals, not_before_ms=wait_ms), wait_ms
-        self._count("paused")
+        self.count("paused")
         fields = {"webhook": hook.webhook_id, "conversation_id": conversation_id, "after_seq": cursor.acked_seq}
         log.error("webhook paused for a conversation", extra={**fields, "cause": answer.text})
         return msgspec.structs.replace(cursor, refusals=refusals, paused=answer.text), None
@@ -271,12 +260,12 @@ class Deliveries:
         """The next entries, encoded: exactly those of a request that may have arrived, or as many as fit."""
         is_again = cursor.sending_to > cursor.acked_seq
         limit = cursor.sending_to - cursor.acked_seq if is_again else bounds.WEBHOOK_ENTRIES_MAX
-        entries = await self._log.after(conversation_id, cursor.acked_seq, limit)
+        entries = await self.log.after(conversation_id, cursor.acked_seq, limit)
         encoded: list[msgspec.Raw] = []
         size_bytes = last_seq = 0
         for entry in entries:
             if hook.wants(entry.kind):
-                raw = self._encode(entry)
+                raw = self.encode(entry)
                 size_bytes += len(raw)
                 is_full = size_bytes > bounds.WEBHOOK_BODY_BYTES_MAX or len(encoded) == cursor.most > 0
                 if encoded and is_full and not is_again:
@@ -290,22 +279,22 @@ class Deliveries:
         body = _encode(_Body(hook.webhook_id, id_, page.encoded, max(head.head, page.last_seq)))
         replay = f"/r{cursor.replays}" if cursor.replays else ""
         headers = {
-            "Tidings-Signature": signature(hook.secret, self._clock.now_ms(), body),
+            "Tidings-Signature": signature(hook.secret, self.clock.now_ms(), body),
             "Idempotency-Key": f"{hook.webhook_id}/{id_}/{page.first_seq}-{page.last_seq}{replay}",
         }
-        return await self._outbound.post(hook.url, headers, body, within_s=bounds.WEBHOOK_POST_S)
+        return await self.outbound.post(hook.url, headers, body, within_s=bounds.WEBHOOK_POST_S)
 
     def _backoff_s(self, failures: int) -> float:
         pause_s = min(bounds.WEBHOOK_BACKOFF_S * 2.0 ** min(failures, 30), bounds.WEBHOOK_BACKOFF_MAX_S)
-        return pause_s * (0.75 + self._clock.random_fraction() / 2)
+        return pause_s * (0.75 + self.clock.random_fraction() / 2)
 
     def _in_ms(self, seconds: float) -> int:
-        return self._clock.now_ms() + round(seconds * 1000)
+        return self.clock.now_ms() + round(seconds * 1000)
 
     async def _store_answers(self) -> None:
         answers, self._answers = self._answers, {}
         if answers:
-            await self._records.put([Put(DEPLOYMENT, ANSWERS, id_, _encode(one)) for id_, one in answers.items()])
+            await self.records.put([Put(DEPLOYMENT, ANSWERS, id_, _encode(one)) for id_, one in answers.items()])
 
 
 def _moved(cursor: Cursor, acked_seq: int, count: int = 0) -> Cursor:

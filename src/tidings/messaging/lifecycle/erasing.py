@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -70,42 +71,31 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     remains: tuple[str, ...] = ()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Erasing:
-    def __init__(
-        self,
-        *,
-        tables: Tables,
-        rewrites: Rewrites,
-        withdraw: Withdraw,
-        directory: Directory,
-        names: NameIndex,
-        pictures: ProfilePictures,
-        index: Callable[[str], Awaitable[object]],
-        sweep: Callable[[], Awaitable[Pass]],
-        clock: Clock,
-    ) -> None:
-        """`index` brings the search index of a conversation up to its log; `sweep` is a pass of the archiver."""
-        self._withdraw = withdraw
-        self._names = names
-        self._pictures = pictures
-        self._index = index
-        self._sweep = sweep
-        self._tables = tables
-        self._rewrites = rewrites
-        self._directory = directory
-        self._clock = clock
+    """`index` brings the search index of a conversation up to its log; `sweep` is a pass of the archiver."""
+
+    tables: Tables
+    rewrites: Rewrites
+    withdraw: Withdraw
+    directory: Directory
+    names: NameIndex
+    pictures: ProfilePictures
+    index: Callable[[str], Awaitable[object]]
+    sweep: Callable[[], Awaitable[Pass]]
+    clock: Clock
 
     async def begin(self, user_id: str, texts: Texts, *, is_own: bool = False) -> Job:
         """Begin to erase a person. Nodes do it in the background. `is_own`: the caller runs it, and nodes stand by."""
-        now_ms = self._clock.now_ms()
-        job = Job(user_id, texts, now_ms, self._clock.random_id())
+        now_ms = self.clock.now_ms()
+        job = Job(user_id, texts, now_ms, self.clock.random_id())
         due_ms = now_ms + _OWN_S * 1000 * is_own
-        await self._tables.records.put([Put(DEPLOYMENT, JOBS, job.job_id, msgspec.json.encode(job), due_ms=due_ms)])
+        await self.tables.records.put([Put(DEPLOYMENT, JOBS, job.job_id, msgspec.json.encode(job), due_ms=due_ms)])
         return job
 
     async def job(self, job_id: str) -> Job:
         """Raises NotFound."""
-        found = (await self._tables.records.get(DEPLOYMENT, JOBS, [job_id])).get(job_id)
+        found = (await self.tables.records.get(DEPLOYMENT, JOBS, [job_id])).get(job_id)
         if found is None:
             raise NotFound("no such job")
         return msgspec.json.decode(found.value, type=Job)
@@ -113,7 +103,7 @@ class Erasing:
     async def run(self, job_id: str) -> Job:
         """Do all steps of a job now: for the command line. Raises NotFound."""
         while (job := await self.job(job_id)).ended is None:
-            records = await self._tables.records.get(DEPLOYMENT, JOBS, [job_id])
+            records = await self.tables.records.get(DEPLOYMENT, JOBS, [job_id])
             with suppress(Conflict):  # a node did this step
                 await self.step(records[job_id], is_own=True)
             if job.is_cleared:
@@ -123,7 +113,7 @@ class Erasing:
     async def step(self, record: Record, *, is_own: bool = False) -> None:
         """Do the next step of a job. Raises StoreError, Problem: to be tried again."""
         job = msgspec.json.decode(record.value, type=Job)
-        due_ms: int | None = self._clock.now_ms()
+        due_ms: int | None = self.clock.now_ms()
         if job.texts == "remove" and not job.is_walked:
             job = await self._remove_texts(job)
         elif not job.is_cleared:
@@ -131,23 +121,23 @@ class Erasing:
         elif await self._is_swept():
             return await self._end(job)
         else:
-            due_ms = self._clock.now_ms() + int(_AGAIN_S * 1000)
+            due_ms = self.clock.now_ms() + int(_AGAIN_S * 1000)
         if due_ms is not None and is_own:
-            due_ms = self._clock.now_ms() + _OWN_S * 1000
+            due_ms = self.clock.now_ms() + _OWN_S * 1000
         value = msgspec.json.encode(job)
-        await self._tables.records.put([Put(*record.key, value, expected=record.version, due_ms=due_ms)])
+        await self.tables.records.put([Put(*record.key, value, expected=record.version, due_ms=due_ms)])
 
     async def _end(self, job: Job) -> None:
         """Write the certificate, whatever a node that waited for this one wrote meanwhile."""
-        value = msgspec.json.encode(msgspec.structs.replace(job, ended=self._clock.now_ms(), remains=_REMAINS))
-        await self._tables.records.put([Put(DEPLOYMENT, JOBS, job.job_id, value)])
+        value = msgspec.json.encode(msgspec.structs.replace(job, ended=self.clock.now_ms(), remains=_REMAINS))
+        await self.tables.records.put([Put(DEPLOYMENT, JOBS, job.job_id, value)])
 
     async def _remove_texts(self, job: Job) -> Job:
-        heads, place = await self._tables.whole.walk("conversation_heads", after=job.place, limit=_CONVERSATIONS)
+        heads, place = await self.tables.whole.walk("conversation_heads", after=job.place, limit=_CONVERSATIONS)
         removed = reactions = 0
         for head in heads:
             removed += await self._remove_from(head.conversation_id, job.user_id)
-            reactions += await self._withdraw.all(job.user_id, head.conversation_id)
+            reactions += await self.withdraw.all(job.user_id, head.conversation_id)
         return msgspec.structs.replace(
             job,
             place=place,
@@ -159,18 +149,18 @@ class Erasing:
 
     async def _remove_from(self, conversation_id: str, user_id: str) -> int:
         removed = after = 0
-        while page := await self._tables.log.page(
+        while page := await self.tables.log.page(
             conversation_id, after=after, before=1 << 53, limit=ARCHIVE_PAGE, newest_first=False
         ):
             for entry in page:
                 if entry.sender_id == user_id and KINDS[entry.kind].is_target and not entry.is_deleted:
                     try:
-                        await self._rewrites.remove(entry)
+                        await self.rewrites.remove(entry)
                         removed += 1
                     except NotFound:
                         continue  # deleted meanwhile
             after = page[-1].seq_no
-        await self._index(conversation_id)  # also for earlier deletes, whose node may have died before it did
+        await self.index(conversation_id)  # also for earlier deletes, whose node may have died before it did
         return removed
 
     async def _is_swept(self) -> bool:
@@ -179,16 +169,16 @@ class Erasing:
         False: another node is at it and may be past us, or somebody reads the tables for long.
         """
         try:
-            return (await self._sweep()).is_wiped
+            return (await self.sweep()).is_wiped
         except Conflict:
             return False
 
     async def _remove_rest(self, job: Job) -> Job:
-        tables, user_id, now_ms = self._tables, job.user_id, self._clock.now_ms()
+        tables, user_id, now_ms = self.tables, job.user_id, self.clock.now_ms()
         nameless = User(user_id=user_id, tokens_valid_after=now_ms)
-        await self._directory.introduce(nameless)
-        await self._names.forget(nameless)
-        await self._pictures.forget(user_id)
+        await self.directory.introduce(nameless)
+        await self.names.forget(nameless)
+        await self.pictures.forget(user_id)
         groups = await self._leave(user_id)
         devices = await tables.devices.remove(user_id)
         for block in await tables.people.blocks_of(user_id):
@@ -201,11 +191,11 @@ class Erasing:
     async def _leave(self, user_id: str) -> int:
         """Leave every group and channel, so that nothing comes to the person any more."""
         left, after = 0, ""
-        while page := await self._tables.inboxes.scan(user_id, after_id=after, limit=_CONVERSATIONS):
+        while page := await self.tables.inboxes.scan(user_id, after_id=after, limit=_CONVERSATIONS):
             for row in page:
                 if row.kind != "direct":
                     with suppress(Problem):  # such as: the last owner of a group without anybody else
-                        await self._directory.remove(user_id, row.conversation_id, user_id)
+                        await self.directory.remove(user_id, row.conversation_id, user_id)
                         left += 1
             after = page[-1].conversation_id
         return left
@@ -215,13 +205,13 @@ class Erasing:
         removed = files = 0
         place, is_more = "", True
         while is_more:
-            found, place = await self._tables.whole.walk("records", after=place, limit=ARCHIVE_PAGE)
+            found, place = await self.tables.whole.walk("records", after=place, limit=ARCHIVE_PAGE)
             is_more = bool(place)
             for record in found:
                 if record.collection == FILES:
                     files += await self._end_file(record, user_id)
                 elif _is_of(record, user_id):
-                    await self._tables.records.put([Put(record.owner, record.collection, record.name, None)])
+                    await self.tables.records.put([Put(record.owner, record.collection, record.name, None)])
                     removed += 1
         return removed, files
 
@@ -232,7 +222,7 @@ class Erasing:
             gone = msgspec.structs.replace(value, state="gone")
             with suppress(Conflict):  # it changes in this moment: then the sweep of uploads ends it
                 put = put_of(conversation_of(record.owner), record.name, gone, record.version)
-                await self._tables.records.put([msgspec.structs.replace(put, due_ms=self._clock.now_ms())])
+                await self.tables.records.put([msgspec.structs.replace(put, due_ms=self.clock.now_ms())])
         return value.user_id == user_id
 
 

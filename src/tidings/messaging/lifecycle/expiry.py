@@ -7,6 +7,7 @@ removes the record in its own commit. A message is deleted once, because a delet
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -48,24 +49,22 @@ def expiring(content: Content, conversation_id: str, sender_id: str, message_id:
     return None if content.ttl_s is None else Expiring(conversation_id, sender_id, message_id)
 
 
+@dataclass(eq=False, repr=False)
 class Expiry:
-    def __init__(
-        self, messages: Messages, records: Records, rewrites: Rewrites, count: Callable[[float], object]
-    ) -> None:
-        self._messages = messages
-        self._records = records
-        self._rewrites = rewrites
-        self._count = count
+    messages: Messages
+    records: Records
+    rewrites: Rewrites
+    count: Callable[[float], object]
 
     async def end(self, record: Record) -> None:
         """Delete the message of a record whose time has come. Raises Problem, StoreError: to be tried again."""
         ending = msgspec.json.decode(record.value, type=Ending)
-        target = await entry_at(self._messages, conversation_of(record.owner), ending.seq)
+        target = await entry_at(self.messages, conversation_of(record.owner), ending.seq)
         if target is not None and not target.is_deleted:
             try:
-                await self._rewrites.remove(target, Removal(record))
-                self._count(1)
+                await self.rewrites.remove(target, Removal(record))
+                self.count(1)
                 return
             except NotFound:  # deleted meanwhile, or the conversation is gone
                 pass
-        await self._records.put([Put(*record.key, None)])
+        await self.records.put([Put(*record.key, None)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -34,70 +35,61 @@ _LOOK_S = 10  # the least pause between two cuts of a conversation: each makes i
 _TOGETHER = 100  # members whose counts become cold side by side
 
 
+@dataclass(eq=False, repr=False)
 class Retention:
-    def __init__(
-        self,
-        access: Access,
-        tables: Tables,
-        rewrites: Rewrites,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        clock: Clock,
-        count: Callable[[float], object],
-        unindex: Callable[[str, Sequence[Entry]], Awaitable[object]],
-    ) -> None:
-        """`unindex` takes the words of entries out of the search index."""
-        self._access = access
-        self._tables = tables
-        self._rewrites = rewrites
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._clock = clock
-        self._count = count
-        self._unindex = unindex
+    """`unindex` takes the words of entries out of the search index."""
+
+    access: Access
+    tables: Tables
+    rewrites: Rewrites
+    keyspace: Keyspace
+    scripts: Scripts
+    clock: Clock
+    count: Callable[[float], object]
+    unindex: Callable[[str, Sequence[Entry]], Awaitable[object]]
 
     async def keep(self, record: Record) -> None:
         """Cut the log of the conversation whose rules these are, and set the time of the next cut."""
         rules, conversation_id = msgspec.json.decode(record.value, type=Rules), conversation_of(record.owner)
         due_ms = None
         if rules.retention_s is not None:
-            await self.cut(conversation_id, self._clock.now_ms() - rules.retention_s * 1000)
+            await self.cut(conversation_id, self.clock.now_ms() - rules.retention_s * 1000)
             due_ms = await self._next_ms(conversation_id, rules.retention_s * 1000)
         try:
-            await self._tables.records.put([Put(*record.key, record.value, expected=record.version, due_ms=due_ms)])
+            await self.tables.records.put([Put(*record.key, record.value, expected=record.version, due_ms=due_ms)])
         except Conflict:
             return  # the rules changed, and their new record has a time of its own
 
     async def cut(self, conversation_id: str, before_ms: int) -> None:
         """Remove the entries up to this time. Raises StoreError: the next try goes on."""
-        up_to = await self._tables.log.seq_at(conversation_id, before_ms)
-        heads = await self._tables.conversations.heads([conversation_id])
+        up_to = await self.tables.log.seq_at(conversation_id, before_ms)
+        heads = await self.tables.conversations.heads([conversation_id])
         if conversation_id not in heads or up_to <= heads[conversation_id].floor_seq:
             return
-        top = (await self._tables.log.top(conversation_id)).seq_no
+        top = (await self.tables.log.top(conversation_id)).seq_no
         if up_to >= top and await self._take_text_of(conversation_id, top):
             top += 1
         up_to = min(up_to, top - 1)
         if up_to <= heads[conversation_id].floor_seq:
             return
         removed = await self._let_go(conversation_id, heads[conversation_id].floor_seq, up_to)
-        while not await self._tables.archive.cut(conversation_id, up_to_seq=up_to):
+        while not await self.tables.archive.cut(conversation_id, up_to_seq=up_to):
             continue  # a long log goes in several commits
-        self._count(removed)
-        member_list = await self._access.load(conversation_id)
+        self.count(removed)
+        member_list = await self.access.load(conversation_id)
         if member_list is not None:
             await self._follow(member_list, up_to)
 
     async def _take_text_of(self, conversation_id: str, seq_no: int) -> bool:
         """Delete the message that is the highest entry. Returns whether there is a higher entry now."""
-        entry = await entry_at(self._tables.log, conversation_id, seq_no)
+        entry = await entry_at(self.tables.log, conversation_id, seq_no)
         if entry is None or entry.is_deleted or not KINDS[entry.kind].is_target:
             return False
         try:
-            await self._rewrites.remove(entry)
+            await self.rewrites.remove(entry)
         except NotFound:
             return False
-        self._count(1)
+        self.count(1)
         return True
 
     async def _let_go(self, conversation_id: str, after: int, up_to: int) -> int:
@@ -106,14 +98,14 @@ class Retention:
         Returns how many messages go.
         """
         messages = 0
-        while page := await self._tables.log.page(
+        while page := await self.tables.log.page(
             conversation_id, after=after, before=up_to + 1, limit=ARCHIVE_PAGE, newest_first=False
         ):
             messages += sum(KINDS[entry.kind].counts and not entry.is_deleted for entry in page)
-            await self._unindex(conversation_id, page)
+            await self.unindex(conversation_id, page)
             for s3_ref in sorted({entry.s3_ref for entry in page if entry.s3_ref is not None}):
-                recheck = new_recheck(self._clock, conversation_id, s3_ref, "rewritten")
-                await self._tables.archive.put_recheck(recheck)
+                recheck = new_recheck(self.clock, conversation_id, s3_ref, "rewritten")
+                await self.tables.archive.put_recheck(recheck)
             after = page[-1].seq_no
         return messages
 
@@ -121,7 +113,7 @@ class Retention:
         """Take the texts out of inbox rows, and make the counts of members cold: the next read counts anew."""
         head = member_list.head
         if head.large_ms:  # its counts come from its tally, which is built anew without the entries that are gone
-            await self._keyspace.run(forget_tally(self._scripts.keys, head.conversation_id))
+            await self.keyspace.run(forget_tally(self.scripts.keys, head.conversation_id))
             await self._chill_followers(head.conversation_id)
             return
         if head.last_seq and head.last_seq <= floor_seq:
@@ -135,7 +127,7 @@ class Retention:
                 )
                 for user_id in member_list.members
             ]
-            await self._tables.inboxes.touch(touches)
+            await self.tables.inboxes.touch(touches)
         members = list(member_list.members)
         for start in range(0, len(members), _TOGETHER):
             await asyncio.gather(
@@ -144,25 +136,23 @@ class Retention:
 
     async def _chill_followers(self, conversation_id: str) -> None:
         """Make the threads of their followers cold. The members are too many to ask each of them."""
-        put, token, after = self._scripts.threads.unread_put, self._clock.random_id(8), ""
+        put, token, after = self.scripts.threads.unread_put, self.clock.random_id(8), ""
         owner = of_conversation(conversation_id)
-        while found := await self._tables.records.page(owner, THREADS, limit=_TOGETHER, after=after):
+        while found := await self.tables.records.page(owner, THREADS, limit=_TOGETHER, after=after):
             after = found[-1].name
             followers = {user_id for record in found for user_id in thread_of(record)[0].followers}
-            await self._keyspace.run([put(user_id, token, hold_ms=-1) for user_id in sorted(followers)])
+            await self.keyspace.run([put(user_id, token, hold_ms=-1) for user_id in sorted(followers)])
 
     async def _chill(self, user_id: str, conversation_id: str) -> None:
-        token = self._clock.random_id(8)
-        put, chill_threads = self._scripts.unread_put, self._scripts.threads.unread_put
+        token = self.clock.random_id(8)
+        put, chill_threads = self.scripts.unread_put, self.scripts.threads.unread_put
         chilled = put(user_id, token, hold_ms=-1, conversation_id=conversation_id)
-        await self._keyspace.run((chilled, chill_threads(user_id, token, hold_ms=-1)))
+        await self.keyspace.run((chilled, chill_threads(user_id, token, hold_ms=-1)))
 
     async def _next_ms(self, conversation_id: str, retention_ms: int) -> int:
-        heads = await self._tables.conversations.heads([conversation_id])
+        heads = await self.tables.conversations.heads([conversation_id])
         floor_seq = heads[conversation_id].floor_seq if conversation_id in heads else 0
-        page = await self._tables.log.page(
-            conversation_id, after=floor_seq, before=1 << 53, limit=2, newest_first=False
-        )
-        soon_ms = self._clock.now_ms() + _LOOK_S * 1000
+        page = await self.tables.log.page(conversation_id, after=floor_seq, before=1 << 53, limit=2, newest_first=False)
+        soon_ms = self.clock.now_ms() + _LOOK_S * 1000
         oldest = page[0] if len(page) > 1 or (page and page[0].content is not None) else None
-        return max(soon_ms, (oldest.sent_ms if oldest is not None else self._clock.now_ms()) + retention_ms)
+        return max(soon_ms, (oldest.sent_ms if oldest is not None else self.clock.now_ms()) + retention_ms)

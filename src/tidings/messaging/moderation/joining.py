@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -39,16 +40,14 @@ class Invite(msgspec.Struct, frozen=True, omit_defaults=True):
     role: InviteRole = "member"
 
 
+@dataclass(eq=False, repr=False)
 class Joining:
-    def __init__(
-        self, access: Access, conversations: Conversations, records: Records, bans: Bans, sends: Sends, clock: Clock
-    ) -> None:
-        self._access = access
-        self._conversations = conversations
-        self._records = records
-        self._bans = bans
-        self._sends = sends
-        self._clock = clock
+    access: Access
+    conversations: Conversations
+    records: Records
+    bans: Bans
+    sends: Sends
+    clock: Clock
 
     # --- conversations that are found ---------------------------------------------------------------
 
@@ -56,8 +55,8 @@ class Joining:
         """A page of the conversations that everybody may find, by id, and where the next page begins."""
         wanted, found = query.casefold(), []
         for _ in range(_SCAN_PAGES):
-            names = [one.name for one in await self._records.page(DEPLOYMENT, LISTED, limit=limit, after=after)]
-            heads = await self._conversations.heads(names)
+            names = [one.name for one in await self.records.page(DEPLOYMENT, LISTED, limit=limit, after=after)]
+            heads = await self.conversations.heads(names)
             for name in names:
                 after = name
                 if name in heads and wanted in (heads[name].name or "").casefold():
@@ -70,7 +69,7 @@ class Joining:
 
     async def join(self, user_id: str, conversation_id: str) -> None:
         """Join an open conversation. For a member nothing changes. Raises NotFound, Forbidden."""
-        member_list = await self._access.fresh(conversation_id)
+        member_list = await self.access.fresh(conversation_id)
         if member_list is not None and user_id in member_list.members:
             return
         if member_list is None or member_list.rules.visibility == "private":
@@ -85,35 +84,35 @@ class Joining:
         self, user_id: str, conversation_id: str, *, expires_s: int | None, uses: int | None, role: InviteRole
     ) -> tuple[str, Invite]:
         """Make an invite. Returns its text, which is shown once, and the invite. Raises NotFound, Forbidden."""
-        await self._access.authorize(user_id, conversation_id, "role" if role == "admin" else "add")
+        await self.access.authorize(user_id, conversation_id, "role" if role == "admin" else "add")
         owner = of_conversation(conversation_id)
-        if len(await self._records.page(owner, INVITES, limit=_INVITES_MAX)) >= _INVITES_MAX:
+        if len(await self.records.page(owner, INVITES, limit=_INVITES_MAX)) >= _INVITES_MAX:
             raise TooLarge(f"a conversation has at most {_INVITES_MAX} invites")
-        now_ms, secret = self._clock.now_ms(), self._clock.random_id(20)
+        now_ms, secret = self.clock.now_ms(), self.clock.random_id(20)
         expires = None if expires_s is None else now_ms + expires_s * 1000
         made = Invite(user_id, now_ms, _name_of(secret), expires, uses, role)
-        await self._records.put([Put(owner, INVITES, made.invite_id, msgspec.json.encode(made), expected=0)])
+        await self.records.put([Put(owner, INVITES, made.invite_id, msgspec.json.encode(made), expected=0)])
         return f"{secret}.{conversation_id}", made
 
     async def invites(self, user_id: str, conversation_id: str) -> list[Invite]:
-        await self._access.authorize(user_id, conversation_id, "add")
-        found = await self._records.page(of_conversation(conversation_id), INVITES, limit=_INVITES_MAX)
+        await self.access.authorize(user_id, conversation_id, "add")
+        found = await self.records.page(of_conversation(conversation_id), INVITES, limit=_INVITES_MAX)
         return sorted(map(_invite, found), key=lambda one: one.created)
 
     async def withdraw(self, user_id: str, conversation_id: str, invite_id: str) -> None:
-        await self._access.authorize(user_id, conversation_id, "add")
+        await self.access.authorize(user_id, conversation_id, "add")
         owner = of_conversation(conversation_id)
-        if invite_id not in await self._records.get(owner, INVITES, [invite_id]):
+        if invite_id not in await self.records.get(owner, INVITES, [invite_id]):
             raise NotFound("no such invite")
-        await self._records.put([Put(owner, INVITES, invite_id, None)])
+        await self.records.put([Put(owner, INVITES, invite_id, None)])
 
     async def use(self, user_id: str, invite: str) -> str:
         """Join by an invite, and return the conversation. A member uses no place of it. Raises Gone, Forbidden."""
         secret, _, conversation_id = invite.partition(".")
         if not is_id(conversation_id):
             raise Gone("there is no such invite any more")
-        member_list = await self._access.fresh(conversation_id)
-        use = _Use(self._records, conversation_id, _name_of(secret), self._clock)
+        member_list = await self.access.fresh(conversation_id)
+        use = _Use(self.records, conversation_id, _name_of(secret), self.clock)
         await use.read()
         if member_list is None:
             raise Gone("there is no such invite any more")
@@ -122,22 +121,22 @@ class Joining:
         return conversation_id
 
     async def _enter(self, user_id: str, conversation_id: str, role: InviteRole, companion: Companion | None) -> None:
-        await self._access.banned.check(conversation_id, [user_id])
-        await self._access.load(conversation_id)  # the new row is made from the head that this node has in memory
+        await self.access.banned.check(conversation_id, [user_id])
+        await self.access.load(conversation_id)  # the new row is made from the head that this node has in memory
         draft = Draft(
             sender_id=user_id,
             conversation_id=conversation_id,
-            message_id=self._clock.random_id(),
+            message_id=self.clock.random_id(),
             kind="member",
             change=MemberChange("added", (user_id,), role if role != "member" else None),
             companion=companion,
             is_invited=True,
         )
         try:
-            await self._sends.complete(draft)
+            await self.sends.complete(draft)
         except NotFound:
-            await self._access.authorize(user_id, conversation_id, "read")  # else: the user came in meanwhile
-        await self._bans.undo_joins(conversation_id, [user_id])
+            await self.access.authorize(user_id, conversation_id, "read")  # else: the user came in meanwhile
+        await self.bans.undo_joins(conversation_id, [user_id])
 
 
 class _Use:

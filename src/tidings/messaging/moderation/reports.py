@@ -7,6 +7,7 @@ Each look is an event of the audit, which the gateway writes.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -33,55 +34,53 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     report_id: str = ""  # the name of its record; the newest has the highest
 
 
+@dataclass(eq=False, repr=False)
 class Reports:
-    def __init__(
-        self, access: Access, log: Log, records: Records, rewrites: Rewrites, bans: Bans, clock: Clock
-    ) -> None:
-        self._access = access
-        self._log = log
-        self._records = records
-        self._rewrites = rewrites
-        self._bans = bans
-        self._clock = clock
+    access: Access
+    log: Log
+    records: Records
+    rewrites: Rewrites
+    bans: Bans
+    clock: Clock
 
     async def report(self, user_id: str, conversation_id: str, seq_no: int, reason: str) -> str:
         """Report a message, and return the report's id. Raises NotFound."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
-        entry = await self._log.entry(conversation_id, seq_no)
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
+        entry = await self.log.entry(conversation_id, seq_no)
         is_visible = entry is not None and seq_no > member_list.visible_after(user_id)
         if entry is None or not is_visible or not KINDS[entry.kind].is_target or entry.is_deleted:
             raise NotFound("no such message")
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         what = hashlib.sha256(f"{user_id}/{conversation_id}/{seq_no}".encode()).hexdigest()[:16]
         made = Report(conversation_id, seq_no, user_id, reason, now_ms, f"{now_ms:015d}-{what}")
-        await self._records.put([Put(DEPLOYMENT, REPORTS, made.report_id, msgspec.json.encode(made))])
+        await self.records.put([Put(DEPLOYMENT, REPORTS, made.report_id, msgspec.json.encode(made))])
         return made.report_id
 
     async def waiting(self, after: str, limit: int) -> list[tuple[Report, Entry | None]]:
         """Reports that wait, the oldest first, each with its message as it is now. None: it is gone."""
-        found = map(_report, await self._records.page(DEPLOYMENT, REPORTS, limit=limit, after=after))
-        return [(one, await self._log.entry(one.conversation_id, one.seq)) for one in found]
+        found = map(_report, await self.records.page(DEPLOYMENT, REPORTS, limit=limit, after=after))
+        return [(one, await self.log.entry(one.conversation_id, one.seq)) for one in found]
 
     async def settle(self, report_id: str, verdict: Verdict, by: str) -> Report:
         """Do what the moderator decided, and end the report. Raises NotFound."""
-        found = (await self._records.get(DEPLOYMENT, REPORTS, [report_id])).get(report_id)
+        found = (await self.records.get(DEPLOYMENT, REPORTS, [report_id])).get(report_id)
         if found is None:
             raise NotFound("no such report")
         report = _report(found)
-        entry = await self._log.entry(report.conversation_id, report.seq)
+        entry = await self.log.entry(report.conversation_id, report.seq)
         if verdict != "dismiss" and entry is not None and not entry.is_deleted:
             await self._delete(entry)
         if verdict == "ban" and entry is not None and entry.sender_id is not None:
-            await self._bans.put_for_server(report.conversation_id, entry.sender_id, by)
+            await self.bans.put_for_server(report.conversation_id, entry.sender_id, by)
         try:
-            await self._records.put([Put(*found.key, None, expected=found.version)])
+            await self.records.put([Put(*found.key, None, expected=found.version)])
         except Conflict:
             raise NotFound("no such report") from None
         return report
 
     async def _delete(self, entry: Entry) -> None:
         try:
-            await self._rewrites.remove(entry)
+            await self.rewrites.remove(entry)
         except NotFound:
             return  # its sender was first
 

@@ -8,6 +8,7 @@ stores a message above that entry.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,31 +27,29 @@ LISTED = "listed"  # the conversations that people find without being members
 _OF_ALL = frozenset(("retention_s", "data"))  # the rules that a direct conversation has too
 
 
+@dataclass(eq=False, repr=False)
 class RuleChanges:
-    def __init__(
-        self, access: Access, records: Records, sends: Sends, announcements: Announcements, clock: Clock
-    ) -> None:
-        self._access = access
-        self._records = records
-        self._sends = sends
-        self._announcements = announcements
-        self._clock = clock
+    access: Access
+    records: Records
+    sends: Sends
+    announcements: Announcements
+    clock: Clock
 
     async def change(self, user_id: str, conversation_id: str, fields: Mapping[str, Any]) -> None:
         """Change these rules: a leader, and in a direct conversation both. Raises NotFound, Forbidden."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         if member_list.head.kind != "direct":
             check(member_list, user_id, "rename")
         elif not fields.keys() <= _OF_ALL:
             raise Forbidden("a direct conversation has no such rules")
-        companion = _NewRules(self._records, conversation_id, fields, self._clock)
+        companion = _NewRules(self.records, conversation_id, fields, self.clock)
         await companion.read()
-        await self._sends.complete(change_draft(self._clock, user_id, member_list, fields, companion))
+        await self.sends.complete(change_draft(self.clock, user_id, member_list, fields, companion))
         self._announce(member_list)
 
     def _announce(self, member_list: MemberList) -> None:
         rows = [(member_id, member_list.head.conversation_id) for member_id in member_list.members]
-        self._announcements.announce(rows, ConversationUpdated)
+        self.announcements.announce(rows, ConversationUpdated)
 
 
 class _NewRules:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from tidings.bounds import BLOCKS_CACHED_MAX, BLOCKS_CHANGED_S, BLOCKS_PER_USER_MAX, BLOCKS_READ_S
@@ -33,22 +34,16 @@ log = logging.getLogger("tidings.people")
 NOBODY: frozenset[str] = frozenset()
 
 
+@dataclass(eq=False, repr=False)
 class Blocks:
-    def __init__(
-        self,
-        people: People,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        router: Router,
-        clock: Clock,
-        unread_changed: Listeners[[str]],
-    ) -> None:
-        self._people = people
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._router = router
-        self._clock = clock
-        self._unread_changed = unread_changed
+    people: People
+    keyspace: Keyspace
+    scripts: Scripts
+    router: Router
+    clock: Clock
+    unread_changed: Listeners[[str]]
+
+    def __post_init__(self) -> None:
         self._blockers = Recent[str, frozenset[str]](BLOCKS_CACHED_MAX)  # user -> the people who blocked them
         self._blocked = Recent[str, frozenset[str]](BLOCKS_CACHED_MAX)  # user -> the people whom they blocked
         self.loop = Loop("blocks", lambda: BLOCKS_READ_S, self.refresh)
@@ -67,7 +62,7 @@ class Blocks:
         """Read the blockers of those users whom this node does not know yet. Raises StoreError."""
         unknown = {id_ for id_ in sender_ids if id_ is not None and id_ not in self._blockers}
         if unknown:
-            for sender_id, blockers in (await self._people.blockers_of(unknown)).items():
+            for sender_id, blockers in (await self.people.blockers_of(unknown)).items():
                 self._blockers.put(sender_id, blockers)
 
     def blockers(self, sender_id: str | None) -> frozenset[str]:
@@ -78,7 +73,7 @@ class Blocks:
         """The people whom the user has blocked."""
         blocked = self._blocked.get(user_id)
         if blocked is None:
-            blocked = frozenset(block.blocked_id for block in await self._people.blocks_of(user_id))
+            blocked = frozenset(block.blocked_id for block in await self.people.blocks_of(user_id))
             self._blocked.put(user_id, blocked)
         return blocked
 
@@ -88,40 +83,40 @@ class Blocks:
             raise Forbidden("this person takes no messages from you")
 
     async def all(self, user_id: str) -> list[Block]:
-        return await self._people.blocks_of(user_id)
+        return await self.people.blocks_of(user_id)
 
     # --- changing -----------------------------------------------------------------------------------
 
     async def block(self, user_id: str, other_id: str) -> None:
         if user_id == other_id:
             raise BadRequest("`user_id` must be another user")
-        if len(await self._people.blocks_of(user_id)) >= BLOCKS_PER_USER_MAX:
+        if len(await self.people.blocks_of(user_id)) >= BLOCKS_PER_USER_MAX:
             raise TooLarge(f"at most {BLOCKS_PER_USER_MAX} people can be blocked")
         await self._announce(user_id, other_id)
-        await self._people.block(Block(user_id, other_id, self._clock.now_ms()))
+        await self.people.block(Block(user_id, other_id, self.clock.now_ms()))
         await self._changed(user_id, other_id, is_blocked=True)
 
     async def unblock(self, user_id: str, other_id: str) -> None:
         await self._announce(user_id, other_id)
-        await self._people.unblock(user_id, other_id)
+        await self.people.unblock(user_id, other_id)
         await self._changed(user_id, other_id, is_blocked=False)
 
     async def _announce(self, user_id: str, other_id: str) -> None:
         """Before the commit: should this node die, the others forget the two, and the index becomes cold in time."""
         cold_later = self._chilled(user_id, hold_ms=HOLD_MS)
-        await self._keyspace.run([*self._list_changed(user_id, other_id), *cold_later])
+        await self.keyspace.run([*self._list_changed(user_id, other_id), *cold_later])
 
     async def _changed(self, user_id: str, other_id: str, *, is_blocked: bool) -> None:
         self.forget((user_id, other_id))
         cold_now = self._chilled(user_id, hold_ms=-1)
-        await self._keyspace.run([*self._list_changed(user_id, other_id), *cold_now])
-        self._router.push(user_id, Blocked(other_id, is_blocked))
-        self._unread_changed(user_id)
+        await self.keyspace.run([*self._list_changed(user_id, other_id), *cold_now])
+        self.router.push(user_id, Blocked(other_id, is_blocked))
+        self.unread_changed(user_id)
 
     def _chilled(self, user_id: str, *, hold_ms: int) -> list[Call[int]]:
         """Make all counts of a user cold, those of threads too."""
-        token = self._clock.random_id(8)
-        return [one.unread_put(user_id, token, hold_ms=hold_ms) for one in (self._scripts, self._scripts.threads)]
+        token = self.clock.random_id(8)
+        return [one.unread_put(user_id, token, hold_ms=hold_ms) for one in (self.scripts, self.scripts.threads)]
 
     # --- following the other nodes ------------------------------------------------------------------
 
@@ -137,16 +132,16 @@ class Blocks:
 
     async def refresh(self) -> None:
         """Forget the users whose blocks changed within the last BLOCKS_CHANGED_S. Raises StoreError."""
-        key, since_ms = self._scripts.keys.blocks_changed(), self._since_ms()
+        key, since_ms = self.scripts.keys.blocks_changed(), self._since_ms()
         try:
-            found = await self._keyspace.one(plain(key, b"ZRANGE", key, since_ms, b"+inf", b"BYSCORE"))
+            found = await self.keyspace.one(plain(key, b"ZRANGE", key, since_ms, b"+inf", b"BYSCORE"))
         except Exception:
             self.epoch_changed("", "")  # whatever changes now is not seen
             raise
         self.forget(name.decode() for name in found)
 
     def _list_changed(self, *user_ids: str) -> list[Call[Any]]:
-        key, now_ms = self._scripts.keys.blocks_changed(), self._clock.now_ms()
+        key, now_ms = self.scripts.keys.blocks_changed(), self.clock.now_ms()
         named = [part for user_id in user_ids for part in (now_ms, user_id)]
         return [
             plain(key, b"ZADD", key, *named),
@@ -155,4 +150,4 @@ class Blocks:
         ]
 
     def _since_ms(self) -> int:
-        return self._clock.now_ms() - int(2 * BLOCKS_CHANGED_S * 1000)
+        return self.clock.now_ms() - int(2 * BLOCKS_CHANGED_S * 1000)

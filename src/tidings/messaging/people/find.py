@@ -7,6 +7,7 @@ far as the asker may know of them (sight.py). Two people with a block between th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -33,47 +34,36 @@ class Person(msgspec.Struct, frozen=True):
     online: bool
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FindPeople:
-    def __init__(
-        self,
-        *,
-        names: NameIndex,
-        accounts: Accounts,
-        inboxes: Inboxes,
-        access: Access,
-        sight: Sight,
-        blocks: Blocks,
-        registry: Registry,
-        scope: Scope,
-    ) -> None:
-        self._names = names
-        self._accounts = accounts
-        self._inboxes = inboxes
-        self._access = access
-        self._sight = sight
-        self._blocks = blocks
-        self._registry = registry
-        self._scope = scope
+    names: NameIndex
+    accounts: Accounts
+    inboxes: Inboxes
+    access: Access
+    sight: Sight
+    blocks: Blocks
+    registry: Registry
+    scope: Scope
 
     def signed_in(self, user_id: str) -> None:
         """Let others find a user without a profile, where the directory shows everybody."""
-        if self._scope == "all":
-            self._names.signed_in(user_id)
+        if self.scope == "all":
+            self.names.signed_in(user_id)
 
     async def find(self, user_id: str, query: str, limit: int) -> list[Person]:
         """The first people whose words begin with those asked for, by name. Raises Forbidden and StoreError."""
-        if self._scope == "off":
+        if self.scope == "off":
             raise Forbidden("the directory of people is off here")
         asked = asked_words(query)
-        found = await (self._among_all if self._scope == "all" else self._among_shared)(user_id, asked, limit)
-        await self._blocks.load([user_id])
-        apart = self._blocks.blockers(user_id) | await self._blocks.blocked_by(user_id)
-        online = await self._registry.is_online([user.user_id for user in found if user.user_id not in apart])
+        found = await (self._among_all if self.scope == "all" else self._among_shared)(user_id, asked, limit)
+        await self.blocks.load([user_id])
+        apart = self.blocks.blockers(user_id) | await self.blocks.blocked_by(user_id)
+        online = await self.registry.is_online([user.user_id for user in found if user.user_id not in apart])
         return [Person(one.user_id, one.name, one.avatar_url, online.get(one.user_id, False)) for one in found]
 
     async def _among_all(self, user_id: str, asked: list[str], limit: int) -> list[User]:
         found: dict[str, User] = {}
-        async for ids in self._names.user_ids(max(asked, key=len, default="")):
+        async for ids in self.names.user_ids(max(asked, key=len, default="")):
             new = [id_ for id_ in dict.fromkeys(ids) if id_ != user_id and id_ not in found]
             found |= {user.user_id: user for user in await self._matching(new, asked)}
             if len(found) >= limit:
@@ -86,7 +76,7 @@ class FindPeople:
         return _first([user for part in parts for user in await self._matching(part, asked)], limit)
 
     async def _matching(self, user_ids: list[str], asked: list[str]) -> list[User]:
-        known = await self._accounts.users(user_ids)
+        known = await self.accounts.users(user_ids)
         people = (known.get(id_) or User(user_id=id_) for id_ in user_ids)
         return [user for user in people if is_match(asked, user)]
 
@@ -95,12 +85,12 @@ class FindPeople:
         others: dict[str, None] = {}
         after_id, seen = "", 0
         while seen < SHARED_ROWS_MAX and len(others) < PEOPLE_SHARED_MAX:
-            page = await self._inboxes.scan(user_id, after_id=after_id, limit=_TOGETHER)
+            page = await self.inboxes.scan(user_id, after_id=after_id, limit=_TOGETHER)
             if not page:
                 break
-            for member_list in (await self._access.read([row.conversation_id for row in page])).values():
+            for member_list in (await self.access.read([row.conversation_id for row in page])).values():
                 if user_id in member_list.members:
-                    hidden = await self._sight.hidden_from(user_id, member_list) | {user_id}
+                    hidden = await self.sight.hidden_from(user_id, member_list) | {user_id}
                     others |= dict.fromkeys(id_ for id_ in member_list.members if id_ not in hidden)
             after_id, seen = page[-1].conversation_id, seen + len(page)
         return dict.fromkeys(list(others)[:PEOPLE_SHARED_MAX])

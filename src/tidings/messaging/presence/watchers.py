@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tidings.bounds import WATCH_S, WATCHED_MAX
 from tidings.errors import TooLarge
@@ -24,27 +25,18 @@ from tidings.stores.keyspace.keys import Keys
 _CHUNK = 500  # conversations announced in one round trip
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Watchers:
-    def __init__(
-        self,
-        *,
-        access: Access,
-        sight: Sight,
-        hub: Hub,
-        registry: Registry,
-        bus: Bus,
-        keyspace: Keyspace,
-        keys: Keys,
-        node_id: str,
-    ) -> None:
-        self._access = access
-        self._sight = sight
-        self._hub = hub
-        self._registry = registry
-        self._bus = bus
-        self._keyspace = keyspace
-        self._keys = keys
-        self._node_id = node_id
+    access: Access
+    sight: Sight
+    hub: Hub
+    registry: Registry
+    bus: Bus
+    keyspace: Keyspace
+    keys: Keys
+    node_id: str
+
+    def __post_init__(self) -> None:
         self._watchers: dict[str, set[Connection]] = {}
         self._watched: dict[str, tuple[str, ...]] = {}  # by connection_id
         self._recorded_ms: dict[str, int] = {}  # conversation -> until when the record of our watchers lives, ms
@@ -54,8 +46,8 @@ class Watchers:
         ids = tuple(dict.fromkeys(conversation_ids))
         if len(ids) > WATCHED_MAX:
             raise TooLarge(f"a connection watches at most {WATCHED_MAX} conversations")
-        member_lists = await asyncio.gather(*(self._access.authorize(connection.user_id, id_, "read") for id_ in ids))
-        if connection not in self._hub.of_user(connection.user_id):
+        member_lists = await asyncio.gather(*(self.access.authorize(connection.user_id, id_, "read") for id_ in ids))
+        if connection not in self.hub.of_user(connection.user_id):
             return []  # the connection ended meanwhile, and nothing would ever remove it again
         self.forget(connection)
         if ids:
@@ -83,7 +75,7 @@ class Watchers:
     @property
     def is_anyone_there(self) -> bool:
         """Whether somebody might be watching, here or elsewhere."""
-        return bool(self._watchers) or self._registry.has_others
+        return bool(self._watchers) or self.registry.has_others
 
     async def push(self, member_lists: Iterable[MemberList], event: Typing | Presence) -> None:
         """Push to the members who watch here, to each connection once, never to the user whom the event is about.
@@ -91,7 +83,7 @@ class Watchers:
         A member who may not see that user gets nothing. Raises StoreError."""
         pushed: set[Connection] = set()
         for member_list in member_lists:
-            blind = await self._sight.blind_to(event.user_id, member_list)
+            blind = await self.sight.blind_to(event.user_id, member_list)
             # A push may close a slow socket, which takes it off the set we walk.
             for connection in tuple(self._watchers.get(member_list.head.conversation_id, ())):
                 user_id = connection.user_id
@@ -103,34 +95,34 @@ class Watchers:
     def publish(self, nodes: dict[str, list[str]], event: Typing | Presence) -> None:
         """Publish to other nodes, to each with the conversations that are watched there."""
         for node_id, conversation_ids in nodes.items():
-            self._bus.publish(node_id, Signal(tuple(conversation_ids), event))
+            self.bus.publish(node_id, Signal(tuple(conversation_ids), event))
 
     async def member_lists(self, conversation_ids: Iterable[str]) -> list[MemberList]:
         """Return the current member lists of those that are watched here."""
         here = [id_ for id_ in conversation_ids if id_ in self._watchers]
-        found = await asyncio.gather(*(self._access.fresh(id_) for id_ in here))
+        found = await asyncio.gather(*(self.access.fresh(id_) for id_ in here))
         return [member_list for member_list in found if member_list is not None]
 
     async def nodes_of(self, conversation_ids: Iterable[str]) -> dict[str, list[str]]:
         """Return other nodes -> the conversations among these that are watched there."""
         ids = list(conversation_ids)
-        if not self._registry.has_others or not ids:
+        if not self.registry.has_others or not ids:
             return {}
-        now_ms = self._registry.now_ms()
-        keys = [self._keys.watch(id_) for id_ in ids]
-        replies = await self._keyspace.run([plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE") for key in keys])
+        now_ms = self.registry.now_ms()
+        keys = [self.keys.watch(id_) for id_ in ids]
+        replies = await self.keyspace.run([plain(key, b"ZRANGE", key, now_ms, b"+inf", b"BYSCORE") for key in keys])
         nodes: dict[str, list[str]] = {}
         for id_, names in zip(ids, replies, strict=True):
             for name in names:
                 nodes.setdefault(name.decode(), []).append(id_)
-        nodes.pop(self._node_id, None)
+        nodes.pop(self.node_id, None)
         return nodes
 
     # --- announcing our watchers ---------------------------------------------------------------------
 
     async def announce(self, conversation_ids: Iterable[str]) -> None:
         """Record our watchers for the other nodes, unless a record lives for a while yet. Raises StoreError."""
-        half_ms = self._registry.now_ms() + WATCH_S * 500
+        half_ms = self.registry.now_ms() + WATCH_S * 500
         await self._record([id_ for id_ in conversation_ids if self._recorded_ms.get(id_, 0) < half_ms])
 
     async def renew(self) -> None:
@@ -141,15 +133,15 @@ class Watchers:
     async def _record(self, conversation_ids: Sequence[str]) -> None:
         for start in range(0, len(conversation_ids), _CHUNK):
             chunk = conversation_ids[start : start + _CHUNK]
-            now_ms = self._registry.now_ms()
+            now_ms = self.registry.now_ms()
             until_ms = now_ms + WATCH_S * 1000
-            await self._keyspace.run([call for id_ in chunk for call in self._calls(id_, now_ms, until_ms)])
+            await self.keyspace.run([call for id_ in chunk for call in self._calls(id_, now_ms, until_ms)])
             self._recorded_ms.update(dict.fromkeys(chunk, until_ms))
 
     def _calls(self, conversation_id: str, now_ms: int, until_ms: int) -> list[Call[object]]:
-        key = self._keys.watch(conversation_id)
+        key = self.keys.watch(conversation_id)
         return [
-            plain(key, b"ZADD", key, until_ms, self._node_id),
+            plain(key, b"ZADD", key, until_ms, self.node_id),
             plain(key, b"ZREMRANGEBYSCORE", key, b"-inf", now_ms),
             plain(key, b"EXPIRE", key, WATCH_S),
         ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tidings import bounds
 from tidings.clock import Clock
@@ -34,36 +35,27 @@ log = logging.getLogger("tidings.pending")
 _CALLED_AT_ONCE = 1_000  # members who are looked at in one turn of the event loop: about a millisecond
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DueConversations:
-    def __init__(
-        self,
-        *,
-        keyspace: Keyspace,
-        scripts: PushScripts,
-        access: Access,
-        blocks: Blocks,
-        tables: Tables,
-        pending: Pending,
-        worker: PushWorker,
-        clock: Clock,
-        grace_s: float,
-    ) -> None:
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._access = access
-        self._blocks = blocks
-        self._tables = tables
-        self._pending = pending
-        self._worker = worker
-        self._clock = clock
-        self._grace_ms = int(grace_s * 1000)
+    keyspace: Keyspace
+    scripts: PushScripts
+    access: Access
+    blocks: Blocks
+    tables: Tables
+    pending: Pending
+    worker: PushWorker
+    clock: Clock
+    grace_s: float
+
+    def __post_init__(self) -> None:
+        self._grace_ms = int(self.grace_s * 1000)
         self._recorded: dict[str, int] = {}  # conversation -> sent_ms of the message it was last recorded for
         self._recent = Recent[str, int](bounds.DUE_RECENT_MAX)  # conversation -> time of the last activity here, ms
         self._examined = Recent[str, int](bounds.CONVERSATIONS_CACHED_MAX)  # conversation -> checked up to this seq
         self._births: dict[int, str] = {}  # shard -> the birth of its set that we know
         self._lost: set[str] = set()  # conversations to record again
         self._received: dict[tuple[str, str], int] = {}  # (conversation, user) -> delivered seq, not cleared yet
-        self._threads = DueThreads(access, blocks, tables, worker, self._grace_ms)
+        self._threads = DueThreads(self.access, self.blocks, self.tables, self.worker, self._grace_ms)
         self._expires_s = 0.0  # the next deletion of old pending rows
         self.loop = Loop("due", lambda: bounds.DUE_LOOK_S, self._step, is_eager=True, at_end=self.flush)
 
@@ -75,7 +67,7 @@ class DueConversations:
         No record is removed before a message of it is older than the grace time. So within half of that time, which
         generously allows for differences between clocks, one record serves all messages of a conversation.
         """
-        now_ms, half_ms = self._clock.now_ms(), self._grace_ms // 2
+        now_ms, half_ms = self.clock.now_ms(), self._grace_ms // 2
         by_shard: dict[int, list[tuple[int, str]]] = {}
         for conversation_id, sent_ms in sent:
             self._recent.put(conversation_id, now_ms)
@@ -98,7 +90,7 @@ class DueConversations:
         """Clear the pending rows of the noted receipts."""
         received, self._received = self._received, {}
         if received:
-            await self._pending.clear([(*key, seq_no) for key, seq_no in received.items()])
+            await self.pending.clear([(*key, seq_no) for key, seq_no in received.items()])
 
     def epoch_changed(self, old: str, new: str) -> None:
         """The keyspace may have lost its latest writes: record the recently active conversations again."""
@@ -110,7 +102,7 @@ class DueConversations:
             for due_ms, conversation_id in pairs:
                 self._recorded[conversation_id] = due_ms - self._grace_ms
 
-        return self._scripts.due_add(shard, pairs, recorded)
+        return self.scripts.due_add(shard, pairs, recorded)
 
     def _lose(self, conversation_ids: Sequence[str]) -> None:
         self._lost.update(conversation_ids)
@@ -124,11 +116,11 @@ class DueConversations:
         """Check due conversations, some of each shard; returns their number."""
         await self._record_lost()
         hold_ms = int(bounds.DUE_HOLD_S * 1000) + self._grace_ms  # later than any record made while this node holds it
-        claim = self._scripts.due_claim
+        claim = self.scripts.due_claim
         shards = range(bounds.DUE_SHARDS)
         calls = [claim(shard, limit=bounds.DUE_CLAIM_MAX, hold_ms=hold_ms) for shard in shards]
-        found = await each_alone(self._keyspace, calls)
-        gate, claimed_s = asyncio.Semaphore(bounds.DUE_PASSES_MAX), self._clock.monotonic_s()
+        found = await each_alone(self.keyspace, calls)
+        gate, claimed_s = asyncio.Semaphore(bounds.DUE_PASSES_MAX), self.clock.monotonic_s()
         works = []
         for shard, claimed in found.items():
             self._check_birth(shard, claimed.birth)
@@ -139,9 +131,9 @@ class DueConversations:
     async def _step(self) -> bool:
         await self.flush()  # the next expiry clears rows that this cannot clear
         busy = await self.check()
-        if self._clock.monotonic_s() >= self._expires_s:
-            await self._pending.expire(self._clock.now_ms())
-            self._expires_s = self._clock.monotonic_s() + bounds.WAITING_EXPIRE_S
+        if self.clock.monotonic_s() >= self._expires_s:
+            await self.pending.expire(self.clock.now_ms())
+            self._expires_s = self.clock.monotonic_s() + bounds.WAITING_EXPIRE_S
             self._forget_old()
         return busy >= bounds.DUE_CLAIM_MAX
 
@@ -155,15 +147,15 @@ class DueConversations:
         lost, self._lost = self._lost, set()
         if not lost:
             return
-        old_ms = self._clock.now_ms() - self._grace_ms  # due at once; the pass itself finds newer entries
+        old_ms = self.clock.now_ms() - self._grace_ms  # due at once; the pass itself finds newer entries
         try:
-            await self._keyspace.run(self.calls((id_, old_ms) for id_ in lost))
+            await self.keyspace.run(self.calls((id_, old_ms) for id_ in lost))
         except StoreError:
             self._lost |= lost
             raise
 
     def _forget_old(self) -> None:
-        after_ms = self._clock.now_ms() - 2 * self._grace_ms
+        after_ms = self.clock.now_ms() - 2 * self._grace_ms
         for conversation_id in [id_ for id_, at_ms in self._recent.items() if at_ms < after_ms]:
             del self._recent[conversation_id]
         self._recorded = {id_: sent_ms for id_, sent_ms in self._recorded.items() if sent_ms >= after_ms}
@@ -176,11 +168,11 @@ class DueConversations:
         """Check one conversation. After a failure it stays held, and is due again a little later for any node."""
         try:
             async with gate, asyncio.timeout(bounds.DUE_PASS_S):
-                if self._clock.monotonic_s() - claimed_s > bounds.DUE_HOLD_S - bounds.DUE_PASS_S:
+                if self.clock.monotonic_s() - claimed_s > bounds.DUE_HOLD_S - bounds.DUE_PASS_S:
                     return  # it might outlast the hold, and then remove a record that was made after the hold
                 next_ms = await self._examine(conversation_id, claimed.now_ms)
-                settle = self._scripts.due_settle(shard, conversation_id, until_ms=claimed.until_ms, next_ms=next_ms)
-                await self._keyspace.one(settle)
+                settle = self.scripts.due_settle(shard, conversation_id, until_ms=claimed.until_ms, next_ms=next_ms)
+                await self.keyspace.one(settle)
         except (StoreError, Problem, TimeoutError) as error:
             log.warning("due conversation put off", extra=cause_of(error, conversation_id=conversation_id))
         except Exception:
@@ -194,10 +186,10 @@ class DueConversations:
         if is_thread_id(conversation_id):
             self._recent.put(conversation_id, now_ms)
             return await self._threads.examine(conversation_id, now_ms)
-        member_list = await self._access.fresh(conversation_id)
+        member_list = await self.access.fresh(conversation_id)
         if member_list is None:
             return 0
-        tables = self._tables
+        tables = self.tables
         top, old_seq = await asyncio.gather(
             tables.log.top(conversation_id), tables.log.seq_at(conversation_id, now_ms - self._grace_ms)
         )
@@ -218,14 +210,14 @@ class DueConversations:
         found: list[Entry] = []
         before, wanted = up_to_seq + 1, 2
         while len(found) < wanted and before > max(floor, 0) + 1:
-            entries = await self._tables.log.page(
+            entries = await self.tables.log.page(
                 conversation_id, after=max(floor, 0), before=before, limit=bounds.PAGE_DEFAULT, newest_first=True
             )
             for entry in entries:
                 if entry.counts and len(found) < wanted and entry.sender_id not in {one.sender_id for one in found}:
                     found.append(entry)
-                    await self._blocks.load([entry.sender_id])
-                    wanted += bool(self._blocks.blockers(entry.sender_id))  # for some members it does not count
+                    await self.blocks.load([entry.sender_id])
+                    wanted += bool(self.blocks.blockers(entry.sender_id))  # for some members it does not count
             before = entries[-1].seq_no if entries else 0
         return found
 
@@ -234,18 +226,18 @@ class DueConversations:
         conversation_id, newest = member_list.head.conversation_id, dict[str, int]()
         posts: dict[str | None, Entry] = {}  # sender -> their newest message
         to_all: dict[str | None, Entry] = {}  # the same of messages to all
-        while entries := await self._tables.log.page(
+        while entries := await self.tables.log.page(
             conversation_id, after=floor, before=up_to_seq + 1, limit=bounds.PAGE_MAX, newest_first=False
         ):
             floor = entries[-1].seq_no
-            await self._blocks.load(entry.sender_id for entry in entries)
+            await self.blocks.load(entry.sender_id for entry in entries)
             for entry in [entry for entry in entries if entry.counts]:
                 posts[entry.sender_id] = entry
                 if entry.mentions == (EVERYBODY,):
                     to_all[entry.sender_id] = entry
                 else:
                     await self._note_called(member_list, entry.mentions, [entry], newest)
-        await self._blocks.load(posts)
+        await self.blocks.load(posts)
         await self._note_called(member_list, list(member_list.members) if to_all else (), to_all.values(), newest)
         await self._note_called(member_list, await self._loud(conversation_id), posts.values(), newest)
         if newest:
@@ -269,7 +261,7 @@ class DueConversations:
     async def _loud(self, conversation_id: str) -> set[str]:
         """The members of a large conversation who asked for every message (reading/flags.py)."""
         owner, after, loud = of_conversation(conversation_id), "", set[str]()
-        while found := await self._tables.records.page(owner, LOUD, limit=bounds.PAGE_MAX, after=after):
+        while found := await self.tables.records.page(owner, LOUD, limit=bounds.PAGE_MAX, after=after):
             loud |= {record.name for record in found}
             after = found[-1].name
         return loud
@@ -277,8 +269,8 @@ class DueConversations:
     async def _statuses(self, conversation_id: str, user_ids: Collection[str]) -> dict[str, Status]:
         """The statuses of these members. Of a few they are read one by one: a conversation may have very many."""
         if len(user_ids) > bounds.PAGE_MAX:
-            return {one.user_id: one for one in await self._tables.statuses.of_conversation(conversation_id)}
-        get = self._tables.statuses.get
+            return {one.user_id: one for one in await self.tables.statuses.of_conversation(conversation_id)}
+        get = self.tables.statuses.get
         found = await asyncio.gather(*(get(user_id, [conversation_id]) for user_id in user_ids))
         return {one[conversation_id].user_id: one[conversation_id] for one in found if one}
 
@@ -304,18 +296,18 @@ class DueConversations:
             if not _is_read(member_list.members[user_id], statuses.get(user_id), seq_no)
         }
         # The job comes first: after a crash between the two, the next pass finds no row and queues the job again.
-        await self._worker.queue(conversation_id, unread)
+        await self.worker.queue(conversation_id, unread)
         await self._put_late(conversation_id, late, delivered, now_ms)
 
     def _is_for(self, entry: Entry, user_id: str) -> bool:
-        return entry.sender_id != user_id and user_id not in self._blocks.blockers(entry.sender_id)
+        return entry.sender_id != user_id and user_id not in self.blocks.blockers(entry.sender_id)
 
     async def _put_late(
         self, conversation_id: str, late: Mapping[str, int], delivered: Mapping[str, int], now_ms: int
     ) -> None:
         if not late:
             return
-        known = await self._pending.of_conversation(conversation_id, late)
+        known = await self.pending.of_conversation(conversation_id, late)
         rows = [
             Waiting(
                 user_id=user_id,
@@ -329,7 +321,7 @@ class DueConversations:
             if user_id not in known or known[user_id].last_seq < seq_no
         ]
         if rows:
-            await self._pending.put(rows)
+            await self.pending.put(rows)
             await self._clear_delivered(conversation_id, {row.user_id for row in rows})
 
     async def _clear_delivered(self, conversation_id: str, user_ids: set[str]) -> None:
@@ -340,7 +332,7 @@ class DueConversations:
             for one in statuses.values()
             if one.user_id in user_ids
         ]
-        await self._pending.clear(received)
+        await self.pending.clear(received)
 
 
 def _delivered(member: Member, status: Status | None) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -36,35 +37,25 @@ _STOP_S = 5.0  # jobs under way may end; other workers take over the rest
 _JITTER = 0.2  # of a wait, so that jobs put off together do not come back together
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PushWorker:
     """Without `providers` no job is queued. `count(provider, outcome)` is for the metrics."""
 
-    def __init__(
-        self,
-        *,
-        keyspace: Keyspace,
-        scripts: PushScripts,
-        acks: DeviceAcks,
-        devices: Devices,
-        notices: Notices,
-        providers: Mapping[str, Push],
-        clock: Clock,
-        node_id: str,
-        count: Callable[[str, str], None],
-        idle_s: float = bounds.PUSH_IDLE_S,
-        consumer_idle_s: float = bounds.PUSH_CONSUMER_IDLE_S,
-    ) -> None:
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._acks = acks
-        self._devices = devices
-        self._notices = notices
-        self._providers = providers
-        self._clock = clock
-        self._node_id = node_id
-        self._count = count
-        self._idle_ms = int(idle_s * 1000)
-        self._consumer_idle_ms = int(consumer_idle_s * 1000)
+    keyspace: Keyspace
+    scripts: PushScripts
+    acks: DeviceAcks
+    devices: Devices
+    notices: Notices
+    providers: Mapping[str, Push]
+    clock: Clock
+    node_id: str
+    count: Callable[[str, str], None]
+    idle_s: float = bounds.PUSH_IDLE_S
+    consumer_idle_s: float = bounds.PUSH_CONSUMER_IDLE_S
+
+    def __post_init__(self) -> None:
+        self._idle_ms = int(self.idle_s * 1000)
+        self._consumer_idle_ms = int(self.consumer_idle_s * 1000)
         self._badges: dict[str, str] = {}  # users with a new badge -> the one device that knows it, if any
         self._left: dict[tuple[str, str], int] = {}  # (user, device) -> time it was last seen, ms; not written yet
         self._paused: dict[str, float] = {}  # provider -> end of its pause, monotonic s
@@ -77,17 +68,17 @@ class PushWorker:
 
     @property
     def has_providers(self) -> bool:
-        return bool(self._providers)
+        return bool(self.providers)
 
     async def queue(self, conversation_id: str, newest: Mapping[str, int], thread_seq: int = 0) -> None:
         """Queue a job for each user (-> seq of the entry) with a device that lacks it and was not notified of it.
 
         `thread_seq`: the entries are replies of this thread."""
-        if not self._providers or not newest:
+        if not self.providers or not newest:
             return
-        owned = await self._devices.of_users(newest)
+        owned = await self.devices.of_users(newest)
         wanted = [(user_id, [device.device_id for device in mine]) for user_id, mine in owned.items()]
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         jobs = {
             user_id: Job(
                 user_id=user_id,
@@ -99,29 +90,29 @@ class PushWorker:
             for user_id in owned
         }
         place = next((job.place for job in jobs.values()), "")
-        seqs = await self._acks.seqs(wanted, conversation_id, place)
+        seqs = await self.acks.seqs(wanted, conversation_id, place)
         behind = [user_id for (user_id, _), found in zip(wanted, seqs, strict=True) if min(found) < newest[user_id]]
         await self._put([jobs[user_id] for user_id in behind])
 
     def acknowledged(self, user_id: str, device: str | None, acks: Mapping[str, int]) -> None:
         """Record that a device has everything up to these. Never blocks. A connection without a device is no phone."""
-        if self._providers and device is not None:
-            self._acks.note(user_id, device, acks)
+        if self.providers and device is not None:
+            self.acks.note(user_id, device, acks)
 
     def left(self, user_id: str, device: str | None) -> None:
         """Record the end of a device's connection as the time it was last seen. Never blocks."""
-        if self._providers and device is not None and len(self._left) < bounds.PUSH_NOTES_MAX:
-            self._left[user_id, device] = self._clock.now_ms()
+        if self.providers and device is not None and len(self._left) < bounds.PUSH_NOTES_MAX:
+            self._left[user_id, device] = self.clock.now_ms()
 
     def badge(self, user_id: str, but_device: str | None = None) -> None:
         """The user read something: send the new badge silently to devices that show another. Never blocks."""
-        if not self._providers or (user_id not in self._badges and len(self._badges) >= bounds.PUSH_NOTES_MAX):
+        if not self.providers or (user_id not in self._badges and len(self._badges) >= bounds.PUSH_NOTES_MAX):
             return
         knows = but_device or ""
         self._badges[user_id] = knows if self._badges.get(user_id, knows) == knows else ""
 
     def start(self) -> None:
-        if self._providers:
+        if self.providers:
             self._taking.start()
             self._writing.start()
 
@@ -143,22 +134,22 @@ class PushWorker:
         except StoreError as error:
             log.info("last-seen times of devices lost", extra=cause_of(error))
         await self._leave()
-        for provider in self._providers.values():
+        for provider in self.providers.values():
             await provider.close()
 
     async def _leave(self) -> None:
         try:
-            await self.tidy(self._node_id)
+            await self.tidy(self.node_id)
         except StoreError as error:
             log.debug("worker stays on the list; another node removes it", extra=cause_of(error))
 
     async def flush(self) -> None:
         """Write the recorded acknowledgements, queue new badges of users with devices, and write last-seen times."""
-        await self._acks.flush()
+        await self.acks.flush()
         badges, self._badges = self._badges, {}
         if badges:
-            owned = await self._devices.of_users(badges)
-            now_ms = self._clock.now_ms()
+            owned = await self.devices.of_users(badges)
+            now_ms = self.clock.now_ms()
             await self._put([Job(user_id=id_, made_ms=now_ms, but_device=badges[id_]) for id_ in owned])
         await self._touch_some()
 
@@ -166,12 +157,12 @@ class PushWorker:
         """Write few last-seen times at once: acknowledgements come first and must not wait long."""
         some = dict(islice(self._left.items(), bounds.TOUCHED_TOGETHER))
         if some:
-            await self._devices.touch(some)
+            await self.devices.touch(some)
             self._left = {key: at_ms for key, at_ms in self._left.items() if some.get(key) != at_ms}
 
     async def _put(self, jobs: Sequence[Job]) -> None:
         if jobs:
-            await self._keyspace.run([self._scripts.push_add(job.user_id, _encode(job)) for job in jobs])
+            await self.keyspace.run([self.scripts.push_add(job.user_id, _encode(job)) for job in jobs])
             self._taking.nudge()
 
     # --- the worker -------------------------------------------------------------------------------
@@ -189,26 +180,26 @@ class PushWorker:
         """Start about `limit` jobs at most; returns their number."""
         shards = range(bounds.PUSH_SHARDS)
         each = max(1, limit // bounds.PUSH_SHARDS)
-        take = self._scripts.push_take
+        take = self.scripts.push_take
         most = bounds.PUSH_DELIVERIES_MAX
         found = await each_alone(
-            self._keyspace,
-            [take(shard, self._node_id, limit=each, idle_ms=self._idle_ms, deliveries_max=most) for shard in shards],
+            self.keyspace,
+            [take(shard, self.node_id, limit=each, idle_ms=self._idle_ms, deliveries_max=most) for shard in shards],
         )
         for shard, taken in found.items():
             for job_id, raw in taken.dead:
-                await self._end(shard, job_id, [self._scripts.push_bury(raw, "no end in five deliveries")])
+                await self._end(shard, job_id, [self.scripts.push_bury(raw, "no end in five deliveries")])
             for job_id, raw in taken.jobs:
                 self._begin(shard, job_id, raw)
         return sum(len(taken.jobs) + len(taken.dead) for taken in found.values())
 
     async def tidy(self, leaving: str = "") -> int:
         """Remove workers without jobs from the list: the one that leaves, and those long gone. Returns their number."""
-        if not self._providers:
+        if not self.providers:
             return 0
-        tidy, idle_ms = self._scripts.push_tidy, self._consumer_idle_ms
+        tidy, idle_ms = self.scripts.push_tidy, self._consumer_idle_ms
         calls = [tidy(shard, leaving, idle_ms=idle_ms) for shard in range(bounds.PUSH_SHARDS)]
-        return sum((await each_alone(self._keyspace, calls)).values())
+        return sum((await each_alone(self.keyspace, calls)).values())
 
     def _begin(self, shard: int, job_id: str, raw: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._do(shard, job_id, raw), name="push-job")
@@ -230,19 +221,19 @@ class PushWorker:
 
     async def _end(self, shard: int, job_id: str, calls: Sequence[Call[object]]) -> None:
         """Run the calls that follow from a job, then remove the job: the end comes last."""
-        answers = await self._keyspace.run(calls) if calls else []
+        answers = await self.keyspace.run(calls) if calls else []
         if crowded_out := [job for answer in answers if isinstance(answer, GivenUp) for job in answer.jobs]:
-            await self._keyspace.run([self._scripts.push_bury(job, "too many wait") for job in crowded_out])
-        await self._keyspace.run(self._scripts.push_done(shard, job_id))
+            await self.keyspace.run([self.scripts.push_bury(job, "too many wait") for job in crowded_out])
+        await self.keyspace.run(self.scripts.push_done(shard, job_id))
 
     async def _carry_out(self, shard: int, raw: bytes) -> list[Call[object]]:
         """Notify the devices; returns the calls that follow from the outcomes."""
         try:
             job = _decode(raw)
         except msgspec.DecodeError:
-            return [self._scripts.push_bury(raw, "not a job")]
+            return [self.scripts.push_bury(raw, "not a job")]
         try:
-            content = await self._notices.content(job)
+            content = await self.notices.content(job)
             devices = await self._addressees(job, content) if content is not None else []
         except (StoreError, Problem) as error:
             return [self._again(shard, job, Outcome(Verdict.LATER, str(error)), ())]
@@ -258,13 +249,13 @@ class PushWorker:
         if content.summary_ms is None:
             return []
         summary = Job(user_id=job.user_id, made_ms=content.summary_ms, is_summary=True)
-        return [self._scripts.push_put_off(shard, _encode(summary), content.summary_ms)]
+        return [self.scripts.push_put_off(shard, _encode(summary), content.summary_ms)]
 
     async def _addressees(self, job: Job, content: NoticeContent) -> list[Device]:
         """The devices that do not know it yet."""
         owned = [
             device
-            for device in await self._devices.of_user(job.user_id)
+            for device in await self.devices.of_user(job.user_id)
             if device.device_id != job.but_device and (not job.device_ids or device.device_id in job.device_ids)
         ]
         ids = [device.device_id for device in owned]
@@ -273,14 +264,14 @@ class PushWorker:
         if job.is_summary:
             return owned
         if not job.conversation_id:
-            shown = await self._acks.badges(job.user_id, ids)
+            shown = await self.acks.badges(job.user_id, ids)
             return [device for device, badge in zip(owned, shown, strict=True) if badge not in (-1, content.badge)]
-        [seqs] = await self._acks.seqs([(job.user_id, ids)], job.conversation_id, job.place)
+        [seqs] = await self.acks.seqs([(job.user_id, ids)], job.conversation_id, job.place)
         return [device for device, seq_no in zip(owned, seqs, strict=True) if seq_no < job.seq_no]
 
     async def _send(self, notice: Notice) -> Outcome:
         name = notice.device.provider
-        provider, now_s = self._providers.get(name), self._clock.monotonic_s()
+        provider, now_s = self.providers.get(name), self.clock.monotonic_s()
         if provider is None:
             return Outcome(Verdict.REFUSED, "the provider is not configured")
         if self._paused.get(name, 0.0) > now_s:
@@ -290,7 +281,7 @@ class PushWorker:
                 outcome = await provider.send(notice)
         except TimeoutError:
             outcome = Outcome(Verdict.LATER, "timeout")
-        self._count(name, outcome.verdict.value)
+        self.count(name, outcome.verdict.value)
         if outcome.verdict in (Verdict.REFUSED, Verdict.LATER):
             log.warning(
                 "notification not delivered",
@@ -305,7 +296,7 @@ class PushWorker:
         for device, outcome in zip(devices, outcomes, strict=True):
             if outcome.verdict is Verdict.GONE:
                 try:
-                    await self._devices.remove(device.user_id, device_id=device.device_id, token=device.token)
+                    await self.devices.remove(device.user_id, device_id=device.device_id, token=device.token)
                 except StoreError as error:
                     log.info("dead push token kept for now", extra=cause_of(error, device_id=device.device_id))
 
@@ -321,7 +312,7 @@ class PushWorker:
                 fields[notified(device.device_id, job.place)] = job.seq_no
             if outcome.verdict is Verdict.SENT:
                 fields[device.device_id] = content.badge
-        calls = self._acks.set_calls(job.user_id, fields)
+        calls = self.acks.set_calls(job.user_id, fields)
         if later:
             longest = max((outcome for _, outcome in later), key=_asked_s)
             calls.append(self._again(shard, job, longest, tuple(device.device_id for device, _ in later)))
@@ -329,13 +320,13 @@ class PushWorker:
 
     def _again(self, shard: int, job: Job, outcome: Outcome, device_ids: tuple[str, ...]) -> Call[object]:
         """Queue the job again for the devices that are left, or bury it when it is too old to matter."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         left = msgspec.structs.replace(job, device_ids=device_ids or job.device_ids, tries=job.tries + 1)
         if now_ms - job.made_ms > bounds.PUSH_AGE_S * 1000:
-            return self._scripts.push_bury(_encode(left), f"too old: {outcome.reason}")
+            return self.scripts.push_bury(_encode(left), f"too old: {outcome.reason}")
         doubled_s = min(bounds.PUSH_RETRY_S * 2 ** min(job.tries, 10), bounds.PUSH_RETRY_S_MAX)
-        wait_ms = int(max(doubled_s, _asked_s(outcome)) * 1000 * (1 + _JITTER * self._clock.random_fraction()))
-        return self._scripts.push_put_off(shard, _encode(left), now_ms + wait_ms)
+        wait_ms = int(max(doubled_s, _asked_s(outcome)) * 1000 * (1 + _JITTER * self.clock.random_fraction()))
+        return self.scripts.push_put_off(shard, _encode(left), now_ms + wait_ms)
 
 
 def _asked_s(outcome: Outcome) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -102,40 +103,31 @@ class PinEntry:
         ]
 
 
+@dataclass(eq=False, repr=False)
 class Pins:
-    def __init__(
-        self,
-        access: Access,
-        blocks: Blocks,
-        summaries: Summaries,
-        records: Records,
-        log: Log,
-        sends: Sends,
-        clock: Clock,
-    ) -> None:
-        self._access = access
-        self._blocks = blocks
-        self._summaries = summaries
-        self._records = records
-        self._log = log
-        self._sends = sends
-        self._clock = clock
+    access: Access
+    blocks: Blocks
+    summaries: Summaries
+    records: Records
+    log: Log
+    sends: Sends
+    clock: Clock
 
     async def set(self, user_id: str, conversation_id: str, seq_no: int, *, is_on: bool) -> Beside:
         """Pin a message or take the pin away, and answer what is beside the message then. Raises Problem."""
-        member_list = await self._summaries.target(user_id, conversation_id, seq_no, "write")
+        member_list = await self.summaries.target(user_id, conversation_id, seq_no, "write")
         if member_list.head.kind == "direct":
-            await self._blocks.load([user_id])
-            self._blocks.check_direct(member_list, user_id)
+            await self.blocks.load([user_id])
+            self.blocks.check_direct(member_list, user_id)
         place = conversation_id, seq_no
-        companion = PinEntry(self._summaries, self._records, self._log, place, user_id, is_on=is_on)
+        companion = PinEntry(self.summaries, self.records, self.log, place, user_id, is_on=is_on)
         try:
             await companion.read()
-            await self._sends.complete(
+            await self.sends.complete(
                 Draft(
                     sender_id=user_id,
                     conversation_id=conversation_id,
-                    message_id=self._clock.random_id(),
+                    message_id=self.clock.random_id(),
                     kind="pin",
                     content=Content(pinned=is_on),
                     target_seq=seq_no,
@@ -144,19 +136,19 @@ class Pins:
                     plain_digest=digest_of(None, f"pin {seq_no} {is_on}\0"),
                 )
             )
-            await self._summaries.committed(conversation_id)
+            await self.summaries.committed(conversation_id)
         except _NothingChanges:
             pass
-        return (await self._summaries.read(conversation_id, seq_no))[0].seen_by(user_id)
+        return (await self.summaries.read(conversation_id, seq_no))[0].seen_by(user_id)
 
     async def all(self, user_id: str, conversation_id: str) -> list[PinnedEntry]:
         """The pinned messages that the user may see, the latest pinned first. Raises NotFound."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         start = member_list.visible_after(user_id)
-        pins = (await read_pins(self._records, conversation_id))[0].pins
+        pins = (await read_pins(self.records, conversation_id))[0].pins
         shown = [pin for pin in reversed(pins) if pin.seq_no > start]
-        found = await asyncio.gather(*(self._log.entry(conversation_id, pin.seq_no) for pin in shown))
-        blocked, now_ms = await self._blocks.blocked_by(user_id), self._clock.now_ms()
+        found = await asyncio.gather(*(self.log.entry(conversation_id, pin.seq_no) for pin in shown))
+        blocked, now_ms = await self.blocks.blocked_by(user_id), self.clock.now_ms()
         return [
             PinnedEntry(entry, pin, entry.sender_id in blocked)
             for pin, entry in zip(shown, found, strict=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tidings.clock import Clock
 from tidings.errors import NotFound, Problem, StoreUnavailable, TooLarge
@@ -140,34 +141,28 @@ class _Gathering:
         )
 
 
+@dataclass(eq=False, repr=False)
 class ReactionSends:
-    def __init__(
-        self,
-        access: Access,
-        blocks: Blocks,
-        summaries: Summaries,
-        sends: Sends,
-        clock: Clock,
-        count: Callable[[int], None],
-    ) -> None:
-        self._access = access
-        self._blocks = blocks
-        self._summaries = summaries
-        self._sends = sends
-        self._clock = clock
-        self._count = count
+    access: Access
+    blocks: Blocks
+    summaries: Summaries
+    sends: Sends
+    clock: Clock
+    count: Callable[[int], None]
+
+    def __post_init__(self) -> None:
         self._gathering: dict[Place, _Gathering] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}  # one a message: its entries follow one another
         self._waiting = 0
 
     async def react(self, user_id: str, conversation_id: str, seq_no: int, key: str, *, is_on: bool) -> Beside:
         """Set or take away a reaction, and answer what is beside the message then. Raises Problem."""
-        member_list = await self._access.authorize(user_id, conversation_id, "write")
+        member_list = await self.access.authorize(user_id, conversation_id, "write")
         if seq_no <= member_list.visible_after(user_id):
             raise NotFound("no such message")
         if member_list.head.kind == "direct":
-            await self._blocks.load([user_id])
-            self._blocks.check_direct(member_list, user_id)
+            await self.blocks.load([user_id])
+            self.blocks.check_direct(member_list, user_id)
         gathering = self._join((conversation_id, seq_no), user_id, key, is_on)
         self._waiting += 1
         try:
@@ -214,8 +209,8 @@ class ReactionSends:
         gone: dict[tuple[str, str], Problem] = {}
         for is_last_try in (False,) * (_TRIES_MAX - 1) + (True,):
             wants = await self._of_members(conversation_id, wants, gone)
-            await self._summaries.check_target(conversation_id, seq_no)
-            made = ReactionEntry(self._summaries, place, wants)
+            await self.summaries.check_target(conversation_id, seq_no)
+            made = ReactionEntry(self.summaries, place, wants)
             await made.read()
             if not made.changes:
                 return made.after(), gone | made.refused
@@ -227,17 +222,17 @@ class ReactionSends:
                 if is_last_try:
                     raise
                 continue
-            await self._summaries.committed(conversation_id)
-            self._count(sum(len(on) + len(off) for _, on, off in made.changes))
+            await self.summaries.committed(conversation_id)
+            self.count(sum(len(on) + len(off) for _, on, off in made.changes))
             return made.after(entry.seq_no), gone | made.refused
         raise AssertionError
 
     async def _of_members(self, conversation_id: str, wants: Wants, gone: dict[tuple[str, str], Problem]) -> Wants:
         """The wishes of those who are members now. A user who left since the wish is told so."""
-        member_list = await self._access.fresh(conversation_id)
+        member_list = await self.access.fresh(conversation_id)
         members = member_list.members if member_list is not None else {}
         gone.update({want: NotFound("no such conversation") for want in wants if want[0] not in members})
         return {want: is_on for want, is_on in wants.items() if want[0] in members}
 
     async def _complete(self, made: ReactionEntry) -> Entry:
-        return (await self._sends.complete(made.begin(self._clock.random_id(), is_paid=True))).entry
+        return (await self.sends.complete(made.begin(self.clock.random_id(), is_paid=True))).entry

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -46,80 +47,68 @@ class FlagChange(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Flags:
-    def __init__(
-        self,
-        access: Access,
-        tables: Tables,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        rebuilds: Rebuilds,
-        inbox: Inbox,
-        router: Router,
-        unknown_outcomes: UnknownOutcomes,
-        unread_changed: Listeners[[str]],
-        clock: Clock,
-    ) -> None:
-        self._access = access
-        self._tables = tables
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._rebuilds = rebuilds
-        self._inbox = inbox
-        self._router = router
-        self._unknown_outcomes = unknown_outcomes
-        self._unread_changed = unread_changed
-        self._clock = clock
+    access: Access
+    tables: Tables
+    keyspace: Keyspace
+    scripts: Scripts
+    rebuilds: Rebuilds
+    inbox: Inbox
+    router: Router
+    unknown_outcomes: UnknownOutcomes
+    unread_changed: Listeners[[str]]
+    clock: Clock
 
     async def set(self, user_id: str, conversation_id: str, change: FlagChange) -> InboxItem:
         """Set flags, and push the row to all devices of the user. Raises NotFound."""
-        await self._access.authorize(user_id, conversation_id, "read")
+        await self.access.authorize(user_id, conversation_id, "read")
         if change != FlagChange():
             await self._set(user_id, conversation_id, change)
-        item = await self._inbox.item(user_id, conversation_id)
+        item = await self.inbox.item(user_id, conversation_id)
         if change != FlagChange():
-            self._router.push(user_id, ConversationUpdated(item))
-            self._unread_changed(user_id)
+            self.router.push(user_id, ConversationUpdated(item))
+            self.unread_changed(user_id)
         return item
 
     async def end_mute(self, record: Record) -> None:
         """The time of a mute is over: count the conversation again, and show the user its row. Raises StoreError."""
         user_id, conversation_id = msgspec.json.decode(record.value, type=str), record.name
         try:
-            await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
-            self._router.push(user_id, ConversationUpdated(await self._inbox.item(user_id, conversation_id)))
-            self._unread_changed(user_id)
+            await self.rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+            self.router.push(user_id, ConversationUpdated(await self.inbox.item(user_id, conversation_id)))
+            self.unread_changed(user_id)
         except NotFound:
             log.debug("the user left before the mute was over", extra={"conversation_id": conversation_id})
         with suppress(Conflict):  # the user muted it again meanwhile
-            await self._tables.records.put([Put(*record.key, None, expected=record.version)])
+            await self.tables.records.put([Put(*record.key, None, expected=record.version)])
 
     async def _time(self, user_id: str, conversation_id: str, changes: Mapping[str, Any]) -> None:
         """Record when the mute ends: timed work counts the conversation again then."""
         if "muted_until" in changes:
             until_ms, value = changes["muted_until"], msgspec.json.encode(user_id)
             put = Put(of_user(user_id), MUTES, conversation_id, value if until_ms else None, due_ms=until_ms)
-            await self._tables.records.put([put])
+            await self.tables.records.put([put])
 
     async def _set(self, user_id: str, conversation_id: str, change: FlagChange) -> None:
         """The marker makes the conversation cold, should this node die between the tables and the keyspace."""
-        put, token = self._scripts.unread_put, self._rebuilds.token()
-        await self._keyspace.one(put(user_id, token, hold_ms=HOLD_MS, conversation_id=conversation_id))
-        row, head, _ = await load_member(self._tables, user_id, conversation_id)
+        put, token = self.scripts.unread_put, self.rebuilds.token()
+        await self.keyspace.one(put(user_id, token, hold_ms=HOLD_MS, conversation_id=conversation_id))
+        row, head, _ = await load_member(self.tables, user_id, conversation_id)
         row = msgspec.structs.replace(row, last_seq=max(row.last_seq, head.last_seq))
-        changes = columns_of(row, change, self._clock.now_ms())
+        changes = columns_of(row, change, self.clock.now_ms())
         await self._time(user_id, conversation_id, changes)
         try:
-            with self._unknown_outcomes.of([(user_id, conversation_id)]):
-                await self._tables.inboxes.flag(user_id, conversation_id, changes)
+            with self.unknown_outcomes.of([(user_id, conversation_id)]):
+                await self.tables.inboxes.flag(user_id, conversation_id, changes)
                 if row.kind != "direct" and change.notify is not None:
                     value = b"true" if change.notify == "all" else None
-                    await self._tables.records.put([Put(of_conversation(conversation_id), LOUD, user_id, value)])
+                    await self.tables.records.put([Put(of_conversation(conversation_id), LOUD, user_id, value)])
         except Missing:
             raise NotFound("no such conversation") from None
-        with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
-            await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
-            await self._keyspace.one(put(user_id, token, hold_ms=0))
+        with self.unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
+            await self.rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+            await self.keyspace.one(put(user_id, token, hold_ms=0))
 
 
 def columns_of(row: Row, change: FlagChange, now_ms: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -45,24 +46,17 @@ class _Shelf:
         self.later: asyncio.Task[list[Entry]] | None = None
 
 
+@dataclass(eq=False, repr=False)
 class History:
-    def __init__(
-        self,
-        access: Access,
-        blocks: Blocks,
-        conversations: Conversations,
-        log: Log,
-        unread: Unread,
-        receipts: Receipts,
-        summaries: Summaries,
-    ) -> None:
-        self._access = access
-        self._blocks = blocks
-        self._conversations = conversations
-        self._log = log
-        self._unread = unread
-        self._receipts = receipts
-        self._summaries = summaries
+    access: Access
+    blocks: Blocks
+    conversations: Conversations
+    log: Log
+    unread: Unread
+    receipts: Receipts
+    summaries: Summaries
+
+    def __post_init__(self) -> None:
         self._shelves: dict[Place, _Shelf] = {}
         # (conversation, when it was made) -> its head, as the tables had it last. A head never falls.
         self._heads = Recent[tuple[str, int], int](CONVERSATIONS_CACHED_MAX)
@@ -96,35 +90,35 @@ class History:
         else:
             entries = await self._before(conversation_id, _SEQ_MAX if before_seq is None else before_seq, start, limit)
             edge = start if before_seq is None else max(before_seq - 1, start)
-        _, entries = await self._access.visible(admitted.member_list, user_id, entries)
+        _, entries = await self.access.visible(admitted.member_list, user_id, entries)
         if before_seq is not None and not entries:
             start = edge  # nothing is there
         return await self._page(user_id, admitted, entries, start, edge, first_unread)
 
     async def entry(self, user_id: str, conversation_id: str, seq_no: int) -> Entry:
         """Return one entry that the member may see. Raises NotFound."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         if seq_no <= member_list.visible_after(user_id):
             raise NotFound("no such message")
         found = await self._after(conversation_id, seq_no - 1, 1)
         if not found or found[0].seq_no != seq_no:
             raise NotFound("no such message")
-        _, (entry,) = await self._access.visible(member_list, user_id, found)
+        _, (entry,) = await self.access.visible(member_list, user_id, found)
         return entry
 
     async def _admit(self, user_id: str, conversation_id: str) -> Admitted:
         """Authorize, and read in the same round trip the first unread and the receipt marks."""
-        beside: list[Call[Any]] = [self._unread.firsts_call(user_id, conversation_id)]
-        if (member_list := self._access.cached(conversation_id)) is not None:
-            beside.append(self._receipts.look(member_list, but=user_id))
-        return await self._access.authorize_beside(user_id, conversation_id, "read", *beside)
+        beside: list[Call[Any]] = [self.unread.firsts_call(user_id, conversation_id)]
+        if (member_list := self.access.cached(conversation_id)) is not None:
+            beside.append(self.receipts.look(member_list, but=user_id))
+        return await self.access.authorize_beside(user_id, conversation_id, "read", *beside)
 
     async def _firsts(self, user_id: str, conversation_id: str, admitted: Admitted) -> tuple[int | None, int | None]:
         """Return the first unread message and the first unread mention."""
         if admitted.beside is None:
-            state = await self._unread.from_tables(user_id, conversation_id)
+            state = await self.unread.from_tables(user_id, conversation_id)
             return state.first_unread_seq, state.first_mention_seq
-        return await self._unread.firsts(user_id, conversation_id, admitted.beside[0])
+        return await self.unread.firsts(user_id, conversation_id, admitted.beside[0])
 
     async def _page(
         self,
@@ -148,8 +142,8 @@ class History:
             head=head,
             delivered_all_seq=delivered_all,
             read_all_seq=read_all,
-            blocked=await self._blocks.blocked_by(user_id),
-            beside=await self._summaries.beside(user_id, conversation_id, entries, admitted.has_summaries),
+            blocked=await self.blocks.blocked_by(user_id),
+            beside=await self.summaries.beside(user_id, conversation_id, entries, admitted.has_summaries),
         )
 
     async def _receipt_marks(self, user_id: str, admitted: Admitted) -> tuple[int, int]:
@@ -159,7 +153,7 @@ class History:
         if admitted.beside is not None and len(admitted.beside) > 1 and admitted.beside[1] is not None:
             lowest: tuple[int, int] = admitted.beside[1]
             return lowest
-        return await self._receipts.lowest(admitted.member_list, but=user_id)
+        return await self.receipts.lowest(admitted.member_list, but=user_id)
 
     async def _head(self, admitted: Admitted, entries: list[Entry]) -> int:
         """Return the highest known number. Where there may be a higher one, the head row decides."""
@@ -170,7 +164,7 @@ class History:
             return known
         if admitted.top == 0 and row.head >= newest:
             return row.head
-        heads = await self._conversations.heads([row.conversation_id])
+        heads = await self.conversations.heads([row.conversation_id])
         if row.conversation_id not in heads:
             return 0
         head = heads[row.conversation_id]
@@ -190,7 +184,7 @@ class History:
         self, conversation_id: str, after: int, limit: int, bytes_max: int = PAGE_BYTES_MAX
     ) -> list[Entry]:
         entries = await self._shared(
-            ("after", conversation_id, after, limit), lambda: self._log.after(conversation_id, after, limit)
+            ("after", conversation_id, after, limit), lambda: self.log.after(conversation_id, after, limit)
         )
         return _within(entries, bytes_max)
 
@@ -200,7 +194,7 @@ class History:
         if limit < 1:
             return []
         entries = await self._shared(
-            ("before", conversation_id, before, limit), lambda: self._log.before(conversation_id, before, limit)
+            ("before", conversation_id, before, limit), lambda: self.log.before(conversation_id, before, limit)
         )
         entries = _within(entries, bytes_max)
         if entries and entries[-1].seq_no <= start:

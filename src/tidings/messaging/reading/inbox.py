@@ -10,6 +10,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import msgspec
@@ -65,34 +66,25 @@ def _seal(user_id: str, place: bytes) -> bytes:
     return hashlib.blake2b(place, digest_size=_SEAL_BYTES, key=hashlib.sha256(user_id.encode()).digest()).digest()
 
 
+@dataclass(eq=False, repr=False)
 class Inbox:
     """Reads pages of an inbox, and sets the user's own flags on a row."""
 
-    def __init__(
-        self,
-        access: Access,
-        tables: Tables,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        rebuilds: Rebuilds,
-        unread: Unread,
-        large_pages: LargePages,
-        count_repair: Callable[[str, int], None],
-        clock: Clock,
-    ) -> None:
-        self._access = access
-        self._tables = tables
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._rebuilds = rebuilds
-        self._unread = unread
-        self._large_pages = large_pages
-        self._count_repair = count_repair
-        self._clock = clock
+    access: Access
+    tables: Tables
+    keyspace: Keyspace
+    scripts: Scripts
+    rebuilds: Rebuilds
+    unread: Unread
+    large_pages: LargePages
+    count_repair: Callable[[str, int], None]
+    clock: Clock
+
+    def __post_init__(self) -> None:
         # Every client reads its inbox again when the keyspace goes, and each such page costs many reads.
         self._page_from_tables = SingleFlight(self._read_tables)
         self._filter_from_tables = SingleFlight(self._filter_tables)
-        self._filters = TableFilters(tables.inboxes, self._items_from_tables)
+        self._filters = TableFilters(self.tables.inboxes, self._items_from_tables)
 
     async def page(
         self,
@@ -119,18 +111,18 @@ class Inbox:
 
     async def item(self, user_id: str, conversation_id: str) -> InboxItem:
         """Return one line of the inbox, repaired. The caller has authorized."""
-        rows = await self._tables.inboxes.rows(user_id, [conversation_id])
+        rows = await self.tables.inboxes.rows(user_id, [conversation_id])
         if conversation_id not in rows:
             raise NotFound("no such conversation")
         repaired = await self._repair(rows, [conversation_id])
-        rules = await read_rules(self._tables.records, conversation_id)
+        rules = await read_rules(self.tables.records, conversation_id)
         beside = RowRecords(rules={conversation_id: rules})
-        return self._item(repaired[conversation_id], await self._unread.state_soon(user_id, conversation_id), beside)
+        return self._item(repaired[conversation_id], await self.unread.state_soon(user_id, conversation_id), beside)
 
     def _item(self, row: Row, state: ReadState, beside: RowRecords) -> InboxItem:
         """A line of the inbox with the flags as they are now: a mute may be over, and an archived one may be back."""
         if row.muted or row.archived:
-            now_ms = self._clock.now_ms()
+            now_ms = self.clock.now_ms()
             row = msgspec.structs.replace(row, muted=row.is_muted(now_ms), archived=row.is_archived(now_ms))
         rules = NO_RULES if row.is_invited else beside.rules_of(row.conversation_id)
         return InboxItem(row, state, beside.drafts.get(row.conversation_id), rules)
@@ -138,37 +130,37 @@ class Inbox:
     async def changed(self, user_id: str, since_ms: int, limit: int = -1) -> list[str]:
         """Return conversations with a message or a join since then, newest first; limit -1 means all of them. The inbox
         index is the offline queue."""
-        await self._unread.totals(user_id)  # warm, so that the order is complete
-        keys = self._scripts.keys
+        await self.unread.totals(user_id)  # warm, so that the order is complete
+        keys = self.scripts.keys
         since = (b"+inf", since_ms, b"BYSCORE", b"REV", b"LIMIT", 0, limit, b"WITHSCORES")
         calls = [plain(key, b"ZRANGE", key, *since) for key in (keys.inbox(user_id), keys.filter(user_id, "archived"))]
-        flat = [part for found in await self._keyspace.run(calls) for part in found]
+        flat = [part for found in await self.keyspace.run(calls) for part in found]
         placed = [(float(score), id_.decode()) for score, id_ in zip(flat[1::2], flat[::2], strict=True)]
-        placed += await self._large_pages.changed(user_id, since_ms)
+        placed += await self.large_pages.changed(user_id, since_ms)
         return [id_ for _, id_ in sorted(placed, reverse=True)[: limit if limit >= 0 else None]]
 
     async def _page(
         self, user_id: str, limit: int, after: Place, kind: ConversationKind | None, has_records: bool
     ) -> InboxPage:
         for _ in range(_TRIES_MAX):
-            call = self._scripts.inbox_page(user_id, limit=limit, after=after, kind=kind)
-            calls: tuple[Call[Any], ...] = (call, self._scripts.threads.unread_state(user_id))
-            page, threads = await self._keyspace.run(calls)
+            call = self.scripts.inbox_page(user_id, limit=limit, after=after, kind=kind)
+            calls: tuple[Call[Any], ...] = (call, self.scripts.threads.unread_state(user_id))
+            page, threads = await self.keyspace.run(calls)
             if page is None:
-                await self._rebuilds.user(user_id)
+                await self.rebuilds.user(user_id)
                 continue
             if page.cold > 0:
-                await self._rebuilds.cold_conversations(user_id)
+                await self.rebuilds.cold_conversations(user_id)
                 continue
             if page.large:
-                merged = await self._large_pages.merge(user_id, page, limit=limit, after=after, kind=kind)
+                merged = await self.large_pages.merge(user_id, page, limit=limit, after=after, kind=kind)
                 if merged is None:
                     continue
                 page = merged
             rows, heads, beside = await self._rows(user_id, page.listed, has_records)
             if len(rows) == len(page.listed):
                 is_known = threads is not None and threads.total_unread is not None
-                totals = None if is_known else await self._unread.totals(user_id)
+                totals = None if is_known else await self.unread.totals(user_id)
                 unread_threads = threads.unread_conversations if totals is None else totals.unread_threads
                 return await self._complete(user_id, page, _with_heads(rows, heads), beside, unread_threads)
             await self._drop_left(user_id, page, rows)
@@ -181,9 +173,9 @@ class Inbox:
         ids = [one.conversation_id for one in listed]
         large = [one.conversation_id for one in listed if one.mark is not None and one.mark.is_large]
         return await asyncio.gather(
-            self._tables.inboxes.rows(user_id, ids),
-            self._tables.conversations.heads(large) if large else _nothing(),
-            read_row_records(self._tables.records, user_id, ids) if has_records else _no_records(),
+            self.tables.inboxes.rows(user_id, ids),
+            self.tables.conversations.heads(large) if large else _nothing(),
+            read_row_records(self.tables.records, user_id, ids) if has_records else _no_records(),
         )
 
     async def _complete(
@@ -192,7 +184,7 @@ class Inbox:
         behind = [one.conversation_id for one in page.listed if _is_behind(rows[one.conversation_id], one)]
         if behind:
             rows = await self._repair(rows, behind)
-        describe, totals = self._unread.describe, (page.total_unread, page.total_mentions)
+        describe, totals = self.unread.describe, (page.total_unread, page.total_mentions)
         items = []
         for one in page.listed:
             assert one.mark is not None  # page.cold is 0
@@ -206,15 +198,15 @@ class Inbox:
 
     async def _repair(self, rows: dict[str, Row], ids: list[str]) -> dict[str, Row]:
         """Bring rows up to their conversation's head, for this answer and in the table."""
-        heads = await self._tables.conversations.heads(ids)
+        heads = await self.tables.conversations.heads(ids)
         rows = _with_heads(rows, {id_: heads.pop(id_) for id_ in list(heads) if heads[id_].large_ms})
         repaired: dict[str, Row] = {}
         while behind := {id_: head for id_, head in heads.items() if _is_older(rows[id_], head)}:
             repaired |= {id_: _up_to_date(rows[id_], head) for id_, head in behind.items()}
             touches = [touch_of(rows[id_].user_id, head) for id_, head in behind.items()]
-            heads = await write_rows(self._tables, behind, touches)
+            heads = await write_rows(self.tables, behind, touches)
         if repaired:
-            self._count_repair("row", len(repaired))
+            self.count_repair("row", len(repaired))
         return rows | repaired
 
     async def _drop_left(self, user_id: str, page: Page, rows: dict[str, Row]) -> None:
@@ -222,13 +214,13 @@ class Inbox:
         gone = [one.conversation_id for one in page.listed if one.conversation_id not in rows]
         for conversation_id in gone:
             try:
-                await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+                await self.rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
             except NotFound:
-                self._count_repair("inbox", 1)
+                self.count_repair("inbox", 1)
 
     async def _read_tables(self, user_id: str, limit: int, after: Place) -> InboxPage:
         before = (after.score, after.conversation_id) if after.conversation_id else None
-        rows = await self._tables.inboxes.latest(user_id, before=before, limit=limit + 1)
+        rows = await self.tables.inboxes.latest(user_id, before=before, limit=limit + 1)
         last = rows[limit - 1] if len(rows) > limit else None
         items = await self._items_from_tables(user_id, rows[:limit])
         return InboxPage(
@@ -247,7 +239,7 @@ class Inbox:
 
     async def _totals_from_tables(self, user_id: str, rows: list[Row], items: list[InboxItem]) -> Totals:
         """The counts that the rows know are all there is; what is on the page is counted."""
-        total, conversations = await self._tables.inboxes.unread(user_id)
+        total, conversations = await self.tables.inboxes.unread(user_id)
         known = [row.unread_count or 0 for row in rows]
         counted = [item.state.unread_count or 0 for item in items]
         total += sum(counted) - sum(known)
@@ -257,8 +249,8 @@ class Inbox:
     async def _items_from_tables(self, user_id: str, rows: list[Row]) -> list[InboxItem]:
         ids = [row.conversation_id for row in rows]
         repaired = await self._repair({row.conversation_id: row for row in rows}, ids)
-        beside = await read_row_records(self._tables.records, user_id, ids)
-        states = await asyncio.gather(*(self._unread.from_tables(user_id, id_) for id_ in ids), return_exceptions=True)
+        beside = await read_row_records(self.tables.records, user_id, ids)
+        states = await asyncio.gather(*(self.unread.from_tables(user_id, id_) for id_ in ids), return_exceptions=True)
         items = []
         for id_, state in zip(ids, states, strict=True):
             if isinstance(state, BaseException):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -54,30 +55,20 @@ class MessageReceipts(NamedTuple):
     next_cursor: str | None = None  # the last user_id of the page, where more members follow
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Receipts:
-    def __init__(
-        self,
-        *,
-        access: Access,
-        messages: Messages,
-        statuses: Statuses,
-        conversations: Conversations,
-        unread: Unread,
-        receipt_marks: ReceiptMarks,
-        router: Router,
-        receipts_stored: Listeners[[Sequence[Raise]]],
-        clock: Clock,
-    ) -> None:
-        self._access = access
-        self._messages = messages
-        self._statuses = statuses
-        self._conversations = conversations
-        self._unread = unread
-        self._receipt_marks = receipt_marks
-        self._router = router
-        self._receipts_stored = receipts_stored
-        self._clock = clock
-        self._summaries = ReceiptSummaries(messages, receipt_marks, router)
+    access: Access
+    messages: Messages
+    statuses: Statuses
+    conversations: Conversations
+    unread: Unread
+    receipt_marks: ReceiptMarks
+    router: Router
+    receipts_stored: Listeners[[Sequence[Raise]]]
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._summaries = ReceiptSummaries(self.messages, self.receipt_marks, self.router)
         self._waiting = WaitingReceipts()
         self._untold: set[tuple[str, str]] = set()  # of these: perhaps raised, and no receipt was pushed
         self._writing: asyncio.Task[None] | None = None
@@ -147,13 +138,13 @@ class Receipts:
 
     def look(self, member_list: MemberList, *, but: str) -> Call[tuple[int, int] | None]:
         """`lowest` as a call to be run beside others. None: COLD, ask `lowest`."""
-        return self._receipt_marks.look(member_list, but=but)
+        return self.receipt_marks.look(member_list, but=but)
 
     async def lowest(self, member_list: MemberList, *, but: str) -> tuple[int, int]:
         """(delivered, read): what all members other than `but` have."""
         if member_list.head.large_ms or member_list.is_unanswered(but):
             return 0, 0  # nobody waits until all of a large conversation have read
-        return await self._receipt_marks.lowest(member_list, but=but)
+        return await self.receipt_marks.lowest(member_list, but=but)
 
     async def standing(self, member_list: MemberList, user_id: str, read_seq: int) -> tuple[int, int]:
         """Return `lowest` for a member who comes back, having read up to here.
@@ -165,9 +156,9 @@ class Receipts:
             conversation_id = member_list.head.conversation_id
             raises = [(conversation_id, user_id, read_seq, read_seq)]
             if is_large(member_list):
-                await self._receipt_marks.raise_many(member_list, raises)
+                await self.receipt_marks.raise_many(member_list, raises)
                 return await self.lowest(member_list, but=user_id)
-            moved = await self._receipt_marks.raise_all(raises, {conversation_id: member_list})
+            moved = await self.receipt_marks.raise_all(raises, {conversation_id: member_list})
             if moved[0].before is not None:  # otherwise the marks were built from the tables, and nothing is new
                 await self._push(raises, moved, {conversation_id: member_list})
         return await self.lowest(member_list, but=user_id)
@@ -178,7 +169,7 @@ class Receipts:
         """Return each member but the sender once, at the furthest state.
 
         Of a large conversation, or with a place or a limit, it is a page of the members by user_id."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
         if seq_no <= member_list.visible_after(user_id):
             raise NotFound("no such message")
         sender_id = await self._sender(conversation_id, seq_no)
@@ -187,11 +178,11 @@ class Receipts:
         next_cursor: str | None = None
         if member_list.head.large_ms or after_id or limit is not None:
             count = min(limit or PAGE_MAX, PAGE_MAX)
-            found = await self._conversations.members_after(conversation_id, after_id=after_id, limit=count + 1)
-            statuses = await self._receipt_marks.statuses_of(conversation_id, found[:count])
+            found = await self.conversations.members_after(conversation_id, after_id=after_id, limit=count + 1)
+            statuses = await self.receipt_marks.statuses_of(conversation_id, found[:count])
             next_cursor = found[count - 1].user_id if len(found) > count else None
         else:
-            statuses = await self._receipt_marks.statuses(member_list)
+            statuses = await self.receipt_marks.statuses(member_list)
         return _receipts(statuses, sender_id, seq_no)._replace(next_cursor=next_cursor)
 
     # --- writing ------------------------------------------------------------------------------------
@@ -200,7 +191,7 @@ class Receipts:
         self, conversation_id: str, user_id: str, delivered: int, read: int, answer: Answer | None = None
     ) -> None:
         """Queue a receipt. The list in memory decides the queue; it may be too old to know the member."""
-        key, member_list = (conversation_id, user_id), self._access.cached(conversation_id)
+        key, member_list = (conversation_id, user_id), self.access.cached(conversation_id)
         if member_list is None or user_id not in member_list.members:
             self._waiting.put_unknown(key, delivered, read, answer)
         elif is_large(member_list):
@@ -223,7 +214,7 @@ class Receipts:
 
     async def _write(self, waiting: Waiting) -> None:
         member_lists = await self._member_lists({conversation_id for conversation_id, _ in waiting})
-        heads = await self._conversations.heads(member_lists)
+        heads = await self.conversations.heads(member_lists)
         raises = [
             (id_, user_id, min(delivered, heads[id_].head), min(read, heads[id_].head))
             for (id_, user_id), (delivered, read) in waiting.items()
@@ -239,8 +230,8 @@ class Receipts:
         if not raises:
             return
         unstored = [(id_, user_id, delivered) for id_, user_id, delivered, read in raises if delivered > read]
-        await self._statuses.deliver(unstored, self._clock.now_ms())
-        self._receipts_stored(raises)
+        await self.statuses.deliver(unstored, self.clock.now_ms())
+        self.receipts_stored(raises)
         await self._uncount(raises)
         if not member_list.head.large_ms:
             await self._summaries.push(member_list, raises)
@@ -249,16 +240,16 @@ class Receipts:
         """Make the counts follow. Those of a read mark have followed it already."""
         acks = [(id_, user_id, delivered) for id_, user_id, delivered, read in raises if delivered > read]
         if acks:
-            await self._unread.delivered(acks)
+            await self.unread.delivered(acks)
 
     async def _write_small(self, raises: list[Raise], member_lists: Mapping[str, MemberList]) -> None:
         if not raises:
             return
         marks = [(id_, user_id, delivered) for id_, user_id, delivered, _ in raises]
-        fresh = await self._statuses.deliver(marks, self._clock.now_ms())
-        self._receipts_stored(raises)
+        fresh = await self.statuses.deliver(marks, self.clock.now_ms())
+        self.receipts_stored(raises)
         # Both ask the keyspace, and share its round trip.
-        raised, _ = await asyncio.gather(self._receipt_marks.raise_all(raises, member_lists), self._uncount(raises))
+        raised, _ = await asyncio.gather(self.receipt_marks.raise_all(raises, member_lists), self._uncount(raises))
         moved = zip(raises, raised, strict=True)
         await self._push(raises, [self._news(one, now, one[:2] in fresh) for one, now in moved], member_lists)
 
@@ -269,7 +260,7 @@ class Receipts:
         conversation_id, user_id, delivered, read = one
         if now.before is None or one[:2] in self._untold:
             return now._replace(before=None)
-        if self._router.has_pushed(Receipt(conversation_id, user_id, now.delivered, now.read)):
+        if self.router.has_pushed(Receipt(conversation_id, user_id, now.delivered, now.read)):
             return now
         before_delivered, before_read = now.before
         if is_fresh and before_delivered >= delivered:
@@ -280,7 +271,7 @@ class Receipts:
 
     async def _member_lists(self, conversation_ids: set[str]) -> dict[str, MemberList]:
         """Return the current member lists of those that exist."""
-        found = await asyncio.gather(*(self._access.fresh(id_) for id_ in conversation_ids))
+        found = await asyncio.gather(*(self.access.fresh(id_) for id_ in conversation_ids))
         return {
             id_: member_list
             for id_, member_list in zip(conversation_ids, found, strict=True)
@@ -306,7 +297,7 @@ class Receipts:
                 if present[user_id].is_requested:
                     continue  # a stranger learns nothing
                 for sender_id in _senders(now, entries, present) - {user_id}:
-                    self._router.push(sender_id, Receipt(conversation_id, user_id, now.delivered, now.read))
+                    self.router.push(sender_id, Receipt(conversation_id, user_id, now.delivered, now.read))
 
     async def _concerned(self, conversation_id: str, members: Mapping[str, Moved]) -> list[Entry]:
         """Return the messages in the stretches that marks went over; of a long stretch the latest."""
@@ -314,7 +305,7 @@ class Receipts:
         for after, up_to in _merged([stretch for now in members.values() for stretch in _stretches(now)]):
             before = up_to + 1
             while before > after + 1 and len(entries) < RECEIPT_ENTRIES_MAX:
-                page = await self._messages.page(
+                page = await self.messages.page(
                     conversation_id, after=after, before=before, limit=PAGE_MAX, newest_first=True
                 )
                 entries += page
@@ -322,7 +313,7 @@ class Receipts:
         return [entry for entry in entries if entry.bumps]
 
     async def _sender(self, conversation_id: str, seq_no: int) -> str | None:
-        entries = await self._messages.page(
+        entries = await self.messages.page(
             conversation_id, after=seq_no - 1, before=seq_no + 1, limit=1, newest_first=False
         )
         if not entries:

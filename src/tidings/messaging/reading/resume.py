@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -49,26 +50,16 @@ class _Writing:
         self.turn = turn
 
 
+@dataclass(eq=False, repr=False)
 class Resume:
-    def __init__(
-        self,
-        access: Access,
-        blocks: Blocks,
-        conversations: Conversations,
-        log: Log,
-        inbox: Inbox,
-        unread: Unread,
-        receipts: Receipts,
-        summaries: Summaries,
-    ) -> None:
-        self._access = access
-        self._blocks = blocks
-        self._conversations = conversations
-        self._log = log
-        self._inbox = inbox
-        self._unread = unread
-        self._receipts = receipts
-        self._summaries = summaries
+    access: Access
+    blocks: Blocks
+    conversations: Conversations
+    log: Log
+    inbox: Inbox
+    unread: Unread
+    receipts: Receipts
+    summaries: Summaries
 
     async def catch_up(
         self, connection: Connection, resume: dict[str, int], since: int | None, turn: Turn | None = None
@@ -94,14 +85,14 @@ class Resume:
 
         Raises NotFound if the user is no member, also if the user is removed meanwhile."""
         user_id = connection.user_id
-        admitted = await self._access.authorize_beside(user_id, conversation_id, "read")
+        admitted = await self.access.authorize_beside(user_id, conversation_id, "read")
         member_list, has_summaries = admitted.member_list, admitted.has_summaries
         # The head is read before the entries. A later commit is routed later, to a connection that is known by now.
         head = await self._head(conversation_id)
-        is_reset = seq_no > head and seq_no > await self._log.top(conversation_id)  # the head row may be behind
+        is_reset = seq_no > head and seq_no > await self.log.top(conversation_id)  # the head row may be behind
         after = max(0 if is_reset else seq_no, member_list.visible_after(user_id))
-        first = await self._log.after(conversation_id, after, PAGE_MAX)
-        member_list, first = await self._access.visible(member_list, user_id, first)
+        first = await self.log.after(conversation_id, after, PAGE_MAX)
+        member_list, first = await self.access.visible(member_list, user_id, first)
         after = max(after, member_list.visible_after(user_id))
         resumed = await self._standing(connection, member_list, after, is_reset)
         async with writing.lock:
@@ -121,9 +112,9 @@ class Resume:
     ) -> int:
         """Write page by page up to RESUME_ENTRIES_MAX. Returns the seq that was reached."""
         conversation_id, to_seq = member_list.head.conversation_id, after
-        blocked = await self._blocks.blocked_by(connection.user_id)
+        blocked = await self.blocks.blocked_by(connection.user_id)
         while page:
-            beside = await self._summaries.beside(connection.user_id, conversation_id, page, has_summaries)
+            beside = await self.summaries.beside(connection.user_id, conversation_id, page, has_summaries)
             for start in range(0, len(page), _WRITTEN):
                 for entry in page[start : start + _WRITTEN]:
                     is_hidden, mine = entry.sender_id in blocked, beside.get(entry.seq_no)
@@ -132,8 +123,8 @@ class Resume:
                     await self._wait(connection, turn)
             to_seq = page[-1].seq_no
             is_more = len(page) == PAGE_MAX and to_seq - after < RESUME_ENTRIES_MAX
-            page = await self._log.after(conversation_id, to_seq, PAGE_MAX) if is_more else []
-            member_list, page = await self._access.visible(member_list, connection.user_id, page)
+            page = await self.log.after(conversation_id, to_seq, PAGE_MAX) if is_more else []
+            member_list, page = await self.access.visible(member_list, connection.user_id, page)
         return to_seq
 
     async def _wait(self, connection: Connection, turn: Turn | None) -> None:
@@ -147,8 +138,8 @@ class Resume:
     async def _standing(self, connection: Connection, member_list: MemberList, after: int, is_reset: bool) -> Resumed:
         """Return how the conversation stands for the member, before anything of it is replayed."""
         conversation_id, user_id = member_list.head.conversation_id, connection.user_id
-        state = await self._unread.state_soon(user_id, conversation_id)
-        delivered_all, read_all = await self._receipts.standing(member_list, user_id, state.read_seq)
+        state = await self.unread.state_soon(user_id, conversation_id)
+        delivered_all, read_all = await self.receipts.standing(member_list, user_id, state.read_seq)
         return Resumed(
             conversation_id=conversation_id,
             from_seq=after + 1,
@@ -164,16 +155,16 @@ class Resume:
         )
 
     async def _head(self, conversation_id: str) -> int:
-        heads = await self._conversations.heads([conversation_id])
+        heads = await self.conversations.heads([conversation_id])
         return heads[conversation_id].head if conversation_id in heads else 0
 
     async def push_others(self, connection: Connection, named: dict[str, int], since: int) -> None:
         """Push the rows of conversations that the client did not name, with a message or a join since then."""
         limit = RESUME_CONVERSATIONS_MAX
-        changed = await self._inbox.changed(connection.user_id, since, limit + len(named))
+        changed = await self.inbox.changed(connection.user_id, since, limit + len(named))
         for conversation_id in [id_ for id_ in changed if id_ not in named][:limit]:
             try:
-                item = await self._inbox.item(connection.user_id, conversation_id)
+                item = await self.inbox.item(connection.user_id, conversation_id)
             except NotFound:
                 continue
             connection.push_now(ConversationUpdated(item))

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -132,32 +133,23 @@ class Stream:
         return self.at + bounds.STREAM_SAVE_S - bounds.STREAM_COMMIT_S if is_waiting else inf
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Streams:
-    def __init__(
-        self,
-        *,
-        sends: Sends,
-        access: Access,
-        blocks: Blocks,
-        router: Router,
-        rows: Messages,
-        records: Records,
-        live: LiveTexts,
-        clock: Clock,
-        now_ms: Callable[[], int],
-    ) -> None:
-        """`rows`: the log as it is stored: a message that is written has the text of its begin there.
+    """`rows`: the log as it is stored: a message that is written has the text of its begin there.
 
-        `now_ms`: a time that all nodes share. A node with a wrong clock would interrupt messages of others."""
-        self._sends = sends
-        self._access = access
-        self._blocks = blocks
-        self._router = router
-        self._rows = rows
-        self._records = records
-        self._live = live
-        self._clock = clock
-        self._now_ms = now_ms
+    `now_ms`: a time that all nodes share. A node with a wrong clock would interrupt messages of others."""
+
+    sends: Sends
+    access: Access
+    blocks: Blocks
+    router: Router
+    rows: Messages
+    records: Records
+    live: LiveTexts
+    clock: Clock
+    now_ms: Callable[[], int]
+
+    def __post_init__(self) -> None:
         self._streams: dict[Key, Stream] = {}
         self._ended = Recent[Key, Sent](bounds.STREAMS_MAX)  # so that a repeated end is answered as the first one
         self._look_s = 0.0
@@ -170,11 +162,11 @@ class Streams:
         assert draft.content is not None
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         draft.content = msgspec.structs.replace(draft.content, state="streaming")
-        mine = _Begin(self._records, key_of(*draft.id_), self._now_ms)
+        mine = _Begin(self.records, key_of(*draft.id_), self.now_ms)
         draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
         draft.reply = lambda result: None if answer.done() else answer.set_result(result)
         if len(self._streams) < bounds.STREAMS_MAX:
-            self._sends.submit(draft)
+            self.sends.submit(draft)
         else:
             answer.set_result(TooLarge("too many messages are being written on this node"))
         return self._began(draft, answer)
@@ -183,7 +175,7 @@ class Streams:
         sent = await answer
         if isinstance(sent, Problem):
             raise sent
-        key, now_s = draft.id_, self._clock.monotonic_s()
+        key, now_s = draft.id_, self.clock.monotonic_s()
         if sent.is_duplicate:
             record = await self._record(key)
             if record is None:
@@ -244,10 +236,10 @@ class Streams:
 
     async def _stored_end(self, key: Key, seq_no: int) -> Sent | None:
         """Find the end that was stored already, by any node. None: the message was interrupted, or is gone."""
-        target = await entry_at(self._rows, key[0], seq_no)
+        target = await entry_at(self.rows, key[0], seq_no)
         if target is None or target.content is None or target.content.state != "done" or target.edit_seq is None:
             return None
-        end = await entry_at(self._rows, key[0], target.edit_seq)
+        end = await entry_at(self.rows, key[0], target.edit_seq)
         if end is None:
             return None
         sent = Sent(end, True)
@@ -258,15 +250,15 @@ class Streams:
 
     def _grow(self, stream: Stream, fresh: str, size_bytes: int) -> None:
         if stream.saved == len(stream.text):
-            stream.at = self._clock.monotonic_s()
+            stream.at = self.clock.monotonic_s()
         stream.text += fresh
         stream.size_bytes = size_bytes
-        self._live.texts[stream.key[0], stream.seq_no] = stream.text
+        self.live.texts[stream.key[0], stream.seq_no] = stream.text
         if len(stream.text) - stream.saved >= bounds.STREAM_SAVE_BYTES:
             self.loop.nudge()
         if not stream.is_pushing:
             stream.is_pushing = True
-            member_list = self._access.cached(stream.key[0])
+            member_list = self.access.cached(stream.key[0])
             is_large = member_list is not None and len(member_list.members) > bounds.STREAM_LARGE_MEMBERS
             pause_s = bounds.STREAM_PUSH_LARGE_S if is_large else bounds.STREAM_PUSH_S
             asyncio.get_running_loop().call_later(pause_s, self._push, stream)
@@ -275,36 +267,36 @@ class Streams:
         """Push what came in the last moment to every member who is connected, on any node."""
         stream.is_pushing = False
         conversation_id, sender_id, message_id = stream.key
-        member_list, offset = self._access.cached(conversation_id), stream.pushed
+        member_list, offset = self.access.cached(conversation_id), stream.pushed
         stream.pushed = len(stream.text)
         if member_list is None or offset == stream.pushed:
             return  # the readers find the text with the next read
         event = MessageAppended(conversation_id, stream.seq_no, message_id, offset, stream.text[offset:])
-        is_limited, blockers = member_list.head.history == "joined", self._blocks.blockers(sender_id)
+        is_limited, blockers = member_list.head.history == "joined", self.blocks.blockers(sender_id)
         for user_id, member in member_list.members.items():
             is_meant = user_id == sender_id or not stream.is_for_sender
             if is_meant and user_id not in blockers and not (is_limited and stream.seq_no <= member.joined_seq):
-                self._router.push(user_id, event, but=stream.origin)
+                self.router.push(user_id, event, but=stream.origin)
 
     # --- the record -------------------------------------------------------------------------------
 
     def _pause_s(self) -> float:
         first_s = min((stream.due_s() for stream in self._streams.values()), default=inf)
-        return min(bounds.STREAM_LOOK_S, max(bounds.STREAM_REST_S, first_s - self._clock.monotonic_s()))
+        return min(bounds.STREAM_LOOK_S, max(bounds.STREAM_REST_S, first_s - self.clock.monotonic_s()))
 
     async def _step(self) -> None:
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         await asyncio.gather(*(self._save(one) for one in list(self._streams.values()) if one.is_due(now_s)))
         if now_s >= self._look_s:
-            self._look_s = now_s + bounds.STREAM_DUE_S * (0.5 + self._clock.random_fraction())
+            self._look_s = now_s + bounds.STREAM_DUE_S * (0.5 + self.clock.random_fraction())
             await self.interrupt_idle()
 
     async def _save(self, stream: Stream) -> None:
         """Write the text so far. A stream that another node has taken up is no longer ours."""
-        text, key, version, now_s = stream.text, key_of(*stream.key), stream.version, self._clock.monotonic_s()
+        text, key, version, now_s = stream.text, key_of(*stream.key), stream.version, self.clock.monotonic_s()
         written = Written(stream.key[1], stream.key[2], stream.seq_no, text)
         try:
-            await self._records.put([_put(key, written, version, _idle_until(self._now_ms()))])
+            await self.records.put([_put(key, written, version, _idle_until(self.now_ms()))])
         except Conflict:
             self._drop(stream.key)
             return
@@ -318,7 +310,7 @@ class Streams:
     async def interrupt_idle(self) -> int:
         """End the streams to which nobody has added for a while. Returns how many."""
         ended = 0
-        for record in await self._records.due(STREAMS, until_ms=self._now_ms(), limit=bounds.STREAMS_DUE_MAX):
+        for record in await self.records.due(STREAMS, until_ms=self.now_ms(), limit=bounds.STREAMS_DUE_MAX):
             written = from_value(record.value)
             key = (record.owner.partition(":")[2], written.sender_id, written.message_id)
             stream = self._streams.get(key)
@@ -338,16 +330,16 @@ class Streams:
         log.info("stream ends without an entry", extra=cause_of(problem, seq=written.seq_no))
         kept = msgspec.structs.replace(written, state="interrupted")
         try:
-            await self._records.put([_put(record.key, kept, record.version, None)])
+            await self.records.put([_put(record.key, kept, record.version, None)])
         except Conflict:
             return  # it has ended, or goes on
 
     async def _finish(self, key: Key, record: Record, text: str, state: StreamState) -> Sent:
         conversation_id, sender_id, message_id = key
         seq_no = from_value(record.value).seq_no
-        target = await entry_at(self._rows, conversation_id, seq_no)
+        target = await entry_at(self.rows, conversation_id, seq_no)
         if target is None or target.is_deleted:
-            await self._records.put([Put(*record.key, None)])
+            await self.records.put([Put(*record.key, None)])
             self._drop(key)
             raise NotFound("no such message")
         if target.content is None:
@@ -360,9 +352,9 @@ class Streams:
             content=msgspec.structs.replace(target.content, text=text, state=state),
             target=target,
             plain_digest=digest_of(None, f"{state} {seq_no}\0"),  # an interruption is not answered as an end
-            companion=_End(self._records, record),
+            companion=_End(self.records, record),
         )
-        sent = await self._sends.complete(draft)
+        sent = await self.sends.complete(draft)
         self._drop(key)
         if draft.refusal is not None and state == "done":
             raise draft.refusal
@@ -370,15 +362,15 @@ class Streams:
 
     async def _record(self, key: Key) -> Record | None:
         place = key_of(*key)
-        return (await self._records.get(place.owner, STREAMS, [place.name])).get(place.name)
+        return (await self.records.get(place.owner, STREAMS, [place.name])).get(place.name)
 
     def _keep(self, stream: Stream) -> None:
         self._streams[stream.key] = stream
-        self._live.texts[stream.key[0], stream.seq_no] = stream.text
+        self.live.texts[stream.key[0], stream.seq_no] = stream.text
 
     def _drop(self, key: Key) -> None:
         if (stream := self._streams.pop(key, None)) is not None:
-            self._live.texts.pop((key[0], stream.seq_no), None)
+            self.live.texts.pop((key[0], stream.seq_no), None)
 
 
 def end_id(message_id: str) -> str:

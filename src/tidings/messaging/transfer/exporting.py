@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -70,28 +71,23 @@ class Manifest(msgspec.Struct, frozen=True):
     missing: list[str]  # files whose bytes are not there
 
 
+@dataclass(eq=False, repr=False)
 class Exporting:
-    def __init__(
-        self,
-        tables: Tables,
-        messages: Messages,
-        files: FileBytes,
-        archive_id: Callable[[], Awaitable[str]],
-        clock: Clock,
-    ) -> None:
-        self._tables = tables
-        self._messages = messages  # with the texts of the cold tier
-        self._files = files
-        self._archive_id = archive_id
-        self._clock = clock
-        self._own = OwnData(tables, messages)
+    tables: Tables
+    messages: Messages  # with the texts of the cold tier
+    files: FileBytes
+    archive_id: Callable[[], Awaitable[str]]
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._own = OwnData(self.tables, self.messages)
 
     def all(self) -> AsyncIterator[Piece]:
         return self._pieces("all", self._everything)
 
     async def conversation(self, conversation_id: str) -> AsyncIterator[Piece]:
         """Raises NotFound."""
-        found = (await self._tables.conversations.heads([conversation_id])).get(conversation_id)
+        found = (await self.tables.conversations.heads([conversation_id])).get(conversation_id)
         if found is None:
             raise NotFound("no such conversation")
         head = found
@@ -119,18 +115,18 @@ class Exporting:
                 yield Piece(name, _summed(name, _again(first, chunks), sums))
                 continue
             missing.append(key[1])
-        manifest = Manifest("tidings export 1", of, self._clock.now_ms(), counts, sums, missing)
+        manifest = Manifest("tidings export 1", of, self.clock.now_ms(), counts, sums, missing)
         yield Piece(MANIFEST, _once(msgspec.json.format(msgspec.json.encode(manifest))))
 
     async def _bytes_of(self, key: FileKey) -> AsyncIterator[bytes]:
         """Raises Missing."""
         conversation_id, file_id = key
-        found = await self._tables.records.get(of_conversation(conversation_id), FILE_RECORDS, [file_id])
+        found = await self.tables.records.get(of_conversation(conversation_id), FILE_RECORDS, [file_id])
         if file_id not in found:
             raise Missing("no such file", store="tables", op="get")
         value = value_of(found[file_id])
-        folder = file_folder(await self._archive_id(), conversation_id, file_id)
-        async for chunk in self._files.read(folder, value.parts, 0, value.bytes):
+        folder = file_folder(await self.archive_id(), conversation_id, file_id)
+        async for chunk in self.files.read(folder, value.parts, 0, value.bytes):
             yield chunk
 
     # --- lines ------------------------------------------------------------------------------------
@@ -138,32 +134,32 @@ class Exporting:
     async def _everything(self, files: list[FileKey]) -> AsyncIterator[Line]:
         after, is_more = "", True
         while is_more:
-            users, after = await self._tables.whole.walk("users", after=after, limit=ARCHIVE_PAGE)
+            users, after = await self.tables.whole.walk("users", after=after, limit=ARCHIVE_PAGE)
             for user in users:
                 yield line_of_user(user)
             is_more = bool(after)
         after, is_more = "", True
         while is_more:
-            heads, after = await self._tables.whole.walk("conversation_heads", after=after, limit=PAGE_MAX)
+            heads, after = await self.tables.whole.walk("conversation_heads", after=after, limit=PAGE_MAX)
             for head in heads:
                 async for line in self._conversation(head, files):
                     yield line
             is_more = bool(after)
 
     async def _with_people(self, head: Head, files: list[FileKey]) -> AsyncIterator[Line]:
-        members = await self._tables.conversations.members(head.conversation_id)
-        for user in (await self._tables.accounts.users(member.user_id for member in members)).values():
+        members = await self.tables.conversations.members(head.conversation_id)
+        for user in (await self.tables.accounts.users(member.user_id for member in members)).values():
             yield line_of_user(user)
         async for line in self._conversation(head, files):
             yield line
 
     async def _conversation(self, head: Head, files: list[FileKey]) -> AsyncIterator[Line]:
         id_ = head.conversation_id
-        yield line_of_conversation(head, await self._tables.conversations.members(id_))
+        yield line_of_conversation(head, await self.tables.conversations.members(id_))
         for collection in BESIDE:
-            async for record in records_of(self._tables.records, of_conversation(id_), collection):
+            async for record in records_of(self.tables.records, of_conversation(id_), collection):
                 yield line_of_record(id_, record)
-        async for entry in entries_of(self._messages, head):
+        async for entry in entries_of(self.messages, head):
             yield line_of_entry(entry)
             files += files_of(entry)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import msgspec
@@ -21,14 +22,12 @@ from tidings.stores.blobs.ports import FileBytes
 from tidings.stores.tables.records import Records, of_conversation
 
 
+@dataclass(eq=False, repr=False)
 class ImportFiles:
-    def __init__(
-        self, records: Records, files: FileBytes, archive_id: Callable[[], Awaitable[str]], clock: Clock
-    ) -> None:
-        self._records = records
-        self._files = files
-        self._archive_id = archive_id
-        self._clock = clock
+    records: Records
+    files: FileBytes
+    archive_id: Callable[[], Awaitable[str]]
+    clock: Clock
 
     async def store(self, conversation_id: str, user_id: str, files: Sequence[ImportedFile]) -> dict[str, FileRecord]:
         """Store the bytes of these files, and return their records, which the message attaches. Raises StoreError."""
@@ -36,7 +35,7 @@ class ImportFiles:
 
     async def _store(self, conversation_id: str, user_id: str, file: ImportedFile) -> FileRecord:
         owner = of_conversation(conversation_id)
-        if (found := (await self._records.get(owner, COLLECTION, [file.file_id])).get(file.file_id)) is not None:
+        if (found := (await self.records.get(owner, COLLECTION, [file.file_id])).get(file.file_id)) is not None:
             known = value_of(found)
             if known.state == "complete":  # a run before this one stored it, and ended
                 return known
@@ -50,14 +49,14 @@ class ImportFiles:
             height=file.height,
             blurhash=file.blurhash,
         )
-        due_ms = self._clock.now_ms() + UPLOAD_S * 1000
-        await self._records.put([put_of(conversation_id, file.file_id, made, None, due_ms=due_ms)])
+        due_ms = self.clock.now_ms() + UPLOAD_S * 1000
+        await self.records.put([put_of(conversation_id, file.file_id, made, None, due_ms=due_ms)])
         digest = hashlib.sha256()
-        folder = file_folder(await self._archive_id(), conversation_id, file.file_id)
+        folder = file_folder(await self.archive_id(), conversation_id, file.file_id)
         with file.open() as source:
-            await self._files.put(folder, file.bytes, _chunks(source, digest.update))
+            await self.files.put(folder, file.bytes, _chunks(source, digest.update))
         whole = msgspec.structs.replace(made, state="complete", sha256=digest.hexdigest())
-        await self._records.put([put_of(conversation_id, file.file_id, whole, None, due_ms=due_ms)])
+        await self.records.put([put_of(conversation_id, file.file_id, whole, None, due_ms=due_ms)])
         return whole
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -54,36 +55,25 @@ class _Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     is_settled: bool = False  # the members have read all of it
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Importing:
-    def __init__(
-        self,
-        *,
-        tables: Tables,
-        files: ImportFiles,
-        summaries: Summaries,
-        introduce: Callable[[User], Awaitable[None]],
-        keyspace: Keyspace,
-        scripts: Scripts,
-        clock: Clock,
-        members_large: int,
-    ) -> None:
-        self._members_large = members_large
-        self._tables = tables
-        self._files = files
-        self._summaries = summaries
-        self._introduce = introduce
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._clock = clock
+    tables: Tables
+    files: ImportFiles
+    summaries: Summaries
+    introduce: Callable[[User], Awaitable[None]]
+    keyspace: Keyspace
+    scripts: Scripts
+    clock: Clock
+    members_large: int
 
     async def run(self, source: Source, *, is_dry: bool = False) -> Imported:
         """Import everything. `is_dry`: count only. Raises Conflict, Unavailable."""
         done = Imported()
         for person in source.people():
             done.users += 1
-            if not is_dry and await self._tables.accounts.user(person.user_id) is None:
+            if not is_dry and await self.tables.accounts.user(person.user_id) is None:
                 name = person.name[:100] if person.name else None
-                await self._introduce(User(user_id=person.user_id, name=name, avatar_url=person.avatar_url))
+                await self.introduce(User(user_id=person.user_id, name=name, avatar_url=person.avatar_url))
         conversations = iter(source.conversations())
         if is_dry:
             for conversation in conversations:
@@ -109,15 +99,15 @@ class Importing:
         await self._create(conversation)
         progress, version = await self._progress(id_)
         done.known += sum(1 for _ in islice(messages, progress.messages))
-        top = await self._tables.log.top(id_)
+        top = await self.tables.log.top(id_)
         joined = {one.user_id: one.joined_seq for one in conversation.members}
         chunk = Chunk(id_, max(top.seq_no, conversation.floor_seq), top.sent_ms, joined)
-        is_begun, weight_max = progress.messages > 0, self._tables.commit_max - MESSAGE_WEIGHT
+        is_begun, weight_max = progress.messages > 0, self.tables.commit_max - MESSAGE_WEIGHT
         for message in messages:
             if is_begun and message.root is not None and message.root not in chunk.roots:
                 await self._find_roots(chunk)
                 is_begun = False
-            files = await self._files.store(id_, message.sender_id, message.files) if message.files else {}
+            files = await self.files.store(id_, message.sender_id, message.files) if message.files else {}
             done.files += len(files)
             chunk.add(message, files)
             if chunk.weight >= weight_max:
@@ -126,18 +116,18 @@ class Importing:
             progress, version = await self._write(chunk, progress, version, done)
         if not progress.is_settled:
             await self._settle(source, conversation, progress.last_seq)
-            await self._tables.records.put([_put(id_, msgspec.structs.replace(progress, is_settled=True), version)])
+            await self.tables.records.put([_put(id_, msgspec.structs.replace(progress, is_settled=True), version)])
 
     async def _progress(self, conversation_id: str) -> tuple[_Progress, int]:
-        found = (await self._tables.records.get(of_conversation(conversation_id), IMPORTS, [IMPORTS])).get(IMPORTS)
+        found = (await self.tables.records.get(of_conversation(conversation_id), IMPORTS, [IMPORTS])).get(IMPORTS)
         return (msgspec.json.decode(found.value, type=_Progress), found.version) if found else (_Progress(), 0)
 
     async def _find_roots(self, chunk: Chunk) -> None:
         """The numbers of the messages that an earlier run wrote, and its threads. One of them goes on."""
-        async for record in records_of(self._tables.records, of_conversation(chunk.conversation_id), THREADS):
+        async for record in records_of(self.tables.records, of_conversation(chunk.conversation_id), THREADS):
             chunk.threads.setdefault(int(record.name), thread_of(record)[0])
         after = 0
-        while page := await self._tables.log.page(
+        while page := await self.tables.log.page(
             chunk.conversation_id, after=after, before=NEWEST, limit=ARCHIVE_PAGE, newest_first=False
         ):
             for entry in page:
@@ -153,7 +143,7 @@ class Importing:
         entries, puts = chunk.take()
         put = _put(chunk.conversation_id, after, version)
         group = Group(conversation_id=chunk.conversation_id, entries=tuple(entries), puts=(*puts, put))
-        (answer,) = await self._tables.log.append([group])
+        (answer,) = await self.tables.log.append([group])
         if isinstance(answer, Refused):
             raise Conflict("somebody writes to the conversation that is imported; run the import again")
         if isinstance(answer, StoreError):
@@ -162,7 +152,7 @@ class Importing:
 
     async def _create(self, conversation: ImportedConversation) -> None:
         """Create the conversation unless it is there."""
-        id_, now_ms = conversation.conversation_id, conversation.created_ms or self._clock.now_ms()
+        id_, now_ms = conversation.conversation_id, conversation.created_ms or self.clock.now_ms()
         facts = {"kind": conversation.kind, "name": conversation.name, "avatar_url": conversation.avatar_url}
         head = Head(
             conversation_id=id_,
@@ -172,7 +162,7 @@ class Importing:
             members_seq=conversation.members_seq,
             **facts,  # type: ignore[arg-type]  # of three types
         )
-        line_ms = crossed(head, len(conversation.members), self._members_large, self._clock.now_ms())
+        line_ms = crossed(head, len(conversation.members), self.members_large, self.clock.now_ms())
         head = msgspec.structs.replace(head, large_ms=line_ms or 0)
         members = [_member(id_, one, now_ms) for one in conversation.members]
         rows = [
@@ -186,18 +176,18 @@ class Importing:
             )
             for one in members
         ]
-        await self._tables.conversations.create(head, members, rows)
+        await self.tables.conversations.create(head, members, rows)
 
     async def _settle(self, source: Source, conversation: ImportedConversation, seq_no: int) -> None:
         """Put what stands beside the messages, and let every member have read all of them."""
         id_ = conversation.conversation_id
         records = source.records(conversation)
         while puts := list(islice(records, IMPORTED_TOGETHER)):
-            await self._tables.records.put([*puts, *(one for put in puts if (one := _listing(id_, put)) is not None)])
+            await self.tables.records.put([*puts, *(one for put in puts if (one := _listing(id_, put)) is not None)])
         await self._follow_all(id_)
-        await self._summaries.committed(id_)
-        head = (await self._tables.conversations.heads([id_])).get(id_)
-        await self._keyspace.run(forget_tally(self._scripts.keys, id_))  # it knows nothing of these messages
+        await self.summaries.committed(id_)
+        head = (await self.tables.conversations.heads([id_])).get(id_)
+        await self.keyspace.run(forget_tally(self.scripts.keys, id_))  # it knows nothing of these messages
         people = iter(conversation.members)
         while head is not None and (some := list(islice(people, IMPORTED_TOGETHER))):
             await asyncio.gather(*(self._read_all(one, head, seq_no) for one in some))
@@ -206,7 +196,7 @@ class Importing:
         """Let every follower of a thread have read all of its replies."""
         owner = of_conversation(conversation_id)
         puts: list[Put] = []
-        async for record in records_of(self._tables.records, owner, THREADS):
+        async for record in records_of(self.tables.records, owner, THREADS):
             follow, root = Follow((thread := thread_of(record)[0]).last_seq), int(record.name)
             puts += [put_follow(follow_key(id_, conversation_id, root), follow, None) for id_ in thread.followers]
             if len(puts) >= IMPORTED_TOGETHER**2:
@@ -217,21 +207,21 @@ class Importing:
     async def _put_all(self, puts: Sequence[Put]) -> None:
         """Put records side by side, so that they share commits."""
         starts = range(0, len(puts), IMPORTED_TOGETHER)
-        put = self._tables.records.put
+        put = self.tables.records.put
         await asyncio.gather(*(put(puts[start : start + IMPORTED_TOGETHER]) for start in starts))
 
     async def _read_all(self, member: ImportedMember, head: Head, seq_no: int) -> None:
         user_id, id_ = member.user_id, head.conversation_id
-        status = (await self._tables.statuses.get(user_id, [id_])).get(id_)
+        status = (await self.tables.statuses.get(user_id, [id_])).get(id_)
         before = status or Status(conversation_id=id_, user_id=user_id, since_seq=member.joined_seq)
         read = msgspec.structs.replace(
             before, cursor_seq=max(before.cursor_seq, seq_no), ranges=(), version=before.version + 1
         )
-        await self._tables.statuses.put(read)
+        await self.tables.statuses.put(read)
         touch = touch_of(user_id, head, unread_count=0, version=read.version)
-        await self._tables.inboxes.touch([touch])
-        both, token = (self._scripts, self._scripts.threads), self._clock.random_id(8)
-        await self._keyspace.run([one.unread_put(user_id, token, hold_ms=-1) for one in both])
+        await self.tables.inboxes.touch([touch])
+        both, token = (self.scripts, self.scripts.threads), self.clock.random_id(8)
+        await self.keyspace.run([one.unread_put(user_id, token, hold_ms=-1) for one in both])
 
 
 def _put(conversation_id: str, progress: _Progress, version: int) -> Put:

@@ -11,6 +11,7 @@ change itself, does it before it is acknowledged, and the tally remembers that i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tidings.clock import Clock
 from tidings.messaging.unread.bounds import BACK_SHARE, CHILLED_TOGETHER, SETTLE_S
@@ -53,27 +54,20 @@ def touch_of(user_id: str, head: Head, **count: int) -> Touch:
     )
 
 
+@dataclass(eq=False, repr=False)
 class Line:
     """Brings entries into the tally, and makes marks cold that are from before their conversation became large."""
 
-    def __init__(
-        self,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        tally_scripts: TallyScripts,
-        tables: Tables,
-        clock: Clock,
-    ) -> None:
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._tally_scripts = tally_scripts
-        self._tables = tables
-        self._clock = clock
+    keyspace: Keyspace
+    scripts: Scripts
+    tally_scripts: TallyScripts
+    tables: Tables
+    clock: Clock
 
     def tally(self, head: Head, entries: Sequence[Entry], gone: Sequence[int] = ()) -> Call[Added]:
         """The call that shows entries to all members at once. `gone`: numbers that count no more."""
-        removed, rev = [*gone, *taken_out(entries)], self._clock.random_id(8)
-        return self._tally_scripts.tally_add(head.conversation_id, head.large_ms, entries, removed, rev=rev)
+        removed, rev = [*gone, *taken_out(entries)], self.clock.random_id(8)
+        return self.tally_scripts.tally_add(head.conversation_id, head.large_ms, entries, removed, rev=rev)
 
     async def settle(self, head: Head, entries: Sequence[Entry], *, is_settled: bool) -> None:
         """Make the marks of all members cold, before anything is acknowledged that only the tally counts.
@@ -86,17 +80,17 @@ class Line:
         if is_settled and not is_crossing:
             return
         if is_crossing or not entries or entries[-1].sent_ms - line_ms < SETTLE_S * 1000:
-            members = await self._tables.conversations.members(id_)
+            members = await self.tables.conversations.members(id_)
             await self._chill(members, id_)
             touches = [touch_of(member.user_id, head) for member in members if sees_last(member, head)]
-            await self._tables.inboxes.touch(touches)
-        await self._keyspace.one(self._tally_scripts.tally_settle(id_, line_ms))
+            await self.tables.inboxes.touch(touches)
+        await self.keyspace.one(self.tally_scripts.tally_settle(id_, line_ms))
 
     async def _chill(self, members: list[Member], conversation_id: str) -> None:
         """A marker outlives a rebuild of its user that has read the tables before the line was crossed."""
-        put, token = self._scripts.unread_put, f"line={conversation_id}"  # no id has this sign
+        put, token = self.scripts.unread_put, f"line={conversation_id}"  # no id has this sign
         for start in range(0, len(members), CHILLED_TOGETHER):
             some = members[start : start + CHILLED_TOGETHER]
-            await self._keyspace.run(
+            await self.keyspace.run(
                 [put(one.user_id, token, hold_ms=-1, conversation_id=conversation_id) for one in some]
             )

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from tidings.bounds import COUNT_RESYNC_CONVERSATIONS_MAX, REBUILD_CHUNK, SCRUB_AGAIN_S, SCRUB_EVERY_S, SCRUB_ROWS_PER_S
@@ -28,20 +29,15 @@ class Counted(Protocol):
     async def state(self, user_id: str, conversation_id: str) -> ReadState: ...
 
 
+@dataclass(eq=False, repr=False)
 class Scrubber:
-    def __init__(
-        self,
-        verify: Verify,
-        unread: Counted,
-        router: Router,
-        connected: Callable[[], Iterable[str]],
-        count_repair: Callable[[str, int], None],
-    ) -> None:
-        self._verify = verify
-        self._unread = unread
-        self._router = router
-        self._connected = connected
-        self._count_repair = count_repair
+    verify: Verify
+    unread: Counted
+    router: Router
+    connected: Callable[[], Iterable[str]]
+    count_repair: Callable[[str, int], None]
+
+    def __post_init__(self) -> None:
         self._waiting: deque[str] = deque()
         self._pause_s = float(SCRUB_EVERY_S)
         self.loop = Loop("scrub", lambda: self._pause_s, self.step)
@@ -50,7 +46,7 @@ class Scrubber:
         """Visit the next user. Between two rounds of all users, and after each user, the loop pauses."""
         self._pause_s = float(SCRUB_EVERY_S)
         if not self._waiting:
-            self._waiting.extend(self._connected())
+            self._waiting.extend(self.connected())
         if self._waiting:
             count = await self.visit(self._waiting.popleft())
             if self._waiting:
@@ -58,10 +54,10 @@ class Scrubber:
 
     async def visit(self, user_id: str) -> int:
         """Compare one user, and repair what differs. Returns how many conversations the user has."""
-        count, wrong = await self._verify.compare(user_id, _between_chunks)
+        count, wrong = await self.verify.compare(user_id, _between_chunks)
         if wrong:
             await asyncio.sleep(SCRUB_AGAIN_S)
-            _, again = await self._verify.compare(user_id, _between_chunks)
+            _, again = await self.verify.compare(user_id, _between_chunks)
             if same := [one for one in again if one in wrong]:
                 await self._repair(user_id, same)
         return count
@@ -69,11 +65,11 @@ class Scrubber:
     async def _repair(self, user_id: str, wrong: list[Wrong]) -> None:
         fields = {"user_id": user_id, "differences": len(wrong), "first": str(wrong[0])}
         log.warning("unread counts differed from the tables and were rebuilt", extra=fields)
-        await self._verify.reset(user_id)
-        self._count_repair("unread", 1)
+        await self.verify.reset(user_id)
+        self.count_repair("unread", 1)
         ids = list(dict.fromkeys(one.conversation_id for one in wrong if one.conversation_id))
         for conversation_id in ids[:COUNT_RESYNC_CONVERSATIONS_MAX]:
-            self._router.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
+            self.router.push(user_id, ReadSynced(await self.unread.state(user_id, conversation_id)))
 
 
 async def _between_chunks() -> None:

@@ -8,6 +8,7 @@ words, and the first that has read everything makes the tally warm.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tidings.clock import Clock
 from tidings.errors import NotFound, Unavailable
@@ -19,22 +20,17 @@ from tidings.stores.tables.ports import Tables
 from tidings.tasks import SingleFlight
 
 
+@dataclass(eq=False, repr=False)
 class Tallies:
     """Builds tallies that are cold."""
 
-    def __init__(
-        self,
-        keyspace: Keyspace,
-        scripts: TallyScripts,
-        tables: Tables,
-        clock: Clock,
-        count_rebuild: Callable[[str], None],
-    ) -> None:
-        self._clock = clock
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._tables = tables
-        self._count_rebuild = count_rebuild
+    keyspace: Keyspace
+    scripts: TallyScripts
+    tables: Tables
+    clock: Clock
+    count_rebuild: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._builds = SingleFlight[bool, str, int](self._build)
 
     async def build(self, conversation_id: str, line_ms: int) -> bool:
@@ -46,8 +42,8 @@ class Tallies:
 
     async def _build(self, conversation_id: str, line_ms: int) -> bool:
         for _ in range(TALLY_TRIES_MAX):
-            token = self._clock.random_id(8)
-            begun = await self._keyspace.one(self._scripts.tally_begin(conversation_id, line_ms, token))
+            token = self.clock.random_id(8)
+            begun = await self.keyspace.one(self.scripts.tally_begin(conversation_id, line_ms, token))
             if begun.build is None:
                 return False
             if begun.is_warm or await self._fill(conversation_id, line_ms, begun.build):
@@ -56,20 +52,20 @@ class Tallies:
 
     async def _fill(self, conversation_id: str, line_ms: int, build: str) -> bool:
         """Read the log from its end, as far down as the tally reaches. False: the build was lost."""
-        heads = await self._tables.conversations.heads([conversation_id])
+        heads = await self.tables.conversations.heads([conversation_id])
         head = heads.get(conversation_id)
         if head is None:
             raise NotFound("no such conversation")
         before, kept, is_end = NEWEST, 0, False
         while not is_end:
-            page = await self._tables.log.page(
+            page = await self.tables.log.page(
                 conversation_id, after=head.floor_seq, before=before, limit=TALLY_CHUNK, newest_first=True
             )
             kept += sum(entry.counts for entry in page)
             before = page[-1].seq_no if page else 0
-            is_cut = kept >= self._scripts.keep
+            is_cut = kept >= self.scripts.keep
             is_end = is_cut or len(page) < TALLY_CHUNK
-            fill = self._scripts.tally_fill(
+            fill = self.scripts.tally_fill(
                 conversation_id,
                 line_ms,
                 build,
@@ -78,7 +74,7 @@ class Tallies:
                 last_ms=head.last_ms,
                 is_end=is_end,
             )
-            if not await self._keyspace.one(fill):
+            if not await self.keyspace.one(fill):
                 return False
-        self._count_rebuild("tally")
+        self.count_rebuild("tally")
         return True

@@ -7,6 +7,7 @@ verbs `tidings unread verify|repair` run on a quiet or a busy node: a user whose
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -46,26 +47,17 @@ class Report(msgspec.Struct, frozen=True):
         return not self.wrong or self.repaired > 0
 
 
+@dataclass(eq=False, repr=False)
 class Verify:
     """`threads` compares the index of threads along with that of conversations."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        count: Count,
-        rebuilds: Rebuilds,
-        large: LargeCounts,
-        threads: Verify | None = None,
-    ) -> None:
-        self._large = large
-        self._threads = threads
-        self._tables = tables
-        self._count = count
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._rebuilds = rebuilds
+    tables: Tables
+    keyspace: Keyspace
+    scripts: Scripts
+    count: Count
+    rebuilds: Rebuilds
+    large: LargeCounts
+    threads: Verify | None = None
 
     async def run(self, user_id: str | None, *, repair: bool) -> Report:
         users = conversations = cold = repaired = 0
@@ -83,18 +75,18 @@ class Verify:
 
     async def reset(self, user_id: str) -> None:
         """Make the user cold and rebuild the index."""
-        mark = self._scripts.keys.mark(user_id)
-        await self._keyspace.one(plain(mark, b"HDEL", mark, b"*"))
-        await self._rebuilds.user(user_id)
-        if self._threads is not None:
-            await self._threads.reset(user_id)
+        mark = self.scripts.keys.mark(user_id)
+        await self.keyspace.one(plain(mark, b"HDEL", mark, b"*"))
+        await self.rebuilds.user(user_id)
+        if self.threads is not None:
+            await self.threads.reset(user_id)
 
     async def _users(self, user_id: str | None) -> AsyncIterator[str]:
         if user_id is not None:
             yield user_id
             return
         after_id = ""
-        while found := await self._tables.inboxes.users(after_id=after_id, limit=REBUILD_CHUNK):
+        while found := await self.tables.inboxes.users(after_id=after_id, limit=REBUILD_CHUNK):
             for one in found:
                 yield one
             after_id = found[-1]
@@ -116,8 +108,8 @@ class Verify:
         `before_more` runs between two chunks of a big inbox.
         """
         count, wrong = await self._compare(user_id, before_more)
-        if self._threads is not None:
-            wrong = [*wrong, *(await self._threads.compare(user_id, before_more))[1]]
+        if self.threads is not None:
+            wrong = [*wrong, *(await self.threads.compare(user_id, before_more))[1]]
         return count, wrong
 
     async def _compare(
@@ -129,10 +121,10 @@ class Verify:
         page, shown = found
         wrong: list[Wrong] = []
         sums, expected = Sums(), dict[str, set[str]]()
-        async for chunk in self._count.all(user_id, before_more):
+        async for chunk in self.count.all(user_id, before_more):
             for one in chunk:
                 id_ = one.conversation_id
-                sums.add(one.mark, self._scripts.cap)
+                sums.add(one.mark, self.scripts.cap)
                 for name in _parts(one.mark):
                     expected.setdefault(name, set()).add(id_)
                 listed = shown["large"].get(id_) or shown[""].get(id_) or shown["archived"].get(id_)
@@ -160,9 +152,9 @@ class Verify:
         it. The times of a log may go back where a counter was lost, and the place in the inbox never does."""
         if found is None or found.score_ms <= score_ms:
             return score_ms
-        heads = await self._tables.conversations.heads([conversation_id])
+        heads = await self.tables.conversations.heads([conversation_id])
         last_seq = heads[conversation_id].last_seq if conversation_id in heads else 0
-        entries = await self._tables.log.page(
+        entries = await self.tables.log.page(
             conversation_id, after=0, before=last_seq + 1, limit=PAGE_MAX, newest_first=True
         )
         return max([score_ms, *(entry.sent_ms for entry in entries if entry.bumps)])
@@ -175,7 +167,7 @@ class Verify:
             shown[name] = {}
             after: Place | None = filter_top(name) if name else TOP
             while after is not None:
-                last = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=REBUILD_CHUNK, after=after))
+                last = await self.keyspace.one(self.scripts.inbox_page(user_id, limit=REBUILD_CHUNK, after=after))
                 if last is None:
                     return None
                 found = last.listed if name == "pinned" else [one for one in last.listed if not _is_large(one)]
@@ -183,13 +175,13 @@ class Verify:
                 after = last.next
         if last is None or not last.large:
             return (last, shown | {"large": {}}) if last is not None else None
-        counted = await self._large.all(user_id, last.large)
+        counted = await self.large.all(user_id, last.large)
         if counted is None:
             return None  # a mark was too old, and is made anew
         scores = {one.conversation_id: one.score_ms for one in last.large}
         large = {id_: Listed(id_, max(scores[id_], one.last_ms), one.mark) for id_, one in counted.items()}
         large |= {one.conversation_id: one for one in last.large if one.mark is None}
-        sums = sums_of(counted, self._scripts.cap)
+        sums = sums_of(counted, self.scripts.cap)
         whole = msgspec.structs.replace(
             last,
             total_unread=last.total_unread + sums.loud,
@@ -200,7 +192,7 @@ class Verify:
         return whole, shown | {"large": large, "pinned": pinned}
 
     def _differences(self, user_id: str, expected: Listed, found: Listed | None) -> list[Wrong]:
-        id_, cap = expected.conversation_id, self._scripts.cap
+        id_, cap = expected.conversation_id, self.scripts.cap
         pairs = [("inbox", expected.score_ms, found.score_ms if found else 0)]
         if found is not None and found.mark is not None and expected.mark is not None:
             good, shown = expected.mark, found.mark

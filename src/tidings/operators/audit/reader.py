@@ -129,14 +129,6 @@ class AuditReader:
                     sums[user_id, class_name] += count
         return [Rejects(*key, count) for key, count in sums.most_common(limit)]
 
-    async def by_minute(self, minutes: int = 60, kind: str = "reject") -> list[tuple[int, int]]:
-        """(start of the minute in ms, count), the oldest first, with minutes that have none."""
-        found = await self.sums(minutes)
-        return [
-            (minute * MINUTE_MS, sum(count for key, count in fields.items() if key[0] == kind))
-            for minute, fields in found.items()
-        ]
-
     async def sums(self, minutes: int) -> dict[int, Counter[tuple[str, str, str]]]:
         """Minute -> (kind, class, user) -> count, the oldest minute first."""
         last = self._clock.now_ms() // MINUTE_MS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tidings.model import Entry
@@ -55,7 +56,7 @@ def values_of(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
+def entry_of(row: Sequence[Any]) -> Entry:
     """Read a row by position, all of it at once. Names would cost three times as much, and a page has many rows."""
     (
         id_,

@@ -1,21 +1,21 @@
-"""Whole: every row of every table as a value, for `tidings tables copy`.
+"""Whole: every row of every table as a value.
 
-The other ports say what a product needs; this one reads and writes rows as they are, so that tables can move from one
-adapter to another without a change. `PARTS` lists the tables in the order in which they are copied. A part turns a
-value into the columns of a row and back, the same on every adapter that speaks SQL: columns have the names of fields.
+The other ports say what a product needs. The port `Whole` reads and writes rows as they are, so that tables can move
+from one adapter to another without a change. `PARTS` lists the tables in the order in which they are copied. A part
+turns a value into the columns of a row and back, in every port of SQLite and PostgreSQL: columns have the names of
+fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Generic, Protocol, TypeVar, get_type_hints
 
 import msgspec
 
 from tidings.model import Entry, Head, Member, Ranges, Row, Status, User
+from tidings.stores.tables.log_rows import COLUMNS, entry_of, values_of
 from tidings.stores.tables.records import Record
-from tidings.stores.tables.stored_content import from_json, mentions_from_text, mentions_to_text, to_json
 from tidings.stores.tables.values import ApiKey, Block, Device, Override, Preferences, Recheck, Waiting
 
 Value = Any  # a struct of the kind of its part
@@ -57,26 +57,29 @@ class Whole(Protocol):
         ...
 
 
-class Part:
+V = TypeVar("V", bound=msgspec.Struct)
+
+
+class Part(Generic[V]):
     """One table: the kind of its rows, the columns of its key, and how fields become columns."""
 
-    def __init__(self, kind: type[Any], *key: str) -> None:
+    def __init__(self, kind: type[V], *key: str, columns: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.key = key
         hints = get_type_hints(kind)
-        self.columns = tuple(name for name in kind.__struct_fields__ if name not in _NOT_STORED)
+        self.columns = columns or kind.__struct_fields__
         self.types = tuple(_TYPES_OF.get(name) or _type_of(hints[name]) for name in self.columns)
         self._flags = tuple(at for at, type_ in enumerate(self.types) if type_ == "bool")
         self._coded = tuple((at, *_CODED[name]) for at, name in enumerate(self.columns) if name in _CODED)
 
-    def row_of(self, value: Value) -> tuple[Any, ...]:
+    def row_of(self, value: V) -> tuple[Any, ...]:
         """The columns of a value."""
         row = [getattr(value, name) for name in self.columns]
         for at, encode, _ in self._coded:
             row[at] = encode(row[at])
         return tuple(row)
 
-    def value_of(self, row: Sequence[Any]) -> Value:
+    def value_of(self, row: Sequence[Any]) -> V:
         values = list(row)
         for at in self._flags:
             values[at] = values[at] == 1
@@ -84,36 +87,27 @@ class Part:
             values[at] = decode(values[at])
         return self.kind(**dict(zip(self.columns, values, strict=True)))
 
+    def place(self, after: str) -> list[Any]:
+        """The values of a key: nothing at or before it is read. An empty text is below all texts, -1 below all numbers.
 
-_FIELDS = Entry.__struct_fields__
-_KIND, _CONTENT, _MEMBER, _MENTIONS, _UNAVAILABLE = map(
-    _FIELDS.index, ("kind", "content", "member", "mentions", "is_unavailable")
-)
+        `after` is what `place_after` returned for the page before; empty: there was none."""
+        types = dict(zip(self.columns, self.types, strict=True))
+        return msgspec.json.decode(after) if after else [-1 if types[name] == "int" else "" for name in self.key]
+
+    def place_after(self, values: Sequence[V], limit: int) -> str:
+        """The place after a page. Empty: the page is not full, so it is the last one."""
+        last = [getattr(values[-1], name) for name in self.key] if len(values) >= limit else None
+        return msgspec.json.encode(last).decode() if last else ""
 
 
-class Log(Part):
-    """The messages: content and member change share a column. Most rows of an installation are in this table, so its
-    fields go by position: `member`, and `is_unavailable` at the end, are the only ones that are no columns."""
+class Log(Part[Entry]):
+    """The messages, as log_rows.py has them."""
 
     def row_of(self, value: Entry) -> tuple[Any, ...]:
-        row = list(msgspec.structs.astuple(value))
-        row[_CONTENT] = to_json(value.content, value.member)
-        row[_MENTIONS] = mentions_to_text(value.mentions)
-        del row[_UNAVAILABLE], row[_MEMBER]
-        return tuple(row)
+        return values_of(value)
 
     def value_of(self, row: Sequence[Any]) -> Entry:
-        values = list(row)
-        values.insert(_MEMBER, None)
-        for at in self._flags_of_value:
-            values[at] = values[at] == 1
-        values[_CONTENT], values[_MEMBER] = from_json(values[_KIND], values[_CONTENT])
-        values[_MENTIONS] = mentions_from_text(values[_MENTIONS])
-        return Entry(*values)
-
-    @cached_property
-    def _flags_of_value(self) -> tuple[int, ...]:
-        return tuple(_FIELDS.index(self.columns[at]) for at in self._flags)
+        return entry_of(row)
 
 
 _encode = msgspec.json.Encoder().encode
@@ -126,7 +120,6 @@ _CODED: dict[str, _Codec] = {
     "choices": (lambda choices: _encode(choices).decode(), _decode_choices),
 }
 _TYPES_OF = {"content": "bytes", "mentions": "text", "ranges": "bytes", "read_before": "bytes", "choices": "text"}
-_NOT_STORED = frozenset(("member", "is_unavailable"))  # of an entry: one is in the content, one is never stored
 
 
 def _type_of(hint: Any) -> str:
@@ -135,21 +128,32 @@ def _type_of(hint: Any) -> str:
     return next((name for kind, name in ((bool, "bool"), (int, "int"), (bytes, "bytes")) if kind in kinds), "text")
 
 
-PARTS: dict[str, Part] = {
-    "users": Part(User, "user_id"),
-    "api_keys": Part(ApiKey, "key_hash"),
+USERS = Part(User, "user_id")
+API_KEYS = Part(ApiKey, "key_hash")
+DEVICES = Part(Device, "user_id", "device_id")
+OVERRIDES = Part(Override, "scope", "name", "class_name")
+HEADS = Part(Head, "conversation_id")
+MEMBERS = Part(Member, "conversation_id", "user_id")
+MESSAGES = Log(Entry, "conversation_id", "seq_no", columns=COLUMNS)
+STATUSES = Part(Status, "conversation_id", "user_id")
+ROWS = Part(Row, "user_id", "conversation_id")
+WAITING = Part(Waiting, "user_id", "conversation_id")
+RECHECKS = Part(Recheck, "conversation_id", "s3_ref")
+PARTS: dict[str, Part[Any]] = {
+    "users": USERS,
+    "api_keys": API_KEYS,
     "blocks": Part(Block, "user_id", "blocked_id"),
     "preferences": Part(Choice, "user_id"),
-    "devices": Part(Device, "user_id", "device_id"),
-    "rate_overrides": Part(Override, "scope", "name", "class_name"),
-    "conversation_heads": Part(Head, "conversation_id"),
+    "devices": DEVICES,
+    "rate_overrides": OVERRIDES,
+    "conversation_heads": HEADS,
     "archives": Part(Archived, "conversation_id"),
-    "members": Part(Member, "conversation_id", "user_id"),
-    "messages": Log(Entry, "conversation_id", "seq_no"),
-    "message_status": Part(Status, "conversation_id", "user_id"),
-    "conversations": Part(Row, "user_id", "conversation_id"),
-    "pending_deliveries": Part(Waiting, "user_id", "conversation_id"),
-    "rechecks": Part(Recheck, "conversation_id", "s3_ref"),
+    "members": MEMBERS,
+    "messages": MESSAGES,
+    "message_status": STATUSES,
+    "conversations": ROWS,
+    "pending_deliveries": WAITING,
+    "rechecks": RECHECKS,
     "records": Part(Record, "owner", "collection", "name"),
     "meta": Part(Fact, "key"),
 }

@@ -190,8 +190,6 @@ def _kind(schema: Document) -> str:
     if "prefixItems" in schema:
         return f"[{', '.join(_kind(one) for one in schema['prefixItems'])}]"
     if schema.get("type") == "array":
-        if "prefixItems" in schema:
-            return f"[{', '.join(map(_kind, schema['prefixItems']))}]"
         return f"list of {_kind(schema.get('items', {}))}"
     if schema.get("type") == "object" and "additionalProperties" in schema:
         return f"object of {_kind(schema['additionalProperties'])}"

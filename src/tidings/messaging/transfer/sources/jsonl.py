@@ -25,6 +25,7 @@ from tidings.messaging.transfer.sources.source import (
     ImportedMessage,
     Person,
     Root,
+    Source,
     Users,
     binary,
     conversation_id_of,
@@ -40,7 +41,7 @@ LINES = "export.jsonl"  # in a folder or zip
 FILES = "files"  # the folder of the bytes of files, by file_id
 
 
-class JsonLines:
+class JsonLines(Source):
     def __init__(self, path: Path, users: Mapping[str, str]) -> None:
         self._root: Root | None = opened(path) if path.is_dir() or zipfile.is_zipfile(path) else None
         self._lines = _seekable(self._root / LINES if self._root is not None else path)

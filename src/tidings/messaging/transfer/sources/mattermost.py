@@ -21,6 +21,7 @@ from tidings.messaging.transfer.sources.source import (
     ImportedMessage,
     Person,
     Root,
+    Source,
     Users,
     binary,
     emoji_of,
@@ -32,13 +33,12 @@ from tidings.messaging.transfer.sources.source import (
 )
 from tidings.messaging.transfer.sources.spool import Spool
 from tidings.model import ConversationKind
-from tidings.stores.tables.records import Put
 
 _KINDS: dict[str, ConversationKind] = {"O": "channel", "P": "group"}
 _DIRECT = "direct"
 
 
-class Mattermost:
+class Mattermost(Source):
     def __init__(self, path: Path, users: Mapping[str, str]) -> None:
         is_whole = path.is_dir() or zipfile.is_zipfile(path)
         self._root: Root | None = opened(path) if is_whole else None
@@ -69,9 +69,6 @@ class Mattermost:
     def messages(self, conversation: ImportedConversation) -> Iterator[ImportedMessage]:
         for post in self._posts.read(self._keys[conversation.conversation_id]):
             yield self._message(post)
-
-    def records(self, conversation: ImportedConversation) -> Iterator[Put]:
-        return iter(())
 
     def _take(self, line: dict[str, Any]) -> None:
         type_ = line.get("type", "")

@@ -18,6 +18,7 @@ from tidings.messaging.transfer.sources.source import (
     ImportedFile,
     ImportedMessage,
     Person,
+    Source,
     Users,
     binary,
     emoji_of,
@@ -28,13 +29,12 @@ from tidings.messaging.transfer.sources.source import (
 )
 from tidings.messaging.transfer.sources.spool import Spool
 from tidings.model import ConversationKind, Mention
-from tidings.stores.tables.records import Put
 
 _KINDS: dict[str, ConversationKind] = {"c": "channel", "p": "group", "d": "group"}
 _ALL: dict[str, Mention] = {"all": "all", "here": "here"}
 
 
-class RocketChat:
+class RocketChat(Source):
     def __init__(self, path: Path, users: Mapping[str, str]) -> None:
         self._root = opened(path)
         self._user = Users(users)
@@ -69,9 +69,6 @@ class RocketChat:
         for message in self._messages.read(self._ids[conversation.conversation_id]):
             if message.get("msg") or message.get("file") or message.get("files"):
                 yield self._message(message)
-
-    def records(self, conversation: ImportedConversation) -> Iterator[Put]:
-        return iter(())
 
     def _message(self, one: dict[str, Any]) -> ImportedMessage:
         message_id = safe_id("rc", one["_id"])

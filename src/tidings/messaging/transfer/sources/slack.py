@@ -18,6 +18,7 @@ from tidings.messaging.transfer.sources.source import (
     ImportedFile,
     ImportedMessage,
     Person,
+    Source,
     Users,
     conversation_id_of,
     emoji_of,
@@ -26,7 +27,6 @@ from tidings.messaging.transfer.sources.source import (
     opened,
 )
 from tidings.model import ConversationKind, Mention
-from tidings.stores.tables.records import Put
 
 _KINDS: dict[str, ConversationKind] = {
     "channels.json": "channel",
@@ -38,7 +38,7 @@ _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^>]*)?>")
 _ALL: dict[str, Mention] = {"<!channel>": "all", "<!everyone>": "all", "<!here>": "here"}
 
 
-class Slack:
+class Slack(Source):
     def __init__(self, path: Path, users: Mapping[str, str]) -> None:
         self._root = opened(path)
         self._user = Users(users)
@@ -68,9 +68,6 @@ class Slack:
             for one in sorted(day, key=lambda one: float(one.get("ts", 0))):
                 if one.get("type") == "message" and one.get("user") and (one.get("text") or one.get("files")):
                     yield self._message(one)
-
-    def records(self, conversation: ImportedConversation) -> Iterator[Put]:
-        return iter(())
 
     def _message(self, one: dict[str, Any]) -> ImportedMessage:
         text, ts, root = one.get("text") or "", one["ts"], one.get("thread_ts")

@@ -10,9 +10,10 @@ import hashlib
 import mimetypes
 import re
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -82,18 +83,20 @@ class Person(msgspec.Struct, frozen=True):
     avatar_url: str | None = None
 
 
-class Source(Protocol):
+class Source(ABC):
+    @abstractmethod
     def people(self) -> list[Person]: ...
 
+    @abstractmethod
     def conversations(self) -> list[ImportedConversation]: ...
 
+    @abstractmethod
     def messages(self, conversation: ImportedConversation) -> Iterator[ImportedMessage]:
         """In the order of the source, the same each time."""
-        ...
 
     def records(self, conversation: ImportedConversation) -> Iterator[Put]:
-        """The records of a conversation that come from an export of Tidings."""
-        ...
+        """The records of a conversation: only an export of Tidings has them."""
+        return iter(())
 
 
 class Users:

@@ -19,6 +19,7 @@ from tidings.messaging.transfer.sources.source import (
     ImportedFile,
     ImportedMessage,
     Person,
+    Source,
     Users,
     file_of,
     members_of,
@@ -27,7 +28,6 @@ from tidings.messaging.transfer.sources.source import (
 )
 from tidings.messaging.transfer.sources.spool import Spool
 from tidings.model import ConversationKind, Mention
-from tidings.stores.tables.records import Put
 
 _PERSONAL, _STREAM, _HUDDLE = 1, 2, 3  # types of a recipient
 _MENTION = re.compile(r"@_?\*\*([^*|]+)(?:\|(\d+))?\*\*")
@@ -36,7 +36,7 @@ _ALL: dict[str, Mention] = {"all": "all", "everyone": "all", "channel": "all", "
 Reactions = dict[int, dict[str, list[str]]]  # message -> sign -> users
 
 
-class Zulip:
+class Zulip(Source):
     def __init__(self, path: Path, users: Mapping[str, str]) -> None:
         self._root = opened(path)
         self._user = Users(users)
@@ -67,9 +67,6 @@ class Zulip:
         roots: dict[str, str] = {}  # topic -> the message_id of its first message
         for one in self._messages.read(conversation.conversation_id):
             yield self._message(one, roots, has_topics=conversation.kind == "channel")
-
-    def records(self, conversation: ImportedConversation) -> Iterator[Put]:
-        return iter(())
 
     def _take_messages(self) -> None:
         names = (file.name for file in self._root.iterdir())

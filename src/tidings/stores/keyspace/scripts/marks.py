@@ -53,10 +53,6 @@ class Mark(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True)
         return self.floor > self.seen
 
     @property
-    def is_quiet(self) -> bool:
-        return self.flags & _QUIET > 0
-
-    @property
     def is_muted(self) -> bool:
         return self.flags & _MUTED > 0
 

@@ -32,7 +32,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     unique,
     values,
 )
-from tidings.stores.tables.dynamodb.client.operations import Op, Store, assign, put, remove, update
+from tidings.stores.tables.dynamodb.client.operations import Op, Port, Store, assign, put, remove, update
 from tidings.stores.tables.dynamodb.records import delete_records
 from tidings.stores.tables.records import of_conversation
 from tidings.stores.tables.values import EVERY_SEGMENT, Recheck
@@ -44,10 +44,7 @@ _CREATE_TRIES = 3
 _LOG_CHUNK = 500  # entries of a deleted conversation per round: a bounded piece of memory
 
 
-class DynamoConversations:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoConversations(Port):
     async def heads(self, conversation_ids: Iterable[str]) -> dict[str, Head]:
         items = await self._store.batch_get("conversation_heads", [head_key(id_) for id_ in unique(conversation_ids)])
         found = [head for head in map(head_of, items) if head is not None]

@@ -14,7 +14,7 @@ from tidings import bounds
 from tidings.errors import Throttled
 from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed, Item
 from tidings.stores.tables.dynamodb.client.items import attributes, from_item, plain, to_item, unique, values
-from tidings.stores.tables.dynamodb.client.operations import Op, Store, delete, put, remove, update
+from tidings.stores.tables.dynamodb.client.operations import Op, Port, Store, delete, put, remove, update
 from tidings.stores.tables.values import Device
 
 _TRIES_MAX = 20  # of a token that many claim at once
@@ -53,10 +53,7 @@ async def _device(store: Store, user_id: str, device_id: str) -> Device | None:
 # --- put ------------------------------------------------------------------------------------------
 
 
-class DynamoDevices:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoDevices(Port):
     async def of_user(self, user_id: str) -> list[Device]:
         return await _devices(self._store, user_id)
 

@@ -18,7 +18,7 @@ from tidings.errors import Missing
 from tidings.model import Row, Status
 from tidings.stores.tables.dynamodb.client.client import ConditionFailed
 from tidings.stores.tables.dynamodb.client.items import USER_SHARDS, plain, row_key, row_of, unique, values
-from tidings.stores.tables.dynamodb.client.operations import Store, assign, update
+from tidings.stores.tables.dynamodb.client.operations import Port, Store, assign, update
 from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Touch
 
@@ -36,10 +36,7 @@ _USERS_PAGE = 50  # rows of the index read in one query
 _SAME_STATUS = "(attribute_not_exists(#status_version) OR #status_version <= :version)"
 
 
-class DynamoInboxes:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoInboxes(Port):
     async def rows(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Row]:
         keys = [row_key(user_id, conversation_id) for conversation_id in unique(conversation_ids)]
         return {row.conversation_id: row for row in map(row_of, await self._store.batch_get("conversations", keys))}

@@ -15,7 +15,7 @@ from tidings.stores.tables.dynamodb.append.append import append
 from tidings.stores.tables.dynamodb.append.duplicates import catch_up
 from tidings.stores.tables.dynamodb.client.client import Item
 from tidings.stores.tables.dynamodb.client.items import entry_of, head_key, head_of, plain, values
-from tidings.stores.tables.dynamodb.client.operations import Store
+from tidings.stores.tables.dynamodb.client.operations import Port, Store
 from tidings.stores.tables.stored_content import is_mentioned
 from tidings.stores.tables.values import Answer, Group, Top
 
@@ -36,10 +36,7 @@ def _range(conversation_id: str, low: int, high: int) -> Item:
     return values(conversation_id=conversation_id, low=max(low, 0), high=min(high, _NUMBER_MAX))
 
 
-class DynamoLog:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoLog(Port):
     async def append(self, groups: Sequence[Group]) -> Sequence[Answer]:
         return await append(self._store, groups)
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from tidings.stores.tables.dynamodb.client.client import Canceled, Item
 from tidings.stores.tables.dynamodb.client.items import attributes, from_item, plain, to_item, values
-from tidings.stores.tables.dynamodb.client.operations import Op, Store, delete, put
+from tidings.stores.tables.dynamodb.client.operations import Op, Port, delete, put
 from tidings.stores.tables.values import Override
 
 _TABLE = "rate_overrides"
 VERSION = attributes(part="version", row="version")
 
 
-class DynamoOverrides:
+class DynamoOverrides(Port):
     """The Overrides port on DynamoDB."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     async def put(self, override: Override) -> None:
         key = override_key(override.scope, override.name, override.class_name)

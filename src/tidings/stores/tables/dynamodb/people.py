@@ -12,7 +12,7 @@ import msgspec
 
 from tidings.stores.tables.dynamodb.client.client import Canceled, Item
 from tidings.stores.tables.dynamodb.client.items import attributes, from_item, plain, to_item, unique, values
-from tidings.stores.tables.dynamodb.client.operations import Op, Store, delete, put
+from tidings.stores.tables.dynamodb.client.operations import Op, Port, delete, put
 from tidings.stores.tables.values import Block, Preferences
 
 _TABLE = "blocks"
@@ -20,10 +20,7 @@ _NEW = "attribute_not_exists(#row)"
 _THERE = "attribute_exists(#row)"
 
 
-class DynamoPeople:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoPeople(Port):
     async def block(self, block: Block) -> bool:
         keys = block_keys(block.user_id, block.blocked_id)
         return await self._both([put(_TABLE, key, key | to_item(block), _NEW) for key in keys])

@@ -12,16 +12,13 @@ from tidings.errors import Conflict
 from tidings.stores.tables.dynamodb.append.puts import put_op, record_key
 from tidings.stores.tables.dynamodb.client.client import Canceled, Item
 from tidings.stores.tables.dynamodb.client.items import plain, unique, values
-from tidings.stores.tables.dynamodb.client.operations import Store
+from tidings.stores.tables.dynamodb.client.operations import Port, Store
 from tidings.stores.tables.records import DUE_SHARDS, Put, Record, RecordKey
 
 _TABLE = "records"
 
 
-class DynamoRecords:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoRecords(Port):
     async def get(self, owner: str, collection: str, names: Iterable[str]) -> dict[str, Record]:
         keys = [record_key(owner, collection, name) for name in unique(names)]
         found = [record_of(item) for item in await self._store.batch_get(_TABLE, keys)]

@@ -22,7 +22,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     unique,
     values,
 )
-from tidings.stores.tables.dynamodb.client.operations import Op, Store, check, put, update
+from tidings.stores.tables.dynamodb.client.operations import Op, Port, Store, check, put, update
 from tidings.stores.tables.dynamodb.inboxes import uncount_row
 from tidings.stores.tables.values import with_marks_of
 from tidings.tasks import attempt
@@ -36,10 +36,7 @@ _MEMBER = "attribute_exists(#user_id) AND attribute_not_exists(#left_seq)"
 # --- statuses -------------------------------------------------------------------------------------
 
 
-class DynamoStatuses:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoStatuses(Port):
     async def get(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Status]:
         keys = [member_key(conversation_id, user_id) for conversation_id in unique(conversation_ids)]
         items = await self._store.batch_get("message_status", keys)

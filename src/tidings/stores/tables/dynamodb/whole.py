@@ -31,7 +31,7 @@ from tidings.stores.tables.dynamodb.client.items import (
     status_of,
     to_item,
 )
-from tidings.stores.tables.dynamodb.client.operations import Store, assign, update
+from tidings.stores.tables.dynamodb.client.operations import Port, assign, update
 from tidings.stores.tables.dynamodb.devices import token_item
 from tidings.stores.tables.dynamodb.overrides import VERSION, override_key
 from tidings.stores.tables.dynamodb.people import block_keys
@@ -43,10 +43,7 @@ from tidings.stores.tables.whole import IDENTITY, PARTS, Archived, Choice, Fact,
 _HOME = {"archives": "conversation_heads"}  # the table that has the items of another
 
 
-class DynamoWhole:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+class DynamoWhole(Port):
     async def walk(self, table: str, *, after: str, limit: int) -> tuple[list[Value], str]:
         place = msgspec.json.decode(after) if after else None
         items, there = await self._store.walk(_HOME.get(table, table), limit, place, is_consistent=True)

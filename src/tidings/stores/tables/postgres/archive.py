@@ -14,8 +14,9 @@ from tidings.stores.tables.postgres.conversations import DELETE_CHUNK
 from tidings.stores.tables.postgres.server.database import Database, names
 from tidings.stores.tables.stored_content import to_json
 from tidings.stores.tables.values import Candidate, Move, Recheck
+from tidings.stores.tables.whole import RECHECKS
 
-_RECHECK = Recheck.__struct_fields__
+_RECHECK = RECHECKS.columns
 _RAISE_FENCE = """
     INSERT INTO @meta AS m (key, value) VALUES ('archive_fence', '1')
     ON CONFLICT (key) DO UPDATE SET value = (m.value::bigint + 1)::text RETURNING value::bigint
@@ -114,12 +115,12 @@ class PostgresArchive:
         return True
 
     async def put_recheck(self, recheck: Recheck, *, only_new: bool = False) -> None:
-        values = (getattr(recheck, field) for field in _RECHECK)
+        values = RECHECKS.row_of(recheck)
         await self._database.write("rechecks", _PUT_NEW if only_new else _PUT, *values)
 
     async def rechecks(self, *, after: tuple[str, str], limit: int) -> Sequence[Recheck]:
         rows = await self._database.rows("rechecks", _LIST, *after, limit)
-        return [Recheck(**dict(zip(_RECHECK, row, strict=True))) for row in rows]
+        return [RECHECKS.value_of(row) for row in rows]
 
     async def remove_recheck(self, recheck: Recheck) -> bool:
         key = (recheck.conversation_id, recheck.s3_ref, recheck.mark)

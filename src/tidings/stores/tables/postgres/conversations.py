@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Head, Member, Row
 from tidings.stores.tables.postgres.inboxes import put_rows
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.rows import Rows
+from tidings.stores.tables.whole import HEADS, MEMBERS
 
 DELETE_CHUNK = 5_000  # rows of a log that one commit of a deletion removes
-_HEAD = Head.__struct_fields__
-_MEMBER = {
-    "conversation_id": "text",
-    "user_id": "text",
-    "role": "text",
-    "joined_seq": "bigint",
-    "joined_ms": "bigint",
-    "left_seq": "bigint",
-    "is_requested": "boolean",
-}
+_HEADS_OF, _MEMBERS_OF = Rows(HEADS), Rows(MEMBERS)
+_HEAD, _head = _HEADS_OF.columns, _HEADS_OF.value_of
+_MEMBER, _member = _MEMBERS_OF.columns, _MEMBERS_OF.value_of
 _PUT_HEAD = f"""
     INSERT INTO @conversation_heads ({names(_HEAD)}) VALUES ({", ".join(f"${at + 1}" for at in range(len(_HEAD)))})
     ON CONFLICT DO NOTHING
 """
 _HEADS = f"SELECT {names(_HEAD)} FROM @conversation_heads WHERE conversation_id = ANY($1::text[])"
 _PUT_MEMBERS = f"""
-    INSERT INTO @members ({names(tuple(_MEMBER))}) SELECT * FROM {unnested(tuple(_MEMBER.values()))}
+    INSERT INTO @members ({names(_MEMBER)}) SELECT * FROM {unnested(_MEMBERS_OF.types)}
     ON CONFLICT (conversation_id, user_id) DO UPDATE SET
       role = excluded.role, joined_seq = excluded.joined_seq, joined_ms = excluded.joined_ms,
       left_seq = excluded.left_seq, is_requested = excluded.is_requested
 """
 _MEMBERS = f"""
-    SELECT {names(tuple(_MEMBER))} FROM @members WHERE conversation_id = $1 AND left_seq IS NULL ORDER BY user_id
+    SELECT {names(_MEMBER)} FROM @members WHERE conversation_id = $1 AND left_seq IS NULL ORDER BY user_id
 """
 _MEMBERS_AFTER = f"""
-    SELECT {names(tuple(_MEMBER))} FROM @members
+    SELECT {names(_MEMBER)} FROM @members
     WHERE conversation_id = $1 AND user_id > $2 AND left_seq IS NULL ORDER BY user_id LIMIT $3
 """
 _NAMED = f"""
-    SELECT {names(tuple(_MEMBER))} FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[])
+    SELECT {names(_MEMBER)} FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[])
 """
 _PRESENT = """
     SELECT user_id FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NULL
@@ -80,13 +74,10 @@ _DELETES = {
 }
 
 
-class PostgresConversations:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresConversations(Port):
     async def create(self, head: Head, members: Sequence[Member], rows: Sequence[Row]) -> bool:
         async with self._database.transaction() as tx:
-            if not await tx.write("conversation_heads", _PUT_HEAD, *_head_values(head)):
+            if not await tx.write("conversation_heads", _PUT_HEAD, *_HEADS_OF.row_of(head)):
                 return False
             await put_members(tx, members)
             await put_rows(tx, rows)
@@ -98,11 +89,11 @@ class PostgresConversations:
 
     async def members(self, conversation_id: str) -> list[Member]:
         found = await self._database.rows("members", _MEMBERS, conversation_id)
-        return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
+        return [_member(row) for row in found]
 
     async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
         found = await self._database.rows("members", _MEMBERS_AFTER, conversation_id, after_id, limit)
-        return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
+        return [_member(row) for row in found]
 
     async def named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
         found = await self._named(conversation_id, user_ids)
@@ -114,7 +105,7 @@ class PostgresConversations:
 
     async def _named(self, conversation_id: str, user_ids: Iterable[str]) -> list[Member]:
         found = await self._database.rows("members", _NAMED, conversation_id, list(user_ids))
-        return [Member(**dict(zip(_MEMBER, row, strict=True))) for row in found]
+        return [_member(row) for row in found]
 
     async def invite(self, members: Sequence[Member], rows: Sequence[Row]) -> None:
         """The head is locked: nobody becomes a member between the check and the rows."""
@@ -153,16 +144,5 @@ class PostgresConversations:
 
 async def put_members(tx: Statements, members: Sequence[Member]) -> None:
     if members:
-        values = [tuple(getattr(member, field) for field in _MEMBER) for member in members]
-        await tx.write("members", _PUT_MEMBERS, *columns(sorted(values), len(_MEMBER)))
-
-
-def _head_values(head: Head) -> tuple[Any, ...]:
-    preview = None if head.preview is None else head.preview.encode()
-    return tuple(preview if field == "preview" else getattr(head, field) for field in _HEAD)
-
-
-def _head(row: Any) -> Head:
-    fields = dict(zip(_HEAD, row, strict=True))
-    fields["preview"] = None if fields["preview"] is None else fields["preview"].decode()
-    return Head(**fields)
+        values = sorted(map(_MEMBERS_OF.row_of, members))
+        await tx.write("members", _PUT_MEMBERS, *columns(values, len(_MEMBER)))

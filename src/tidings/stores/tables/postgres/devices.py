@@ -6,13 +6,13 @@ A push token is in one row only, so that a phone that changes hands never hears 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tidings import bounds
-from tidings.stores.tables.postgres.server.database import Database, columns, names
+from tidings.stores.tables.postgres.server.database import Port, columns, names
 from tidings.stores.tables.values import Device
+from tidings.stores.tables.whole import DEVICES
 
-_DEVICE = Device.__struct_fields__
+_DEVICE, _device = DEVICES.columns, DEVICES.value_of
 
 # Two devices that register one token at the same moment take turns, and the later one has it.
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext($1))"
@@ -42,16 +42,13 @@ _REMOVE = """
 """
 
 
-class PostgresDevices:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresDevices(Port):
     async def put(self, device: Device) -> tuple[str, str] | None:
         async with self._database.transaction() as tx:
             await tx.rows("devices", _LOCK, f"device {device.provider} {device.token}")
             key = (device.provider, device.token, device.user_id, device.device_id)
             former = await tx.changed("devices", _TAKE_TOKEN, *key)
-            await tx.write("devices", _PUT, *(getattr(device, field) for field in _DEVICE))
+            await tx.write("devices", _PUT, *DEVICES.row_of(device))
             others_max = bounds.DEVICES_PER_USER_MAX - 1
             await tx.write("devices", _CROWD_OUT, device.user_id, device.device_id, others_max)
         return (former[0][0], former[0][1]) if former else None
@@ -73,7 +70,3 @@ class PostgresDevices:
 
     async def remove(self, user_id: str, *, device_id: str | None = None, token: str | None = None) -> int:
         return await self._database.write("devices", _REMOVE, user_id, device_id, token)
-
-
-def _device(row: Any) -> Device:
-    return Device(**dict(zip(_DEVICE, row, strict=True)))

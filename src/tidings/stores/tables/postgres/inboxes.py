@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Row
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.rows import Rows, to_bytes
 from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Group, Touch
+from tidings.stores.tables.whole import ROWS
 
-_ROW = Row.__struct_fields__
-_TYPES = {
-    "last_message_preview": "bytea",
-    **dict.fromkeys(("muted", "pinned", "archived", "is_hidden", "is_requested", "is_invited"), "boolean"),
-    **dict.fromkeys(("last_message_ts", "last_seq", "unread_count", "joined_seq", "joined_ms", "hidden_seq"), "bigint"),
-    **dict.fromkeys(("pinned_ms", "archived_seq", "muted_until"), "bigint"),
-}
-_ROW_TYPES = tuple(_TYPES.get(field, "text") for field in _ROW)
+_ROWS_OF = Rows(ROWS)
+_ROW, _row = _ROWS_OF.columns, _ROWS_OF.value_of
 _KEPT = ("user_id", "conversation_id", *FLAGS)  # the user's own: never overwritten by a put
 _PUT_ROWS = f"""
-    INSERT INTO @conversations ({names(_ROW)}) SELECT * FROM {unnested(_ROW_TYPES)}
+    INSERT INTO @conversations ({names(_ROW)}) SELECT * FROM {unnested(_ROWS_OF.types)}
     ON CONFLICT (user_id, conversation_id)
     DO UPDATE SET {", ".join(f"{field} = excluded.{field}" for field in _ROW if field not in _KEPT)}
 """
@@ -86,10 +81,7 @@ _USERS = """
 """
 
 
-class PostgresInboxes:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresInboxes(Port):
     async def rows(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Row]:
         found = await self._database.rows("conversations", _ROWS, user_id, list(dict.fromkeys(conversation_ids)))
         return {row.conversation_id: row for row in map(_row, found)}
@@ -143,7 +135,7 @@ class PostgresInboxes:
 
 async def put_rows(tx: Statements, rows: Sequence[Row]) -> None:
     if rows:
-        await tx.write("conversations", _PUT_ROWS, *columns([_values(row) for row in rows], len(_ROW)))
+        await tx.write("conversations", _PUT_ROWS, *columns([_ROWS_OF.row_of(row) for row in rows], len(_ROW)))
 
 
 async def remove_rows(tx: Statements, conversation_id: str, user_ids: Iterable[str]) -> None:
@@ -162,20 +154,4 @@ async def keep_roles(tx: Statements, group: Group) -> None:
 
 
 def _last(one: Touch) -> tuple[int, int, bytes | None]:
-    return one.last_seq, one.last_ms, _bytes(one.preview)
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
-
-
-def _values(row: Row) -> tuple[Any, ...]:
-    preview = _bytes(row.last_message_preview)
-    return tuple(preview if field == "last_message_preview" else getattr(row, field) for field in _ROW)
-
-
-def _row(values: Any) -> Row:
-    fields = dict(zip(_ROW, values, strict=True))
-    preview = fields["last_message_preview"]
-    fields["last_message_preview"] = None if preview is None else preview.decode()
-    return Row(**fields)
+    return one.last_seq, one.last_ms, to_bytes(one.preview)

@@ -21,14 +21,14 @@ from tidings.stores.tables.postgres.conversations import put_members
 from tidings.stores.tables.postgres.inboxes import accept_rows, keep_roles, put_rows, remove_rows
 from tidings.stores.tables.postgres.pages import Asked, Pages
 from tidings.stores.tables.postgres.records import are_stale, put_records
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Database, Port, Statements, columns, names, unnested
+from tidings.stores.tables.postgres.server.rows import Rows, to_bytes
 from tidings.stores.tables.stored_content import is_mentioned, last_of, last_of_entry, to_json
 from tidings.stores.tables.values import Answer, Group, Known, Refused, Rewrite, Stored, Top, Verdict, places_of
+from tidings.stores.tables.whole import MESSAGES
 
 _COLUMNS = names(COLUMNS)
-_TEXTS = ("conversation_id", "kind", "sender_id", "message_id", "receiver_id", "s3_ref", "mentions")
-_OTHERS = {"is_deleted": "boolean", "is_uncounted": "boolean", "digest": "bytea", "content": "bytea"}
-_TYPES = tuple("text" if name in _TEXTS else _OTHERS.get(name, "bigint") for name in COLUMNS)
+_TYPES = Rows(MESSAGES).types
 _HEAD_TYPES = ("text", "bigint", "bigint", "bigint", "bytea", "text")
 _HEAD_NAMES = "(conversation_id, head, last_seq, last_ms, preview, last_message)"
 _RAISED = """
@@ -112,9 +112,9 @@ _MEMBERS_SEQ_OF = "SELECT members_seq FROM @conversation_heads WHERE conversatio
 _INTEGER_MAX = 2**63 - 1  # of bigint; a cursor above it means "from the end"
 
 
-class PostgresLog:
+class PostgresLog(Port):
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._pages = {newest_first: Pages(database, newest_first=newest_first) for newest_first in (True, False)}
 
     async def append(self, groups: Sequence[Group]) -> Sequence[Answer]:
@@ -260,11 +260,6 @@ async def _rewrite(tx: Statements, conversation_id: str, rewrite: Rewrite) -> No
     await tx.write("messages", _REWRITE, *values, conversation_id, rewrite.target_seq)
     shown = (to_bytes(preview_of(content)), last_of(rewrite.sender_id, content, is_deleted=rewrite.is_deleted))
     await tx.write("conversation_heads", _SHOW, *shown, conversation_id, rewrite.target_seq)
-
-
-def to_bytes(text: str | None) -> bytes | None:
-    """A text of a user as bytes: a text column cannot hold the character NUL."""
-    return None if text is None else text.encode()
 
 
 def _raised(conversation_id: str, entries: Sequence[Entry]) -> tuple[str, int, int, int, bytes | None, str | None]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from tidings.clock import Clock
 from tidings.stores.tables.postgres.server.database import Database, names
 from tidings.stores.tables.values import Override
+from tidings.stores.tables.whole import OVERRIDES
 
 _TABLE = "rate_overrides"
-_FIELDS = Override.__struct_fields__
+_FIELDS = OVERRIDES.columns
 _PUT = f"""
     INSERT INTO @rate_overrides ({names(_FIELDS)}) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (scope, name, class_name) DO UPDATE SET
@@ -43,7 +44,7 @@ class PostgresOverrides:
         return is_gone
 
     async def all(self) -> list[Override]:
-        return [Override(**dict(zip(_FIELDS, row, strict=True))) for row in await self._database.rows(_TABLE, _ALL)]
+        return [OVERRIDES.value_of(row) for row in await self._database.rows(_TABLE, _ALL)]
 
     async def version(self) -> str:
         found = await self._database.rows(_TABLE, _VERSION)

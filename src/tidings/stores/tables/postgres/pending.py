@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from tidings.stores.tables.postgres.server.database import Database, columns, names, unnested
+from tidings.stores.tables.postgres.server.database import Port, columns, names, unnested
+from tidings.stores.tables.postgres.server.rows import Rows
 from tidings.stores.tables.values import Waiting
+from tidings.stores.tables.whole import WAITING
 
-_WAITING = Waiting.__struct_fields__
-_TYPES = ("text", "text", "bigint", "bigint", "bigint", "bigint")
+_WAITING, _row, _TYPES = WAITING.columns, WAITING.value_of, Rows(WAITING).types
 _EXPIRE_CHUNK = 1_000  # rows that one commit removes
 
 _PUT = f"""
@@ -45,16 +45,13 @@ _EXPIRE = """
 """
 
 
-class PostgresPending:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresPending(Port):
     async def put(self, rows: Sequence[Waiting]) -> None:
         """A row that comes twice is put twice: one statement may change a row once."""
         waiting = list(rows)
         while waiting:
             first = {(row.user_id, row.conversation_id): row for row in reversed(waiting)}
-            values = [tuple(getattr(row, field) for field in _WAITING) for _, row in sorted(first.items())]
+            values = [WAITING.row_of(row) for _, row in sorted(first.items())]
             await self._database.write("pending_deliveries", _PUT, *columns(values, len(_TYPES)))
             done = {id(row) for row in first.values()}
             waiting = [row for row in waiting if id(row) not in done]
@@ -82,7 +79,3 @@ class PostgresPending:
         while count := await self._database.write("pending_deliveries", _EXPIRE, now_ms // 1000, _EXPIRE_CHUNK):
             expired += count
         return expired
-
-
-def _row(row: Any) -> Waiting:
-    return Waiting(**dict(zip(_WAITING, row, strict=True)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tidings.stores.tables.postgres.server.database import Database
+from tidings.stores.tables.postgres.server.database import Port
 from tidings.stores.tables.values import Block, Preferences
 
 _BLOCK = "INSERT INTO @blocks (user_id, blocked_id, since_ms) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
@@ -20,10 +20,7 @@ _PUT_PREFERENCES = """
 """
 
 
-class PostgresPeople:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresPeople(Port):
     async def block(self, block: Block) -> bool:
         return await self._database.write("blocks", _BLOCK, *msgspec.structs.astuple(block)) > 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidings.errors import Conflict
-from tidings.stores.tables.postgres.server.database import Database, Statements, columns, names
+from tidings.stores.tables.postgres.server.database import Port, Statements, columns, names
 from tidings.stores.tables.records import Put, Record, RecordKey
 
 _COLUMNS = names(Record.__struct_fields__)
@@ -42,10 +42,7 @@ _MAKE = """
 _REMOVE = "DELETE FROM @records WHERE owner = $1 AND collection = $2 AND name = $3"
 
 
-class PostgresRecords:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresRecords(Port):
     async def get(self, owner: str, collection: str, names: Iterable[str]) -> dict[str, Record]:
         found = await self._database.rows("records", _GET, owner, collection, list(names))
         return {row[2]: Record(*row) for row in found}

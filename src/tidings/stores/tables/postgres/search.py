@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidings.stores.tables.postgres.server.database import Database, columns
+from tidings.stores.tables.postgres.server.database import Port, columns
 from tidings.stores.tables.search import MARK_BITS, Asked, Document, Part, Place, Term, mark_at, mark_of
 
 _TABLE = "search"
@@ -36,10 +36,7 @@ _CLEAR = "DELETE FROM @search"
 _CLEAR_CURSORS = "DELETE FROM @search_cursors"
 
 
-class PostgresSearch:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresSearch(Port):
     async def cursors(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._database.rows(_TABLE, _CURSORS, list(conversation_ids))}
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import msgspec
 
 from tidings.errors import Conflict, StoreError
-from tidings.model import Ranges, Status
-from tidings.stores.tables.postgres.server.database import Database, columns, names
+from tidings.model import Status
+from tidings.stores.tables.postgres.server.database import Port, columns, names
+from tidings.stores.tables.whole import STATUSES
 from tidings.tasks import attempt
 
-_STATUS = Status.__struct_fields__
-_PAIRS = ("ranges", "read_before")  # stored as JSON; NULL: there are none
-_encode_ranges = msgspec.json.Encoder().encode
-_decode_ranges = msgspec.json.Decoder(Ranges).decode
-
+_STATUS, _status, _values = STATUSES.columns, STATUSES.value_of, STATUSES.row_of
 _NAMED = f"SELECT {names(_STATUS)} FROM @message_status WHERE user_id = $1 AND conversation_id = ANY($2::text[])"
 # Of those who are present: the status of a member who left stays, because its version must never begin anew.
 _OF_CONVERSATION = f"""
@@ -54,19 +48,19 @@ _UNCOUNT = f"""
         unread_count = CASE WHEN last_seq <= {_AT["cursor_seq"]} THEN 0 END
       WHERE user_id = $2 AND conversation_id = $1 AND EXISTS (SELECT 1 FROM put)
     )
-    SELECT {names(tuple(_FORWARD))} FROM put
+    SELECT {names(_STATUS)} FROM put
 """
 _UPDATE = f"""
     WITH put AS (
       UPDATE @message_status SET {_SET}
       WHERE conversation_id = $1 AND user_id = $2 AND version = {_AT["version"]} - 1
-      RETURNING {names(tuple(_FORWARD))}
+      RETURNING {names(_STATUS)}
     ){_UNCOUNT}
 """
 _INSERT = f"""
     WITH put AS (
       INSERT INTO @message_status ({names(_STATUS)}) VALUES ({", ".join(_AT.values())})
-      ON CONFLICT DO NOTHING RETURNING {names(tuple(_FORWARD))}
+      ON CONFLICT DO NOTHING RETURNING {names(_STATUS)}
     ){_UNCOUNT}
 """
 # A late mark must not bring back the row of a user who left, so it needs a present member. Its cursor counts for
@@ -89,10 +83,7 @@ _DELIVER = """
 """
 
 
-class PostgresStatuses:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class PostgresStatuses(Port):
     async def get(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Status]:
         found = await self._database.rows("message_status", _NAMED, user_id, list(dict.fromkeys(conversation_ids)))
         return {row[0]: _status(row) for row in found}
@@ -112,7 +103,7 @@ class PostgresStatuses:
             rows = await self._database.rows("message_status", _VERSION, status.conversation_id, status.user_id)
             version = rows[0][0] if rows else 0
             raise Conflict(f"the status has version {version}, not {status.version - 1}")
-        return msgspec.structs.replace(status, **_decoded(dict(zip(_FORWARD, found[0], strict=True))))
+        return _status(found[0])
 
     async def put_each(self, statuses: Sequence[Status]) -> list[Status | StoreError]:
         return list(await asyncio.gather(*(attempt(self.put(status)) for status in statuses)))
@@ -125,16 +116,3 @@ class PostgresStatuses:
         values = [(*key, seq_no) for key, seq_no in sorted(highest.items())]
         found = await self._database.changed("message_status", _DELIVER, *columns(values, 3), at_ms)
         return {(row[0], row[1]) for row in found}
-
-
-def _values(status: Status) -> tuple[Any, ...]:
-    given = ((field, getattr(status, field)) for field in _STATUS)
-    return tuple((_encode_ranges(value) if value else None) if field in _PAIRS else value for field, value in given)
-
-
-def _status(row: Any) -> Status:
-    return Status(**_decoded(dict(zip(_STATUS, row, strict=True))))
-
-
-def _decoded(fields: dict[str, Any]) -> dict[str, Any]:
-    return fields | {name: _decode_ranges(fields[name]) if fields[name] else () for name in _PAIRS if name in fields}

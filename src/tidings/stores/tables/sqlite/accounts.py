@@ -9,9 +9,10 @@ from tidings.stores.tables.sqlite.file.engine import Port, Threads
 from tidings.stores.tables.sqlite.file.schema import Identity
 from tidings.stores.tables.sqlite.file.sql import json_of, names, values_of
 from tidings.stores.tables.values import ApiKey
+from tidings.stores.tables.whole import API_KEYS, USERS
 
-_USER = User.__struct_fields__
-_API_KEY = ApiKey.__struct_fields__
+_USER, _user = USERS.columns, USERS.value_of
+_API_KEY, _key = API_KEYS.columns, API_KEYS.value_of
 
 _USER_OF = f"SELECT {names(_USER)} FROM users WHERE user_id = ?"
 _USERS_OF = f"""
@@ -36,26 +37,26 @@ class SqliteAccounts(Port):
 
     async def user(self, user_id: str) -> User | None:
         found = await self._read(lambda tx: tx.rows("users", _USER_OF, (user_id,)))
-        return User(**dict(zip(_USER, found[0], strict=True))) if found else None
+        return _user(found[0]) if found else None
 
     async def users(self, user_ids: Iterable[str]) -> dict[str, User]:
         asked = (json_of(user_ids),)
         found = await self._read(lambda tx: tx.rows("users", _USERS_OF, asked))
-        return {row[0]: User(**dict(zip(_USER, row, strict=True))) for row in found}
+        return {row[0]: _user(row) for row in found}
 
     async def put_user(self, user: User) -> None:
         await self._write(lambda tx: tx.write("users", _PUT_USER, values_of(user)))
 
     async def api_key(self, key_hash: str) -> ApiKey | None:
         found = await self._read(lambda tx: tx.rows("api_keys", _API_KEY_OF, (key_hash,)))
-        return ApiKey(**dict(zip(_API_KEY, found[0], strict=True))) if found else None
+        return _key(found[0]) if found else None
 
     async def put_api_key(self, key: ApiKey) -> None:
         await self._write(lambda tx: tx.write("api_keys", _PUT_API_KEY, values_of(key)))
 
     async def api_keys(self) -> list[ApiKey]:
         found = await self._read(lambda tx: tx.rows("api_keys", _API_KEYS, ()))
-        return [ApiKey(**dict(zip(_API_KEY, row, strict=True))) for row in found]
+        return [_key(row) for row in found]
 
     async def remove_api_key(self, key_hash: str) -> bool:
         return await self._write(lambda tx: tx.write("api_keys", _REMOVE_API_KEY, (key_hash,))) > 0

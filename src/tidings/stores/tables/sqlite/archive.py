@@ -17,8 +17,9 @@ from tidings.stores.tables.sqlite.file.engine import Port, Threads, Transaction
 from tidings.stores.tables.sqlite.file.sql import values_of
 from tidings.stores.tables.stored_content import to_json
 from tidings.stores.tables.values import Candidate, Move, Recheck
+from tidings.stores.tables.whole import RECHECKS
 
-_RECHECK = ", ".join(Recheck.__struct_fields__)
+_RECHECK = ", ".join(RECHECKS.columns)
 _RAISE_FENCE = """
     INSERT INTO meta (key, value) VALUES ('archive_fence', '1')
     ON CONFLICT DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)
@@ -88,13 +89,16 @@ class SqliteArchive(Port):
         return True
 
     async def put_recheck(self, recheck: Recheck, *, only_new: bool = False) -> None:
-        await self._write(partial(_put_recheck, recheck, only_new))
+        sql = _PUT_NEW if only_new else _PUT
+        await self._write(lambda tx: tx.write("rechecks", sql, values_of(recheck)))
 
     async def rechecks(self, *, after: tuple[str, str], limit: int) -> Sequence[Recheck]:
-        return await self._read(partial(_rechecks, after, limit))
+        found = await self._read(lambda tx: tx.rows("rechecks", _LIST, (*after, limit)))
+        return [RECHECKS.value_of(row) for row in found]
 
     async def remove_recheck(self, recheck: Recheck) -> bool:
-        return await self._write(partial(_remove_recheck, recheck))
+        key = (recheck.conversation_id, recheck.s3_ref, recheck.mark)
+        return await self._write(lambda tx: tx.write("rechecks", _REMOVE, key)) > 0
 
 
 def _take_fence(tx: Transaction) -> int:
@@ -126,16 +130,3 @@ def _cut(conversation_id: str, up_to_seq: int, tx: Transaction) -> bool:
     tx.write("conversation_heads", _CUT_HEAD, (last, conversation_id))
     tx.write("messages", _CUT_LOG, (conversation_id, last))
     return not end
-
-
-def _put_recheck(recheck: Recheck, only_new: bool, tx: Transaction) -> None:
-    tx.write("rechecks", _PUT_NEW if only_new else _PUT, values_of(recheck))
-
-
-def _rechecks(after: tuple[str, str], limit: int, tx: Transaction) -> list[Recheck]:
-    rows = tx.rows("rechecks", _LIST, (*after, limit))
-    return [Recheck(**dict(zip(Recheck.__struct_fields__, row, strict=True))) for row in rows]
-
-
-def _remove_recheck(recheck: Recheck, tx: Transaction) -> bool:
-    return tx.write("rechecks", _REMOVE, (recheck.conversation_id, recheck.s3_ref, recheck.mark)) > 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Head, Member, Row
@@ -16,9 +15,10 @@ from tidings.stores.tables.sqlite.file import bounds
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.sqlite.inboxes import put_rows
+from tidings.stores.tables.whole import HEADS, MEMBERS
 
-_HEAD = Head.__struct_fields__
-_MEMBER = Member.__struct_fields__
+_HEAD = HEADS.columns
+_MEMBER, _member = MEMBERS.columns, MEMBERS.value_of
 
 # CROSS JOIN makes SQLite take the names one by one and look each up by its key, never scan.
 _PUT_HEAD = f"INSERT OR IGNORE INTO conversation_heads ({names(_HEAD)}) VALUES ({','.join('?' * len(_HEAD))})"
@@ -78,7 +78,7 @@ class SqliteConversations(Port):
         return await self._read(partial(_heads, tuple(conversation_ids)))
 
     async def members(self, conversation_id: str) -> list[Member]:
-        return await self._read(partial(_members, conversation_id))
+        return await self._read(lambda tx: [_member(row) for row in tx.rows("members", _MEMBERS, (conversation_id,))])
 
     async def members_after(self, conversation_id: str, *, after_id: str, limit: int) -> list[Member]:
         bindings = (conversation_id, after_id, limit)
@@ -116,17 +116,7 @@ def _create(head: Head, members: Sequence[Member], rows: Sequence[Row], tx: Tran
 
 def _heads(conversation_ids: Iterable[str], tx: Transaction) -> dict[str, Head]:
     found = tx.rows("conversation_heads", _HEADS, (json_of(conversation_ids),))
-    return {row[0]: Head(**dict(zip(_HEAD, row, strict=True))) for row in found}
-
-
-def _members(conversation_id: str, tx: Transaction) -> list[Member]:
-    found = tx.rows("members", _MEMBERS, (conversation_id,))
-    return [_member(row) for row in found]
-
-
-def _member(row: tuple[Any, ...]) -> Member:
-    *fields, is_requested = row
-    return Member(**dict(zip(_MEMBER, (*fields, is_requested == 1), strict=True)))
+    return {row[0]: HEADS.value_of(row) for row in found}
 
 
 def _named(conversation_id: str, user_ids: tuple[str, ...], tx: Transaction) -> list[Member]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from tidings import bounds
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import json_of, names, values_of
 from tidings.stores.tables.values import Device
+from tidings.stores.tables.whole import DEVICES
 
-_DEVICE = Device.__struct_fields__
+_DEVICE, _device = DEVICES.columns, DEVICES.value_of
 
 _FORMER = """
     SELECT user_id, device_id FROM devices WHERE provider = ? AND token = ? AND (user_id, device_id) IS NOT (?, ?)
@@ -28,7 +28,6 @@ _CROWD_OUT = """
       ORDER BY last_seen_ms DESC, device_id LIMIT -1 OFFSET ?3
     )
 """
-_OF_USER = f"SELECT {names(_DEVICE)} FROM devices WHERE user_id = ? ORDER BY device_id"
 _OF_USERS = f"""
     SELECT {names(_DEVICE, "d")} FROM json_each(?) AS named
     CROSS JOIN devices AS d ON d.user_id = named.value ORDER BY d.user_id, d.device_id
@@ -48,19 +47,20 @@ class SqliteDevices(Port):
         return await self._write(partial(_put, device))
 
     async def of_user(self, user_id: str) -> list[Device]:
-        return await self._read(partial(_of_user, user_id))
+        return (await self.of_users([user_id])).get(user_id, [])
 
     async def of_users(self, user_ids: Iterable[str]) -> dict[str, list[Device]]:
         return await self._read(partial(_of_users, tuple(user_ids)))
 
     async def touch(self, seen: Mapping[tuple[str, str], int]) -> None:
         """Record when devices were seen. Most devices are not registered: then the writer has nothing to do."""
-        known: list[tuple[str, str]] = await self._read(partial(_registered, tuple(seen)))
+        keys = (json_of(seen),)
+        known: list[tuple[str, str]] = await self._read(lambda tx: tx.rows("devices", _REGISTERED, keys))
         if known:
             await self._write(partial(_touch, [(*key, seen[key]) for key in known]))
 
     async def remove(self, user_id: str, *, device_id: str | None = None, token: str | None = None) -> int:
-        return await self._write(partial(_remove, user_id, device_id, token))
+        return await self._write(lambda tx: tx.write("devices", _REMOVE, (user_id, device_id, token)))
 
 
 def _put(device: Device, tx: Transaction) -> tuple[str, str] | None:
@@ -73,10 +73,6 @@ def _put(device: Device, tx: Transaction) -> tuple[str, str] | None:
     return (former[0][0], former[0][1]) if former else None
 
 
-def _of_user(user_id: str, tx: Transaction) -> list[Device]:
-    return [_device(row) for row in tx.rows("devices", _OF_USER, (user_id,))]
-
-
 def _of_users(user_ids: Sequence[str], tx: Transaction) -> dict[str, list[Device]]:
     found: dict[str, list[Device]] = {}
     for device in map(_device, tx.rows("devices", _OF_USERS, (json_of(user_ids),))):
@@ -84,18 +80,6 @@ def _of_users(user_ids: Sequence[str], tx: Transaction) -> dict[str, list[Device
     return found
 
 
-def _registered(keys: Sequence[tuple[str, str]], tx: Transaction) -> list[tuple[str, str]]:
-    return tx.rows("devices", _REGISTERED, (json_of(keys),))
-
-
 def _touch(seen: Sequence[tuple[str, str, int]], tx: Transaction) -> None:
     for one in seen:
         tx.write("devices", _TOUCH, one)
-
-
-def _remove(user_id: str, device_id: str | None, token: str | None, tx: Transaction) -> int:
-    return tx.write("devices", _REMOVE, (user_id, device_id, token))
-
-
-def _device(row: Sequence[Any]) -> Device:
-    return Device(**dict(zip(_DEVICE, row, strict=True)))

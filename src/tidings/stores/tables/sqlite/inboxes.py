@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from tidings.errors import Missing
 from tidings.model import Row, Status
@@ -16,8 +15,9 @@ from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.stored_content import DELETED
 from tidings.stores.tables.values import FLAGS, Group, Touch
+from tidings.stores.tables.whole import ROWS
 
-_ROW = Row.__struct_fields__
+_ROW, _row = ROWS.columns, ROWS.value_of
 _KEPT = ("user_id", "conversation_id", *FLAGS)  # the user's own: never overwritten by a put
 _PUT_ROWS = Bulk(
     "conversations",
@@ -103,10 +103,12 @@ class SqliteInboxes(Port):
         return await self._read(partial(_rows, user_id, tuple(conversation_ids)))
 
     async def scan(self, user_id: str, *, after_id: str, limit: int) -> list[Row]:
-        return await self._read(partial(_scan, user_id, after_id, limit))
+        bindings = (user_id, after_id, max(limit, 0))
+        return await self._read(lambda tx: [_row(row) for row in tx.rows("conversations", _SCAN, bindings)])
 
     async def latest(self, user_id: str, *, before: tuple[int, str] | None, limit: int) -> list[Row]:
-        return await self._read(partial(_latest, user_id, before, limit))
+        bindings = (user_id, *(before or (_PLACE_MAX, "")), max(limit, 0))
+        return await self._read(lambda tx: [_row(row) for row in tx.rows("conversations", _LATEST, bindings)])
 
     async def unread(self, user_id: str) -> tuple[int, int]:
         (found,) = await self._read(lambda tx: tx.rows("conversations", _UNREAD, (user_id,)))
@@ -125,7 +127,8 @@ class SqliteInboxes(Port):
         await self._write(partial(_label, rows, name, avatar_url))
 
     async def users(self, *, after_id: str, limit: int) -> list[str]:
-        return await self._read(partial(_users, after_id, limit))
+        found = await self._read(lambda tx: tx.rows("conversations", _USERS, (after_id, max(limit, 0))))
+        return [user_id for (user_id,) in found]
 
 
 def put_rows(tx: Transaction, rows: Sequence[Row]) -> None:
@@ -150,15 +153,6 @@ def keep_roles(tx: Transaction, group: Group) -> None:
 def _rows(user_id: str, conversation_ids: Iterable[str], tx: Transaction) -> dict[str, Row]:
     found = tx.rows("conversations", _ROWS, (user_id, json_of(conversation_ids)))
     return {row.conversation_id: row for row in map(_row, found)}
-
-
-def _scan(user_id: str, after_id: str, limit: int, tx: Transaction) -> list[Row]:
-    return [_row(row) for row in tx.rows("conversations", _SCAN, (user_id, after_id, max(limit, 0)))]
-
-
-def _latest(user_id: str, before: tuple[int, str] | None, limit: int, tx: Transaction) -> list[Row]:
-    place_ms, id_ = before or (_PLACE_MAX, "")
-    return [_row(row) for row in tx.rows("conversations", _LATEST, (user_id, place_ms, id_, max(limit, 0)))]
 
 
 def uncount_rows(tx: Transaction, statuses: Sequence[Status]) -> None:
@@ -202,33 +196,3 @@ def _flag(user_id: str, conversation_id: str, changes: Mapping[str, object], tx:
 def _label(labelled: Sequence[tuple[str, str]], name: str, avatar_url: str | None, tx: Transaction) -> None:
     for user_id, conversation_id in labelled:
         tx.write("conversations", _LABEL, (name, avatar_url, user_id, conversation_id))
-
-
-def _users(after_id: str, limit: int, tx: Transaction) -> list[str]:
-    return [user_id for (user_id,) in tx.rows("conversations", _USERS, (after_id, max(limit, 0)))]
-
-
-def _row(values: tuple[Any, ...]) -> Row:
-    user_id, conversation_id, kind, name, avatar_url, preview, last_ms, last_seq, *rest = values
-    unread_count, muted, pinned, archived, joined_seq, joined_ms, is_hidden, hidden_seq, *standing = rest
-    return Row(
-        user_id=user_id,
-        conversation_id=conversation_id,
-        kind=kind,
-        name=name,
-        avatar_url=avatar_url,
-        last_message_preview=preview,
-        last_message_ts=last_ms,
-        last_seq=last_seq,
-        unread_count=unread_count,
-        muted=muted == 1,
-        pinned=pinned == 1,
-        archived=archived == 1,
-        joined_seq=joined_seq,
-        joined_ms=joined_ms,
-        is_hidden=is_hidden == 1,
-        hidden_seq=hidden_seq,
-        is_requested=standing[0] == 1,
-        is_invited=standing[1] == 1,
-        **dict(zip(_ROW[-6:], standing[2:], strict=True)),
-    )

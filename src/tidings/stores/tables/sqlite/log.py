@@ -1,9 +1,9 @@
 """The log on SQLite: append, and the reads of the Messages port.
 
 Most groups are plain: new messages and nothing else. All plain groups of an append are stored by one statement for the
-rows and one for the heads; the keys of the table say whether a slot or a message_id was taken. Only then, and where a
-group changes more than the log, are the rows of each group read before it is
-written, so a refused group writes nothing.
+rows and one for the heads; the keys of the table say whether a slot or a message_id was taken. If one was taken, and
+for a group that changes more than the log, the rows of a group are read before it is written. So a refused group writes
+nothing.
 
 Each function here is the work of a task: it runs on a thread of engine.py, in a transaction that it does not end.
 """

@@ -11,9 +11,10 @@ from tidings.clock import Clock
 from tidings.stores.tables.sqlite.file.engine import Port, Threads, Transaction
 from tidings.stores.tables.sqlite.file.sql import values_of
 from tidings.stores.tables.values import Override
+from tidings.stores.tables.whole import OVERRIDES
 
 _TABLE = "rate_overrides"
-_FIELDS = Override.__struct_fields__
+_FIELDS = OVERRIDES.columns
 _PUT = f"INSERT OR REPLACE INTO rate_overrides ({', '.join(_FIELDS)}) VALUES ({','.join('?' * len(_FIELDS))})"
 _REMOVE = "DELETE FROM rate_overrides WHERE scope = ? AND name = ? AND class_name = ?"
 _ALL = f"SELECT {', '.join(_FIELDS)} FROM rate_overrides ORDER BY scope, name, class_name"
@@ -34,7 +35,7 @@ class SqliteOverrides(Port):
 
     async def all(self) -> list[Override]:
         found = await self._read(lambda tx: tx.rows(_TABLE, _ALL, ()))
-        return [Override(**dict(zip(_FIELDS, row, strict=True))) for row in found]
+        return [OVERRIDES.value_of(row) for row in found]
 
     async def version(self) -> str:
         found = await self._read(lambda tx: tx.rows(_TABLE, _VERSION, ()))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from tidings.stores.tables.sqlite.file import bounds
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
-from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
+from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names
 from tidings.stores.tables.values import Waiting
+from tidings.stores.tables.whole import WAITING
 
-_WAITING = Waiting.__struct_fields__
+_WAITING, _row = WAITING.columns, WAITING.value_of
 
 _PUT = Bulk(
     "pending_deliveries",
@@ -54,18 +54,20 @@ _EXPIRE = f"DELETE FROM pending_deliveries AS p WHERE user_id = ? AND conversati
 
 class SqlitePending(Port):
     async def put(self, rows: Sequence[Waiting]) -> None:
-        await self._write(partial(_put, rows))
+        await self._write(lambda tx: _PUT.write(tx, [WAITING.row_of(row) for row in rows]))
 
     async def of_conversation(self, conversation_id: str, user_ids: Iterable[str]) -> dict[str, Waiting]:
-        return await self._read(partial(_of_conversation, conversation_id, tuple(user_ids)))
+        bindings = (conversation_id, json_of(user_ids))
+        found = await self._read(lambda tx: tx.rows("pending_deliveries", _OF_CONVERSATION, bindings))
+        return {row[0]: _row(row) for row in found}
 
     async def of_user(self, user_id: str) -> list[Waiting]:
-        return await self._read(partial(_of_user, user_id))
+        return [_row(row) for row in await self._read(lambda tx: tx.rows("pending_deliveries", _OF_USER, (user_id,)))]
 
     async def clear(self, marks: Sequence[tuple[str, str, int]]) -> None:
         """Clear rows of receipts. Nearly every receipt has no row: then the writer has nothing to do."""
-        is_any: bool = bool(marks) and await self._read(partial(_is_any, marks))
-        if is_any:
+        named = (json_of(marks),)
+        if marks and await self._read(lambda tx: tx.rows("pending_deliveries", _MARKED, named)):
             await self._write(partial(_clear, marks))
 
     async def expire(self, now_ms: int) -> int:
@@ -74,23 +76,6 @@ class SqlitePending(Port):
         while found := await self._read(partial(_useless, now_ms)):
             expired += await self._write(partial(_expire, now_ms, found))
         return expired
-
-
-def _put(rows: Sequence[Waiting], tx: Transaction) -> None:
-    _PUT.write(tx, [values_of(row) for row in rows])
-
-
-def _of_conversation(conversation_id: str, user_ids: Sequence[str], tx: Transaction) -> dict[str, Waiting]:
-    found = tx.rows("pending_deliveries", _OF_CONVERSATION, (conversation_id, json_of(user_ids)))
-    return {row[0]: _row(row) for row in found}
-
-
-def _of_user(user_id: str, tx: Transaction) -> list[Waiting]:
-    return [_row(row) for row in tx.rows("pending_deliveries", _OF_USER, (user_id,))]
-
-
-def _is_any(marks: Sequence[tuple[str, str, int]], tx: Transaction) -> bool:
-    return bool(tx.rows("pending_deliveries", _MARKED, (json_of(marks),)))
 
 
 def _clear(marks: Sequence[tuple[str, str, int]], tx: Transaction) -> None:
@@ -105,7 +90,3 @@ def _useless(now_ms: int, tx: Transaction) -> list[tuple[str, str]]:
 
 def _expire(now_ms: int, keys: Sequence[tuple[str, str]], tx: Transaction) -> int:
     return sum(tx.write("pending_deliveries", _EXPIRE, (*key, now_ms // 1000)) for key in keys)
-
-
-def _row(row: Sequence[Any]) -> Waiting:
-    return Waiting(**dict(zip(_WAITING, row, strict=True)))

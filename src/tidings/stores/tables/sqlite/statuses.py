@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from tidings.errors import Conflict, StoreError
-from tidings.model import Ranges, Status
+from tidings.model import Status
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names
 from tidings.stores.tables.sqlite.inboxes import uncount_rows
 from tidings.stores.tables.values import with_marks_of
+from tidings.stores.tables.whole import STATUSES
 
-_STATUS = Status.__struct_fields__
-_PAIRS = ("ranges", "read_before")  # stored as JSON; NULL: there are none
-
-_encode_ranges = msgspec.json.Encoder().encode
-_decode_ranges = msgspec.json.Decoder(Ranges).decode
-
+_TABLE = "message_status"
+_STATUS, _status = STATUSES.columns, STATUSES.value_of
 _STATUSES_NAMED = f"""
     SELECT {names(_STATUS, "s")} FROM json_each(?2) AS named
     CROSS JOIN message_status AS s ON s.conversation_id = named.value AND s.user_id = ?1
@@ -43,13 +37,11 @@ _NAMED = f"""
     SELECT {names(_STATUS, "s")} FROM json_each(?) AS named CROSS JOIN message_status AS s
     ON s.conversation_id = named.value ->> 0 AND s.user_id = named.value ->> 1
 """
-_PUT = Bulk(
-    "message_status", f"INSERT OR REPLACE INTO message_status ({names(_STATUS)}) VALUES {{values}}", len(_STATUS)
-)
+_PUT = Bulk(_TABLE, f"INSERT OR REPLACE INTO message_status ({names(_STATUS)}) VALUES {{values}}", len(_STATUS))
 # A late mark must not bring back the row of someone who left, so it needs a present member. Its cursor counts for
 # nothing (since_seq 0): a member who never read anything has the cursor of joining.
 _DELIVER = Bulk(
-    "message_status",
+    _TABLE,
     f"""
     INSERT INTO message_status ({names(_STATUS)})
     SELECT v.column1, v.column2, v.column3, 0, 0, NULL, 0, 0, v.column4, 0, NULL FROM (VALUES {{values}}) AS v
@@ -65,13 +57,15 @@ _DELIVER = Bulk(
 
 class SqliteStatuses(Port):
     async def get(self, user_id: str, conversation_ids: Iterable[str]) -> dict[str, Status]:
-        return await self._read(partial(_get, user_id, tuple(conversation_ids)))
+        bindings = (user_id, json_of(conversation_ids))
+        return await self._read(lambda tx: {row[0]: _status(row) for row in tx.rows(_TABLE, _STATUSES_NAMED, bindings)})
 
     async def of_conversation(self, conversation_id: str) -> list[Status]:
-        return await self._read(partial(_of_conversation, conversation_id))
+        return await self._read(lambda tx: [_status(row) for row in tx.rows(_TABLE, _STATUSES_OF, (conversation_id,))])
 
     async def of_members(self, conversation_id: str, user_ids: Iterable[str]) -> list[Status]:
-        return await self._read(partial(_of_members, conversation_id, tuple(user_ids)))
+        bindings = (conversation_id, json_of(user_ids))
+        return await self._read(lambda tx: [_status(row) for row in tx.rows(_TABLE, _OF_MEMBERS, bindings)])
 
     async def put(self, status: Status) -> Status:
         (answer,) = await self.put_each([status])
@@ -83,30 +77,17 @@ class SqliteStatuses(Port):
         return await self._write(partial(_put_each, tuple(statuses)))
 
     async def deliver(self, marks: Sequence[tuple[str, str, int]], at_ms: int = 0) -> set[tuple[str, str]]:
-        return await self._write(partial(_deliver, [(*mark, at_ms) for mark in marks]))
-
-
-def _get(user_id: str, conversation_ids: Iterable[str], tx: Transaction) -> dict[str, Status]:
-    found = tx.rows("message_status", _STATUSES_NAMED, (user_id, json_of(conversation_ids)))
-    return {row[0]: _status(row) for row in found}
-
-
-def _of_conversation(conversation_id: str, tx: Transaction) -> list[Status]:
-    return [_status(row) for row in tx.rows("message_status", _STATUSES_OF, (conversation_id,))]
-
-
-def _of_members(conversation_id: str, user_ids: Iterable[str], tx: Transaction) -> list[Status]:
-    return [_status(row) for row in tx.rows("message_status", _OF_MEMBERS, (conversation_id, json_of(user_ids)))]
+        return await self._write(lambda tx: set(_DELIVER.changed(tx, [(*mark, at_ms) for mark in marks])))
 
 
 def _put_each(statuses: Sequence[Status], tx: Transaction) -> list[Status | StoreError]:
     """Put all with as many statements as for one. A status that conflicts writes nothing."""
     places = [(status.conversation_id, status.user_id) for status in statuses]
-    found = {row[:2]: _status(row) for row in tx.rows("message_status", _NAMED, (json_of(places),))}
+    found = {row[:2]: _status(row) for row in tx.rows(_TABLE, _NAMED, (json_of(places),))}
     before = (found.get(place) or Status(conversation_id=place[0], user_id=place[1]) for place in places)
     answers = [_following(*pair) for pair in zip(before, statuses, strict=True)]
     stored = [answer for answer in answers if isinstance(answer, Status)]
-    _PUT.write(tx, [_status_values(status) for status in stored])
+    _PUT.write(tx, [STATUSES.row_of(status) for status in stored])
     uncount_rows(tx, stored)
     return answers
 
@@ -115,19 +96,3 @@ def _following(before: Status, status: Status) -> Status | StoreError:
     if before.version != status.version - 1:
         return Conflict(f"the status has version {before.version}, not {status.version - 1}")
     return with_marks_of(before, status)
-
-
-def _deliver(marks: Sequence[tuple[str, str, int, int]], tx: Transaction) -> set[tuple[str, str]]:
-    return set(_DELIVER.changed(tx, marks))
-
-
-def _status(row: tuple[Any, ...]) -> Status:
-    fields = dict(zip(_STATUS, row, strict=True))
-    for name in _PAIRS:
-        fields[name] = () if fields[name] is None else _decode_ranges(fields[name])
-    return Status(**fields)
-
-
-def _status_values(status: Status) -> tuple[Any, ...]:
-    given = ((field, getattr(status, field)) for field in _STATUS)
-    return tuple((_encode_ranges(value) if value else None) if field in _PAIRS else value for field, value in given)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-import msgspec
-
-from tidings.stores.tables.sqlite.file.engine import Port, Transaction
+from tidings.stores.tables.sqlite.file.engine import Port
 from tidings.stores.tables.sqlite.file.sql import Bulk, names
 from tidings.stores.tables.whole import IDENTITY, PARTS, Part, Value
 
 
-def _walk_sql(table: str, part: Part) -> str:
+def _walk_sql(table: str, part: Part[Any]) -> str:
     key, marks = names(part.key), ", ".join("?" * len(part.key))
     only = f"AND key IN ({', '.join(map(repr, IDENTITY))})" if table == "meta" else ""
     return f"SELECT {names(part.columns)} FROM {table} WHERE ({key}) > ({marks}) {only} ORDER BY {key} LIMIT ?"
@@ -29,22 +26,10 @@ _PUTS = {
 class SqliteWhole(Port):
     async def walk(self, table: str, *, after: str, limit: int) -> tuple[list[Value], str]:
         part = PARTS[table]
-        place = msgspec.json.decode(after) if after else _beginning(part)
-        rows = await self._read(lambda tx: tx.rows(table, _WALKS[table], (*place, limit)))
-        values = [part.value_of(row) for row in rows]
-        if len(rows) < limit:
-            return values, ""
-        return values, msgspec.json.encode([getattr(values[-1], name) for name in part.key]).decode()
+        bindings = (*part.place(after), limit)
+        values = [part.value_of(row) for row in await self._read(lambda tx: tx.rows(table, _WALKS[table], bindings))]
+        return values, part.place_after(values, limit)
 
     async def put(self, table: str, values: Sequence[Value]) -> None:
-        await self._write(partial(_put, table, [PARTS[table].row_of(value) for value in values]))
-
-
-def _beginning(part: Part) -> list[Any]:
-    """Before every key: SQLite orders an empty text below all texts, and no number is negative."""
-    types = dict(zip(part.columns, part.types, strict=True))
-    return [-1 if types[name] == "int" else "" for name in part.key]
-
-
-def _put(table: str, rows: Sequence[tuple[Any, ...]], tx: Transaction) -> None:
-    _PUTS[table].write(tx, rows)
+        rows = [PARTS[table].row_of(value) for value in values]
+        await self._write(lambda tx: _PUTS[table].write(tx, rows))

@@ -15,7 +15,15 @@ from tidings.clock import Clock
 from tidings.errors import Conflict, Unavailable
 from tidings.stores.tables.ports import NO_COUNTS
 from tidings.stores.tables.sqlite.file import file as sqlite_file
-from tidings.stores.tables.sqlite.file.engine import Task, Threads, Transaction, Work, read_together, write_together
+from tidings.stores.tables.sqlite.file.engine import (
+    Port,
+    Task,
+    Threads,
+    Transaction,
+    Work,
+    read_together,
+    write_together,
+)
 
 _PUT = "INSERT INTO meta (key, value) VALUES (?, ?)"
 
@@ -232,6 +240,18 @@ async def test_an_error_names_the_store_and_the_function(path: Path) -> None:
     with pytest.raises(Conflict) as caught:
         await threads.run(append)
     assert (caught.value.store, caught.value.op) == ("tables", "append")
+    await threads.close()
+
+
+async def test_an_error_of_a_lambda_names_the_method_of_the_port(path: Path) -> None:
+    class Rows(Port):
+        async def scan(self) -> None:
+            await self._read(lambda tx: tx.rows("nothing", "SELECT * FROM nothing", ()))
+
+    threads = Threads("test", [sqlite_file.connect(path)], read_together, NO_COUNTS)
+    with pytest.raises(Unavailable) as caught:
+        await Rows(threads, threads).scan()
+    assert caught.value.op == "scan"
     await threads.close()
 
 

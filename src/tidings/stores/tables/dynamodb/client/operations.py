@@ -254,6 +254,13 @@ class Store:
         return {"TableName": self._prefix + table, "ReturnConsumedCapacity": "TOTAL", **parts}
 
 
+class Port:
+    """One port of the adapter."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+
 async def remove(store: Store, op: Op) -> bool:
     """Delete a row on a condition. True: this call removed it."""
     try:

@@ -131,6 +131,13 @@ class Database:
             raise located from error
 
 
+class Port:
+    """One port of the adapter."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 def _store_error(error: Exception, *, is_write: bool) -> StoreError:
     if isinstance(error, StoreError):
         return error

@@ -324,8 +324,9 @@ def _roll_back(tx: Transaction) -> None:
 
 
 def _name_of(work: Work[Any]) -> str:
-    """The name of the function that a store error names as its operation: `append`, `page`."""
-    return str(getattr(getattr(work, "func", work), "__name__", ""))
+    """The operation that a store error names: the function, or the method whose lambda it is. Such as `append`."""
+    name: str = getattr(getattr(work, "func", work), "__qualname__", "")
+    return name.removesuffix(".<locals>.<lambda>").rpartition(".")[2].lstrip("_")
 
 
 def _as_store_error(error: Exception) -> Exception:
