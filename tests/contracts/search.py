@@ -12,7 +12,7 @@ from tidings.stores.tables.search import Asked, Document, Part, Place, SearchInd
 
 
 def doc(seq_no: int, *words: str, **fields: Any) -> Document:
-    given: dict[str, Any] = {"sender_id": "alice", "words": words, **fields}
+    given: dict[str, Any] = {"sender_id": "alice", "words": " ".join(words), **fields}
     return Document(seq_no, START_MS + seq_no, **given)
 
 
@@ -58,10 +58,10 @@ class SearchContract:
 
     async def test_messages_with_a_date_far_away_are_found_and_removed(self, tables: Tables) -> None:
         index, c, far_ms = index_of(tables), fresh("c"), 253_402_300_799_000  # the end of the year 9999
-        far = [Document(seq_no, far_ms, "alice", ("hello",)) for seq_no in (1, 2)]
-        assert await put(index, c, [*far, Document(3, -5, "alice", ("hello",))], after=0, up_to=3)
+        far = [Document(seq_no, far_ms, "alice", "hello") for seq_no in (1, 2)]
+        assert await put(index, c, [*far, Document(3, -5, "alice", "hello")], after=0, up_to=3)
         assert await found(index, [c], Term(("hello",))) == [(c, 2), (c, 1), (c, 3)]
-        assert await put(index, c, [Document(1, far_ms, "alice", ())], after=3, up_to=4)
+        assert await put(index, c, [Document(1, far_ms, "alice", "")], after=3, up_to=4)
         assert await found(index, [c], Term(("hello",))) == [(c, 2), (c, 3)]
 
     async def test_only_the_conversations_asked_about_are_found(self, tables: Tables) -> None:
@@ -90,8 +90,8 @@ class SearchContract:
         index = index_of(tables)
         ids = sorted((fresh("c") for _ in range(3)), reverse=True)
         for c in (ids[1], ids[0], ids[2]):
-            same = [Document(n, START_MS, "alice", ("a",)) for n in range(1, 8)]
-            await put(index, c, [*same, Document(8, START_MS + 1, "alice", ("a",))], after=0, up_to=8)
+            same = [Document(n, START_MS, "alice", "a") for n in range(1, 8)]
+            await put(index, c, [*same, Document(8, START_MS + 1, "alice", "a")], after=0, up_to=8)
         newest = [Place(START_MS + 1, c, 8) for c in ids]
         wanted = [*newest, *(Place(START_MS, c, n) for c in ids for n in range(7, 0, -1))]
         for size in (1, 2, 5, 100):
@@ -151,12 +151,17 @@ class SearchContract:
         ]
         assert await found(index, ids, Term(("b",))) == []
 
-    async def test_messages_of_one_moment_are_all_found_and_each_is_replaced_alone(self, tables: Tables) -> None:
+    @pytest.mark.parametrize("step", [None, 1 << 12], ids=["as a rule", "many share a mark"])
+    async def test_messages_of_one_moment_are_all_found_and_each_is_replaced_alone(
+        self, tables: Tables, step: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if step is not None:
+            monkeypatch.setattr("tidings.stores.tables.search._STEP", step)
         index, c, other = index_of(tables), fresh("c"), fresh("c")
-        moment = [Document(n, START_MS, "alice", (f"w{n}",)) for n in range(1, 2_001)]  # some share a mark by chance
+        moment = [Document(n, START_MS, "alice", f"w{n}") for n in range(1, 2_001)]
         await index.put([Part(c, moment[:1_000], after=0, up_to=1_000), Part(other, [], after=0, up_to=1)])
         await put(index, c, moment[1_000:], after=1_000, up_to=2_000)
-        gone = [Document(one.seq_no, START_MS, "alice", ()) for one in moment if one.seq_no % 2]
+        gone = [Document(one.seq_no, START_MS, "alice", "") for one in moment if one.seq_no % 2]
         await put(index, c, gone, after=2_000, up_to=3_000)
         for seq_no in (1, 2, 999, 1_000, 1_001, 2_000):
             assert await found(index, [c], Term((f"w{seq_no}",))) == [(c, seq_no)] * (seq_no % 2 == 0)

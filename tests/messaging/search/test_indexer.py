@@ -129,7 +129,7 @@ async def test_entries_that_another_node_did_not_see_are_indexed_after_it(a: Fau
     put = a.tables.search.put
 
     async def other_node_first(do: Do) -> object:
-        await put([Part(direct, [Document(1, 5, "alice", ("hello",))], after=0, up_to=1)])
+        await put([Part(direct, [Document(1, 5, "alice", "hello")], after=0, up_to=1)])
         return await do()
 
     fail_once(a.tables.search, "put", other_node_first)
@@ -209,7 +209,7 @@ def test_only_messages_with_a_text_have_words() -> None:
         return Entry("c", 1, **{"kind": "message", "sent_ms": 5, "sender_id": "a"} | fields)  # type: ignore[arg-type]
 
     for nothing in (entry(content=None), entry(content=Content("hi"), is_deleted=True), entry(content=Content("!"))):
-        assert document_of(nothing).words == ()
+        assert document_of(nothing).words == ""
     document = document_of(entry(content=Content("see http://x.test", files=(File("f1"),))))
     assert document.words and document.has_file and document.has_link
 
@@ -227,3 +227,28 @@ async def test_a_conversation_is_caught_up_with_although_another_node_is_at_it(
     monkeypatch.setattr(a.tables.search, "put", put_late)
     assert await indexer(a).catch_up(direct) == 1
     assert await found(a, direct, "hello") == [1]
+
+
+async def test_entries_with_a_gap_between_them_are_read_from_the_log(a: FaultyNode, direct: str) -> None:
+    sent = [(await a.send("alice", direct, f"m{n}", "hello")).entry for n in range(4)]
+    fresh = Indexer(a.tables.search, a.core.log, a.tables.conversations)
+    fresh.stored(direct, [])
+    fresh.stored(direct, sent[:2])
+    fresh.stored(direct, sent[3:])  # another node stored the third
+    await fresh.follow()
+    assert await found(a, direct, "hello") == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("failing", ["cursors", "put"])
+async def test_conversations_that_wait_for_their_turn_lose_no_note(
+    a: FaultyNode, direct: str, group: str, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.messaging.search.indexer.TOGETHER", 1)
+    for id_ in (direct, group):
+        await a.send("alice", id_, "m1", "hello")
+        indexer(a).note(id_)  # so it is read from the log
+    fail_once(a.tables.search, failing, down)
+    await indexer(a).follow()
+    assert [await found(a, id_, "hello") for id_ in (direct, group)] == [[], []]
+    await indexer(a).follow()
+    assert [await found(a, id_, "hello") for id_ in (direct, group)] == [[1], [1]]

@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.messaging.search.words import SNIPPET_CHARS, TERMS_MAX, has_link, hits_in, snippet_of, terms_of, words_of
+from tidings.messaging.search.words import (
+    SNIPPET_CHARS,
+    TERMS_MAX,
+    WORDS_MAX,
+    has_link,
+    hits_in,
+    snippet_of,
+    spans,
+    terms_of,
+    words_of,
+)
 from tidings.stores.tables.search import Term
 
 
@@ -20,7 +30,7 @@ from tidings.stores.tables.search import Term
     ],
 )
 def test_a_text_is_taken_apart_into_words(text: str, words: tuple[str, ...]) -> None:
-    assert words_of(text) == words
+    assert words_of(text).split() == [*words]
 
 
 def test_a_query_asks_for_beginnings_and_phrases() -> None:
@@ -66,7 +76,7 @@ def test_links_are_recognised() -> None:
 
 @given(st.text(max_size=80))
 def test_every_word_of_a_text_finds_it_and_words_are_safe_for_the_indexes(text: str) -> None:
-    words = words_of(text)
+    words = words_of(text).split()
     assert not any(char in word for word in words for char in " '\"\\\0:*()")
     for word in words[:5]:
         assert hits_in((Term((word,)),), text)
@@ -77,4 +87,17 @@ def test_every_word_of_a_text_finds_it_and_words_are_safe_for_the_indexes(text: 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=80))
 def test_a_text_in_ascii_has_the_same_words_among_others(text: str) -> None:
-    assert (*words_of(text), "e") == words_of(f"{text} é")
+    assert [*words_of(text).split(), "e"] == words_of(f"{text} é").split()
+
+
+@given(st.text(max_size=300))
+def test_a_text_has_the_words_that_hits_are_looked_for_in(text: str) -> None:
+    assert words_of(text).split() == [span.word for span in spans(text)]
+
+
+LONG = ["x" * 99 + " y", "é" * 99 + " y", "a é " * WORDS_MAX, "a b " * WORDS_MAX, "北" * 9_999, "x" * 64]
+
+
+@pytest.mark.parametrize("text", LONG)
+def test_long_words_and_long_texts_are_cut_alike_in_both(text: str) -> None:
+    assert words_of(text).split() == [span.word for span in spans(text)]

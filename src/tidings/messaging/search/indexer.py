@@ -1,7 +1,7 @@
 """Indexer: keeps the search index up to the log, in the background.
 
-The index of a conversation has a cursor: everything up to it is indexed. The node that stores entries holds them for a
-moment, and a loop follows. Where they begin right above the cursor, they are indexed from memory, those of many
+The index of a conversation has a cursor: everything up to it is indexed. The node that stores entries holds their words
+for a moment, and a loop follows. Where they begin right above the cursor, they are indexed from memory, those of many
 conversations in one commit. Otherwise the loop reads the log from the cursor on. A note that is lost does no harm: a
 search notices that a conversation is behind and notes it again. Nodes that index the same conversation do not disturb
 each other, because only one of them moves the cursor.
@@ -26,10 +26,12 @@ from tidings.stores.tables.search import Document, Part, SearchIndex
 from tidings.tasks import Loop
 
 EVERY_S = 2.0  # pause of the indexer: what is acknowledged is found two seconds later, and shares a commit until then
-TOGETHER = 256  # conversations that are indexed at the same time
-HELD_CHARS_MAX = 4_000_000  # of entries that are held: 16 MB at most. From half of it on the indexer begins at once
+TOGETHER = 256  # conversations whose logs are read at the same time
+PUT_TOGETHER = 4_096  # conversations in one commit: FTS5 writes a segment for each commit, and merges them all later
+HELD_CHARS_MAX = 12_000_000  # of words that are held: 12 MB, or 48 MB where all are emoji. From half of it on the
+# indexer begins at once: 20,000 messages of nine words, so a node under full load gathers for the whole pause
 NOTED_MAX = 100_000  # conversations that wait for the indexer: 10 MB; a search notes what was dropped
-_ENTRY_CHARS = 256  # of an entry that is held, beside its text
+_DOCUMENT_CHARS = 256  # of a document that is held, beside its words
 log = logging.getLogger("tidings.search")
 
 
@@ -37,7 +39,7 @@ def document_of(entry: Entry) -> Document:
     """The words of a message; none where there is nothing to find."""
     content, sender_id = entry.content, entry.sender_id or ""
     if content is None or entry.is_deleted or not content.text or content.only_sender:
-        return Document(entry.seq_no, entry.sent_ms, sender_id, ())
+        return Document(entry.seq_no, entry.sent_ms, sender_id, "")
     words = words_of(content.text)
     return Document(entry.seq_no, entry.sent_ms, sender_id, words, bool(content.files), has_link(content.text))
 
@@ -46,11 +48,32 @@ def _documents(entries: Iterable[Entry]) -> list[Document]:
     return [document_of(entry) for entry in entries if KINDS[entry.kind].is_target]
 
 
-def _is_run(held: Sequence[Entry]) -> bool:
-    """Whether the entries follow each other and are as the log has them: none of them rewrites another."""
-    at = held[0].seq_no
-    is_next = [entry.seq_no for entry in held] == list(range(at, at + len(held)))
-    return is_next and not any(KINDS[entry.kind].rewrites for entry in held)
+class _Held:
+    """The words of entries that were just stored: of all above `after`, up to `up_to`."""
+
+    __slots__ = ("after", "documents", "up_to")
+
+    def __init__(self, after: int) -> None:
+        self.after = self.up_to = after
+        self.documents: list[Document] = []
+
+    def add(self, entries: Sequence[Entry]) -> int | None:
+        """Answers how many characters that are. None: the entries do not follow the others, or one of them rewrites
+        another. Then the log must be read."""
+        chars = 0
+        for entry in entries:
+            kind = KINDS[entry.kind]
+            if entry.seq_no != self.up_to + 1 or kind.rewrites:
+                return None
+            self.up_to = entry.seq_no
+            if kind.is_target:
+                document = document_of(entry)
+                self.documents.append(document)
+                chars += _DOCUMENT_CHARS + len(document.words)
+        return chars
+
+    def part(self, conversation_id: str) -> Part:
+        return Part(conversation_id, self.documents, self.after, self.up_to)
 
 
 class Indexer:
@@ -60,7 +83,7 @@ class Indexer:
         self._index = index
         self._entries = entries
         self._conversations = conversations
-        self._noted: dict[str, list[Entry] | None] = {}  # None: the entries are read from the log
+        self._noted: dict[str, _Held | None] = {}  # None: the entries are read from the log
         self._held_chars = 0
         self.loop = Loop("search", lambda: EVERY_S, self.follow)
 
@@ -70,16 +93,22 @@ class Indexer:
             self._noted[conversation_id] = None
 
     def stored(self, conversation_id: str, entries: Sequence[Entry]) -> None:
-        """These entries are in the log now, and need not be read from there. Never blocks."""
-        if self._index is None:
+        """These entries are in the log now, and need not be read from there. Never blocks.
+
+        Their words are taken out here: a few at a time, so that no send waits while all are.
+        """
+        if self._index is None or not entries:
             return
         held = self._noted.get(conversation_id)
-        if held is None and conversation_id not in self._noted and len(self._noted) < NOTED_MAX:
-            held = self._noted[conversation_id] = []
         if held is None:
-            return  # the log is read
-        held += entries
-        self._held_chars += sum([_ENTRY_CHARS + len(entry.text or "") for entry in entries])
+            if conversation_id in self._noted or len(self._noted) >= NOTED_MAX:
+                return  # the log is read
+            held = self._noted[conversation_id] = _Held(entries[0].seq_no - 1)
+        chars = held.add(entries)
+        if chars is None:
+            self._noted[conversation_id] = None
+            return
+        self._held_chars += chars
         if self._held_chars > HELD_CHARS_MAX:
             self._drop_held()
         elif self._held_chars > HELD_CHARS_MAX // 2:
@@ -93,7 +122,7 @@ class Indexer:
     async def follow(self) -> None:
         """Index the conversations that were noted, many at a time: they share round trips and commits."""
         while self._noted and self._index is not None:
-            noted = {id_: self._noted.pop(id_) for id_ in list(islice(self._noted, TOGETHER))}
+            noted = {id_: self._noted.pop(id_) for id_ in list(islice(self._noted, PUT_TOGETHER))}
             if not self._noted:
                 self._held_chars = 0
             try:
@@ -103,29 +132,33 @@ class Indexer:
             if behind and not await self._read_on(behind):
                 return
 
-    async def _put_held(self, noted: Mapping[str, Sequence[Entry] | None]) -> list[str]:
-        """Index entries from memory, all in one commit. Answers the conversations whose log must be read."""
+    async def _put_held(self, noted: Mapping[str, _Held | None]) -> list[str]:
+        """Index words from memory, all in one commit. Answers the conversations whose log must be read."""
         assert self._index is not None
-        runs = {id_: held for id_, held in noted.items() if held and _is_run(held)}
+        runs = {id_: held for id_, held in noted.items() if held is not None}
         # The cursor of a conversation that was deleted is gone. Only one that has none yet must be asked for.
-        if new := [id_ for id_, held in runs.items() if held[0].seq_no == 1]:
+        if new := [id_ for id_, held in runs.items() if not held.after]:
             heads = await self._conversations.heads(new)
-            runs = {id_: held for id_, held in runs.items() if held[0].seq_no > 1 or id_ in heads}
-        parts = [
-            Part(id_, _documents(held), after=held[0].seq_no - 1, up_to=held[-1].seq_no) for id_, held in runs.items()
-        ]
+            runs = {id_: held for id_, held in runs.items() if held.after or id_ in heads}
+        parts = [held.part(id_) for id_, held in runs.items()]
         refused = await self._index.put(parts) if parts else set()
         return [id_ for id_ in noted if id_ not in runs or id_ in refused]
 
     async def _read_on(self, conversation_ids: Sequence[str]) -> bool:
-        """Index conversations from their logs. False: a store was away."""
+        """Index conversations from their logs, TOGETHER at a time. False: a store was away."""
         assert self._index is not None
-        try:
-            cursors = await self._index.cursors(conversation_ids)
-        except StoreError as error:
-            self._wait_for(error, *conversation_ids)
-            return False
-        return all(await asyncio.gather(*(self._try(id_, cursors.get(id_, 0)) for id_ in conversation_ids)))
+        for at in range(0, len(conversation_ids), TOGETHER):
+            some = conversation_ids[at : at + TOGETHER]
+            try:
+                cursors = await self._index.cursors(some)
+            except StoreError as error:
+                self._wait_for(error, *conversation_ids[at:])
+                return False
+            if not all(await asyncio.gather(*(self._try(id_, cursors.get(id_, 0)) for id_ in some))):
+                for id_ in conversation_ids[at + TOGETHER :]:
+                    self.note(id_)
+                return False
+        return True
 
     async def _try(self, conversation_id: str, at: int) -> bool:
         try:
@@ -159,7 +192,7 @@ class Indexer:
         """
         if self._index is None:
             return
-        gone = [Document(entry.seq_no, entry.sent_ms, "", ()) for entry in oldest if KINDS[entry.kind].is_target]
+        gone = [Document(entry.seq_no, entry.sent_ms, "", "") for entry in oldest if KINDS[entry.kind].is_target]
         is_refused = True
         while is_refused:  # another node moved the cursor
             at = (await self._index.cursors([conversation_id])).get(conversation_id, 0)

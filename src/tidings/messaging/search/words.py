@@ -22,6 +22,10 @@ WORDS_MAX = 4_000  # words of one message that can be found: a text of 16 KiB ha
 WORD_CHARS_MAX = 64  # a longer word is cut, in the index as in a query
 SNIPPET_CHARS = 160  # of a text in a hit
 _ASCII_WORD = re.compile("[0-9A-Za-z]+")
+_ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128)).encode()
+_AS_COMPARED = _ASCII + bytes(range(128, 256))  # of each byte in UTF-8: what is no letter and no digit is a blank
+_SHAPE = bytes(b" x"[byte != 32] for byte in _AS_COMPARED)  # of each byte: whether it is in a word
+_TOO_LONG = b"x" * (WORD_CHARS_MAX + 1)
 _LINK = re.compile(r"\bhttps?://[^\s<>\"']+", re.IGNORECASE)
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # inside an emoji
 _BEFORE = SNIPPET_CHARS // 3  # characters of a snippet before its first hit
@@ -76,13 +80,27 @@ def _word(text: str) -> str:
     return "".join(char for char in fold(text) if char.isalnum() or not char.isascii())[:WORD_CHARS_MAX]
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    if text.isascii():  # as `spans` does it, without the places
-        words = _ASCII_WORD.findall(text.lower())
-        if len(text) <= WORD_CHARS_MAX:  # nothing is cut
-            return tuple(words)
-        return tuple([word[:WORD_CHARS_MAX] for word in words[:WORDS_MAX]])
-    return tuple(span.word for span in spans(text))
+def words_of(text: str) -> str:
+    """The words as `spans` has them, without their places: one text, with blanks between them."""
+    if not text.isascii():
+        text = " ".join([run if run.isascii() else _words_in(run) for run in text.split()])
+    raw = text.encode()
+    words = raw.translate(_AS_COMPARED).decode()
+    if len(raw) < 2 * WORDS_MAX and (len(raw) <= WORD_CHARS_MAX or _TOO_LONG not in raw.translate(_SHAPE)):
+        return words.strip()
+    return " ".join([word[:WORD_CHARS_MAX] for word in words.split()[:WORDS_MAX]])
+
+
+def _words_in(run: str) -> str:
+    """The words of a run without blanks. Most runs are short, and came before."""
+    return _known_words(run) if len(run) <= WORD_CHARS_MAX else _find_words(run)
+
+
+def _find_words(run: str) -> str:
+    return " ".join([span.word for span in spans(run)])
+
+
+_known_words = lru_cache(4096)(_find_words)  # 2 MB
 
 
 def has_link(text: str) -> bool:

@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 MARK_BITS = 20  # of a mark, below the time: messages of one millisecond get different marks
+_BELOW = (1 << MARK_BITS) - 1
+_STEP = 648_055  # between the marks of two messages of one conversation and millisecond: it is odd, so none come twice
 
 
 class Term(NamedTuple):
@@ -24,7 +26,8 @@ class Term(NamedTuple):
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
-    """The words of one message, in their order. Words have letters, digits and signs outside ASCII only.
+    """The words of one message, in their order and with blanks between them. They have letters, digits and signs
+    outside ASCII only.
 
     A message without words is not in the index, and one that was there is removed.
     """
@@ -32,7 +35,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     seq_no: int
     sent_ms: int
     sender_id: str
-    words: tuple[str, ...]
+    words: str
     has_file: bool = False
     has_link: bool = False
 
@@ -104,10 +107,15 @@ def mark_at(sent_ms: int) -> int:
     return min(max(sent_ms, 0), END.sent_ms) << MARK_BITS
 
 
-def mark_of(conversation_id: str, document: Document) -> int:
-    """A number that rises with the time. Messages of one millisecond have different marks, as a rule."""
-    place = zlib.crc32(f"{conversation_id} {document.seq_no}".encode())
-    return mark_at(min(document.sent_ms, _LAST_MS)) | place >> (32 - MARK_BITS)
+def marks_of(conversation_id: str, documents: Iterable[Document]) -> list[int]:
+    """A number for each message that rises with the time. Messages of one millisecond have different numbers: those of
+    one conversation always, those of two as a rule."""
+    begin = zlib.crc32(conversation_id.encode())
+    return [
+        (at if 0 <= (at := one.sent_ms) <= _LAST_MS else _LAST_MS if at > 0 else 0) << MARK_BITS
+        | (begin + one.seq_no * _STEP) & _BELOW
+        for one in documents
+    ]
 
 
 def sent_of(mark: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidings.stores.tables.postgres.server.database import Port, columns
-from tidings.stores.tables.search import MARK_BITS, Asked, Document, Part, Place, Term, mark_at, mark_of
+from tidings.stores.tables.search import MARK_BITS, Asked, Document, Part, Place, Term, mark_at, marks_of
 
 _TABLE = "search"
 _PLACES_MAX = 16_383  # the highest place of a word in a tsvector
@@ -46,8 +46,8 @@ class PostgresSearch(Port):
     async def _put(self, part: Part) -> bool:
         id_ = part.conversation_id
         rows = [
-            (one.seq_no, mark_of(id_, one), one.sender_id, one.has_file, one.has_link, _vector(one))
-            for one in part.documents
+            (one.seq_no, mark, one.sender_id, one.has_file, one.has_link, _vector(one))
+            for one, mark in zip(part.documents, marks_of(id_, part.documents), strict=True)
             if one.words
         ]
         async with self._database.transaction() as tx:
@@ -91,7 +91,7 @@ class PostgresSearch(Port):
 
 def _vector(document: Document) -> str:
     """The words as the text of a tsvector. A word has no quotation mark and no backslash in it."""
-    numbered = enumerate(document.words[:_PLACES_MAX], start=1)
+    numbered = enumerate(document.words.split()[:_PLACES_MAX], start=1)
     return " ".join(f"'{word}':{place}" for place, word in numbered)
 
 

@@ -183,3 +183,19 @@ async def test_the_words_before_an_edit_are_gone_from_the_file(tmp_path: Path) -
     left = contents(index_path(tmp_path / "t.db"))
     await index.close()
     assert b"xyzzyplugh" not in left and b"more" in left
+
+
+async def test_messages_between_those_of_others_are_written_once(tmp_path: Path) -> None:
+    """FTS5 takes the words of all messages between two marks, where no others are among them."""
+    index = await opened(tmp_path)
+    await put(index, "c", [doc(1, "one"), doc(5, "one")], after=0, up_to=5)
+    await put(index, "d", [doc(2, "one"), doc(6, "one")], after=0, up_to=6)  # some are among them
+    await put(index, "e", [doc(3, "one"), doc(4, "one")], after=0, up_to=4)  # all are between two others
+    await put(index, "f", [doc(7, "one"), doc(8, "one")], after=0, up_to=8)
+    await put(index, "c", [doc(9, "one"), doc(1, "two")], after=5, up_to=9)
+    await put(index, "d", [doc(2)], after=6, up_to=10)
+    wanted = [("c", 9), ("f", 8), ("f", 7), ("d", 6), ("c", 5), ("e", 4), ("e", 3)]
+    assert await found(index, [*"cdef"], Term(("one",))) == wanted
+    assert await found(index, [*"cdef"], Term(("two",))) == [("c", 1)]
+    await index.close()
+    connect(index_path(tmp_path / "t.db")).execute("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from heapq import nlargest
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ import apsw
 
 from tidings.errors import Unavailable
 from tidings.stores.tables.ports import NO_COUNTS
-from tidings.stores.tables.search import Asked, Document, Part, Place, Term, mark_at, mark_of, sent_of
+from tidings.stores.tables.search import Asked, Document, Part, Place, Term, mark_at, marks_of, sent_of
 from tidings.stores.tables.sqlite.file.bounds import BUSY_S
 from tidings.stores.tables.sqlite.file.engine import Port, Threads, Transaction, read_together, write_together
 from tidings.stores.tables.sqlite.file.file import connect, wait_for_locks
@@ -41,6 +42,7 @@ _LOOKED_MAX = 5_000  # messages that a question about more conversations looks a
 _SAME_MAX = 64  # words that a beginning is asked for as: 2 ms
 _FILE, _LINK = 1, 2  # bits of `has`
 _Row = tuple[int, int, int, str, int, str]  # mark, n, seq_no, sender_id, has, words
+_MARK_OF_ROW = itemgetter(0)
 _LAST = "\U0010ffff"  # a character behind all that words have
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS conversations (
@@ -57,8 +59,10 @@ _SCHEMA = """
     CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab (texts, instance);
     CREATE TABLE IF NOT EXISTS meta (store_epoch TEXT NOT NULL PRIMARY KEY) STRICT;
 """
-_FORM = 2  # of these tables: an index of another form is made anew
-_OPTION = "INSERT INTO texts (texts, rank) VALUES ('secure-delete', 1)"
+_FORM = 3  # of these tables: an index of another form is made anew
+_OPTION = "INSERT INTO texts (texts, rank) VALUES (?, ?)"
+# Eight segments are merged into one, not four: a document is merged less often, and a search opens some more of them.
+_OPTIONS = (("secure-delete", 1), ("automerge", 8))
 _EPOCH = "SELECT store_epoch FROM meta"
 _PUT_EPOCH = "INSERT INTO meta (store_epoch) VALUES (?)"
 _CURSORS = """
@@ -88,7 +92,10 @@ _PLACED = """
 _PUT_WORDS = """
     INSERT INTO texts (rowid, words, place)
     SELECT d.mark, d.words, d.place FROM json_each(?) AS named CROSS JOIN documents AS d ON d.mark = named.value
+    UNION ALL
+    SELECT mark, words, place FROM documents WHERE mark > ?
 """
+_TOP = "SELECT coalesce(max(mark), -1) FROM messages"
 _MARK = "SELECT mark FROM messages WHERE mark >= ? AND mark < ? AND n = ? AND seq_no = ?"
 _MARKS = "SELECT rowid FROM texts WHERE texts MATCH ?"
 _REWRITE = "INSERT INTO texts (texts) VALUES ('rebuild')"
@@ -175,7 +182,8 @@ def make_tables(writer: apsw.Connection, store_epoch: str) -> None:
     writer.execute(_SCHEMA)
     known = [epoch for (epoch,) in writer.execute(_EPOCH)]
     if not known:
-        writer.execute(_OPTION)
+        for option in _OPTIONS:
+            writer.execute(_OPTION, option)
         writer.execute(_PUT_EPOCH, (store_epoch,))
         writer.execute(f"PRAGMA user_version = {_FORM}")
     ((form,),) = writer.execute("PRAGMA user_version").fetchall()
@@ -241,36 +249,39 @@ def _put(parts: Sequence[Part], tx: Transaction) -> set[str]:
     numbers = dict(_MOVE.changed(tx, [(part.conversation_id, part.up_to) for part in moved]))
     rows: list[_Row] = []
     for part in moved:
-        n = numbers[part.conversation_id]
-        for document in part.documents:
-            mark = mark_of(part.conversation_id, document)
-            if document.seq_no <= part.after:  # nothing above the cursor is in the index
-                _replace(tx, n, mark, document)
-            if document.words:
-                has = _FILE * document.has_file | _LINK * document.has_link
-                rows.append((mark, n, document.seq_no, document.sender_id, has, " ".join(document.words)))
+        n, after, documents = numbers[part.conversation_id], part.after, part.documents
+        marks = marks_of(part.conversation_id, documents)
+        for mark, one in [old for old in zip(marks, documents, strict=True) if old[1].seq_no <= after]:
+            _replace(tx, n, mark, one)  # nothing above the cursor is in the index
+        rows += [
+            (mark, n, one.seq_no, one.sender_id, _FILE * one.has_file | _LINK * one.has_link, one.words)
+            for mark, one in zip(marks, documents, strict=True)
+            if one.words
+        ]
     if rows:
-        tx.execute(_PUT_WORDS, (_json(_place(tx, rows)),))
+        _write(tx, rows)
     return {part.conversation_id for part in parts} - numbers.keys()
+
+
+def _write(tx: Transaction, rows: list[_Row]) -> None:
+    """Write messages, and give their words to FTS5 in ONE statement: it would begin a segment for each."""
+    ((top,),) = _rows(tx, _TOP, ())
+    below = [mark for mark in _place(tx, rows) if mark <= top]
+    tx.execute(_PUT_WORDS, (_json(below), top))  # all that is above was written here, and need not be named
 
 
 def _place(tx: Transaction, rows: list[_Row]) -> list[int]:
     """Put each row at its mark, or at the next one that is free. Answers the marks, in their order."""
     marks: list[int] = []
     while rows:
-        rows.sort()
-        last = 0
-        for at, row in enumerate(rows):
-            if row[0] <= last:
-                rows[at] = (last + 1, *row[1:])
-            last = rows[at][0]
-        named = [row[0] for row in rows]
+        rows.sort(key=_MARK_OF_ROW)
         left: list[_Row] = []
         if _PUT.write(tx, rows) < len(rows):
-            there = {mark: place for mark, *place in _rows(tx, _PLACED, (_json(named),))}
+            there = {mark: place for mark, *place in _rows(tx, _PLACED, (_json(row[0] for row in rows),))}
             left = [row for row in rows if there[row[0]] != [row[1], row[2]]]
-        taken = {row[0] for row in left}
-        marks += [mark for mark in named if mark not in taken]
+            taken = set(left)
+            rows = [row for row in rows if row not in taken]
+        marks += [row[0] for row in rows]
         rows = [(row[0] + 1, *row[1:]) for row in left]
     return sorted(marks)
 
