@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from tidings.tasks import (
     AwaitedListeners,
     Ending,
     KeyedLock,
+    KeyedWork,
     Listeners,
     Loop,
     Recent,
@@ -353,3 +356,75 @@ def test_a_value_that_is_heavier_than_the_bound_is_kept_alone() -> None:
     kept.put("a", "A", 4)
     kept.put("b", "B", 40)
     assert (kept.get("a"), kept.get("b"), len(kept)) == (None, "B", 1)
+
+
+# --- work for keys --------------------------------------------------------------------------------
+
+
+class Starts:
+    """Starts tasks, and knows how many are under way."""
+
+    def __init__(self) -> None:
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def __call__(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+
+    @property
+    def under_way(self) -> int:
+        return sum(not task.done() for task in self.tasks)
+
+
+async def test_keys_past_the_bound_wait_without_a_task_and_each_has_its_turn() -> None:
+    starts, gate, done = Starts(), asyncio.Event(), list[int]()
+
+    async def work(key: int) -> None:
+        await gate.wait()
+        done.append(key)
+
+    keyed = KeyedWork(2, work, starts)
+    for key in range(50):
+        keyed.add(key)
+    await asyncio.sleep(0)
+    assert starts.under_way == 2 and len(keyed) == 50 and 49 in keyed
+    gate.set()
+    await asyncio.gather(*starts.tasks)
+    assert sorted(done) == list(range(50)) and not keyed and starts.under_way == 0
+
+
+async def test_a_key_that_comes_again_while_it_is_under_way_is_done_once_more_and_never_twice_at_a_time() -> None:
+    starts, gates, under_way = Starts(), [asyncio.Event(), asyncio.Event()], list[str]()
+    begun = 0
+
+    async def work(key: str) -> None:
+        nonlocal begun
+        assert key not in under_way
+        under_way.append(key)
+        begun += 1
+        await gates[begun - 1].wait()
+        under_way.remove(key)
+
+    keyed = KeyedWork(5, work, starts)
+    keyed.add("a")
+    await asyncio.sleep(0)
+    keyed.add("a")
+    keyed.add("a")
+    assert begun == 1
+    gates[0].set()
+    await eventually(lambda: begun == 2)
+    gates[1].set()
+    await asyncio.gather(*starts.tasks)
+    assert begun == 2 and "a" not in keyed
+
+
+async def test_a_mistake_with_one_key_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    starts, done = Starts(), list[int]()
+
+    async def work(key: int) -> None:
+        done.append(1 // key)
+
+    keyed = KeyedWork(1, work, starts)
+    for key in (0, 1):
+        keyed.add(key)
+    await asyncio.gather(*starts.tasks)
+    assert done == [1] and lines(caplog) == [("ERROR", "background work failed", "keyed work")]

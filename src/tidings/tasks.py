@@ -1,10 +1,11 @@
 """Tasks: the few patterns that every part shares for background work, for waiting and for bounded memory.
 
 `Loop` repeats a step until the part stops. `TaskSet` runs small work that may be lost, such as presence and typing.
-`SingleFlight` shares one run of work that costs, and `KeyedLock` admits one caller of each key at a time. `Recent` is
-a bounded dict, and `Weighed` is bounded by the weight of its values. `Listeners` connects the source of an event with
-the parts that care. Every task that is started here is kept, and ends with the part that started it. `Ending` ends
-several parts one after the other, within one time.
+`KeyedWork` runs work that must not be lost, for a bounded number of keys at a time. `SingleFlight` shares one run of
+work that costs, and `KeyedLock` admits one caller of each key at a time. `Recent` is a bounded dict, and `Weighed` is
+bounded by the weight of its values. `Listeners` connects the source of an event with the parts that care. Every task
+that is started here is kept, and ends with the part that started it. `Ending` ends several parts one after the other,
+within one time.
 """
 
 from __future__ import annotations
@@ -199,6 +200,48 @@ class TaskSet:
             log.debug("background work was dropped", extra={"task": name, "cause": str(error)})
         except Exception:
             log.exception("background work failed", extra={"task": name})
+
+
+class KeyedWork(Generic[K]):
+    """Work for keys, the key that waits longest first, `at_most` of them at a time. Only a key waits, without a task.
+
+    A key that is added while its work is under way is done once more. `start` gets a task going and keeps it.
+    """
+
+    def __init__(
+        self, at_most: int, work: Callable[[K], Awaitable[object]], start: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
+        self._at_most, self._work, self._start = at_most, work, start
+        self._waiting: dict[K, None] = {}
+        self._under_way: set[K] = set()
+        self._tasks = 0
+
+    def add(self, key: K) -> None:
+        """Never blocks."""
+        self._waiting[key] = None
+        if key not in self._under_way and self._tasks < self._at_most:
+            self._tasks += 1
+            self._start(self._run())
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._waiting or key in self._under_way
+
+    def __len__(self) -> int:
+        return len(self._waiting.keys() | self._under_way)
+
+    async def _run(self) -> None:
+        try:
+            while (key := next((key for key in self._waiting if key not in self._under_way), None)) is not None:
+                del self._waiting[key]
+                self._under_way.add(key)
+                try:
+                    await self._work(key)
+                except Exception:
+                    log.exception("background work failed", extra={"task": "keyed work"})
+                finally:
+                    self._under_way.remove(key)
+        finally:
+            self._tasks -= 1
 
 
 class SingleFlight(Generic[T, *Ks]):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Iterable
 
 import msgspec
 import pytest
 
 from tests.support.messaging.faulty_stores import Device as Socket
 from tidings.config.settings import Archive, Settings
-from tidings.errors import NotFound, StoreUnavailable, Unavailable
+from tidings.errors import BadCursor, NotFound, StoreUnavailable, Unavailable
 from tidings.messaging.unread.verify import Report
-from tidings.model import Content, User
+from tidings.model import Content, Status, User
 from tidings.node.admin import build_inspection
 from tidings.node.graph import Core
 from tidings.operators.inspection import ConnectionView, Inspection
@@ -123,6 +124,35 @@ async def test_a_conversation_is_shown_with_its_members_and_ticks(core: Core, lo
         ("bob", "member", 2),
         ("cleo", "member", 0),
     ]
+
+
+async def test_many_members_come_a_page_at_a_time_and_nobody_reads_them_all(
+    core: Core, lookup: Inspection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = [f"p{number:03d}" for number in range(250)]
+    view, _ = await core.directory.create("zoe", kind="channel", members=people, name="News")
+    asked: list[int] = []
+    is_online = core.registry.is_online
+
+    async def counted(user_ids: Iterable[str]) -> dict[str, bool]:
+        ids = list(user_ids)
+        asked.append(len(ids))
+        return await is_online(ids)
+
+    async def never(conversation_id: str) -> list[Status]:
+        raise AssertionError("all of them were read")
+
+    monkeypatch.setattr(core.registry, "is_online", counted)
+    monkeypatch.setattr(core.tables.statuses, "of_conversation", never)
+    seen, cursor = list[str](), None
+    for page in range(3):
+        shown = await lookup.conversation(view.head.conversation_id, cursor)
+        assert shown.members_count == 251 and (shown.archive is not None) == (page == 0)
+        seen += [one.user_id for one in shown.members]
+        cursor = shown.next_cursor
+    assert cursor is None and sorted(seen) == [*people, "zoe"] and asked == [100, 100, 51]
+    with pytest.raises(BadCursor):
+        await lookup.conversation(view.head.conversation_id, "no user")
 
 
 async def test_what_was_archived_is_told(core: Core, lookup: Inspection, group: str) -> None:

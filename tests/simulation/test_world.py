@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
+from tidings_proof.simulation.plans import Plan
 from tidings_proof.simulation.world import World
 
 
@@ -15,3 +19,15 @@ def test_what_is_noted_is_found_wrong_and_told() -> None:
     world = World(1)
     world.note("something")
     assert world.faults == ["something"] and world.story[-1].endswith("WRONG: something")
+
+
+def test_nothing_of_a_world_that_was_closed_is_kept() -> None:
+    played = []
+    for seed in (1, 2):  # the metrics, which all worlds share, know the nodes of the last one
+        world = World(seed, Plan.odd(seed, "finding"))
+        world.play()
+        world.close()
+        played.append(weakref.ref(world))
+        del world
+    gc.collect()
+    assert played[0]() is None

@@ -5,8 +5,8 @@ import { Entries } from './entries.js';
 import { takeEvent } from './events.js';
 import { Inbox } from './inbox.js';
 import {
-  BIRTH_MARGIN_MS, BUSY_MS, CATCH_UP_MAX, HELLO_MS, REQUEST_MS, RESUME_MAX, RETRY_MS, RETRY_MS_MAX, SINCE_MARGIN_MS,
-  STABLE_MS, WINDOW_MAX,
+  BUSY_MS, CATCH_UP_MAX, HELLO_MS, REQUEST_MS, RESUME_MAX, RETRY_MS, RETRY_MS_MAX, SINCE_MARGIN_MS, STABLE_MS,
+  WINDOW_MAX,
 } from './limits.js';
 import { Link } from './link.js';
 import { Acks } from './marks.js';
@@ -248,7 +248,7 @@ export class TidingsClient extends Emitter {
     const { serverTime, pingIntervalMs } = hello;
     const { type, id, protocol, ...facts } = hello;
     this.hello = facts;
-    if (this._bornAt === Infinity || isOtherStore) this._bornAt = serverTime - BIRTH_MARGIN_MS;
+    if (this._bornAt === Infinity || isOtherStore) this._bornAt = serverTime;
     if (isOtherStore) return this._beginAnew(link);
     if (!link.isOpen || !life.isOn) return;
     this._link = link;

@@ -25,7 +25,6 @@ export const PREVIEW_CHARS = 120; // the server cuts a preview here
 export const WINDOW_MAX = 1000; // messages kept per open conversation: some dozen screens
 export const CATCH_UP_MAX = 2000; // entries replayed after an absence; nobody reads more of them one by one
 export const SINCE_MARGIN_MS = 30000; // an entry may arrive this late; the client notices repeated entries
-export const BIRTH_MARGIN_MS = 1000; // the same for the moment of the first hello
 export const GAP_MS = 150; // an own ok may overtake entries of others by a moment: a younger gap is not read
 export const GAP_TRIES_MAX = 30; // reads of a gap that nothing fills: the server decides an open number within 3 s
 export const HELD_MAX = 500; // entries kept beyond a gap; more are read from the history

@@ -28,10 +28,10 @@ export class Log {
     this._fillLater(this.last === null ? 0 : GAP_MS);
   }
 
-  /** Set an unknown beginning: no entry up to `seq` is new. */
+  /** Set an unknown beginning: no entry up to `seq` is new, unless it was pushed. */
   begin(seq) {
     if (this.last !== null) return;
-    this.last = seq;
+    this.last = Math.min(seq + 1, ...this._held.keys()) - 1;
     this._drain();
   }
 

@@ -238,6 +238,34 @@ test('a conversation that was never seen begins with what was sent after the fir
   assert.deepEqual(seqs, [3, 4]);
 });
 
+/** A page of the inbox with one conversation, whose last entry is `seq`. */
+const pageOf = (seq, sentAt) => ({ type: 'ok', next_cursor: null, total_unread: 1, unread_conversations: 1, stale: false,
+  conversations: [{ conversation_id: 'c1', kind: 'direct', name: 'bob', last_seq: seq, last_message_ts: sentAt, read_seq: 0,
+    unread_count: 1, unread_capped: false, pinned: false, muted: false, archived: false }] });
+
+test('a message of the moment before the first hello is no news, whoever reads the list', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  const sentAt = client.hello.serverTime - 500;
+  peer.log = [1, 2, 3].map((seq) => entryOf(seq, { sent_at: sentAt }));
+  peer.answers.inbox = () => pageOf(3, sentAt);
+  await client.inbox.load();
+  peer.entry(4);
+  await until('the next one is there', () => seqs.includes(4));
+  assert.deepEqual(seqs, [4]);
+});
+
+test('an entry that was pushed is news, though a clock behind dates it before the first hello', async (t) => {
+  const { peer, client, seqs } = await started(t);
+  const sentAt = client.hello.serverTime - 500;
+  peer.log = [1, 2, 3].map((seq) => entryOf(seq, { sent_at: sentAt }));
+  peer.answers.inbox = () => pageOf(3, sentAt);
+  peer.answers.history = () => undefined; // the list comes first
+  peer.entry(3, { sent_at: sentAt });
+  await client.inbox.load();
+  await until('it is there', () => seqs.length === 1);
+  assert.deepEqual(seqs, [3]);
+});
+
 test('so much was missed that it is not replayed: it is said, and the screen shows the newest', async (t) => {
   const { peer, client, seqs } = await started(t, { catchUpMax: 50 });
   const conversation = client.conversation('c1');

@@ -41,6 +41,7 @@ def build_inspection(core: Core) -> Inspection:
     return Inspection(
         tables=core.tables,
         blobs=core.blobs,
+        access=core.access,
         inbox=core.inbox,
         verify=core.verify,
         activity=core.limiting.activity,

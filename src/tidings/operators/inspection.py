@@ -12,13 +12,15 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.bounds import PAGE_DEFAULT
-from tidings.errors import NotFound, StoreError, StoreUnavailable
+from tidings.errors import BadCursor, NotFound, StoreError, StoreUnavailable
+from tidings.ids import is_user_id
+from tidings.messaging.access import Access
 from tidings.messaging.archive.segment import folder_of, parse_name, parse_ref
 from tidings.messaging.reading.inbox import Inbox
 from tidings.messaging.unread.verify import Report, Verify
 from tidings.model import ConversationKind, HistoryRule, InboxItem, Member, Role, Status, User
 from tidings.operators.active_users import ActiveUsers
-from tidings.operators.bounds import ADMIN_LOOK_S
+from tidings.operators.bounds import ADMIN_LOOK_S, ADMIN_SCAN_ROWS
 from tidings.routing.registry import Registry
 from tidings.stores.blobs.ports import Blobs
 from tidings.stores.keyspace.call import Keyspace, plain
@@ -97,7 +99,8 @@ class ArchiveView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
-    """`archive` None: the blobs did not answer."""
+    """`members` is a page, by user_id; those with a role come first in it. `archive` None: the blobs did not answer, or
+    a later page of members was asked for."""
 
     conversation_id: str
     kind: ConversationKind
@@ -109,7 +112,9 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
     last_message_at: int
     members_seq: int
     floor_seq: int
+    members_count: int
     members: list[MemberView]
+    next_cursor: str | None
     archive: ArchiveView | None
 
 
@@ -119,6 +124,7 @@ class Inspection:
         *,
         tables: Tables,
         blobs: Blobs,
+        access: Access,
         inbox: Inbox,
         verify: Verify,
         activity: ActiveUsers,
@@ -128,6 +134,7 @@ class Inspection:
     ) -> None:
         self._tables = tables
         self._blobs = blobs
+        self._access = access
         self._inbox = inbox
         self._verify = verify
         self._activity = activity
@@ -213,11 +220,17 @@ class Inspection:
 
     # --- a conversation ---------------------------------------------------------------------------
 
-    async def conversation(self, conversation_id: str) -> ConversationView:
-        """Raises NotFound, StoreError."""
+    async def conversation(self, conversation_id: str, cursor: str | None = None) -> ConversationView:
+        """The conversation with a page of its members. Raises NotFound, BadCursor, StoreError."""
+        if cursor is not None and not is_user_id(cursor):
+            raise BadCursor()
         head = (await self._tables.conversations.heads([conversation_id])).get(conversation_id)
-        if head is None:
+        member_list = self._access.cached(conversation_id)
+        if head is not None and (member_list is None or member_list.head.members_seq < head.members_seq):
+            member_list = await self._access.load(conversation_id)
+        if head is None or member_list is None:
             raise NotFound("no such conversation")
+        members, next_cursor = await self._members(conversation_id, cursor or "")
         return ConversationView(
             conversation_id=conversation_id,
             kind=head.kind,
@@ -229,16 +242,24 @@ class Inspection:
             last_message_at=head.last_ms,
             members_seq=head.members_seq,
             floor_seq=head.floor_seq,
-            members=await self._members(conversation_id),
-            archive=await self._archive(conversation_id),
+            members_count=len(member_list.members),
+            members=members,
+            next_cursor=next_cursor,
+            archive=await self._archive(conversation_id) if cursor is None else None,
         )
 
-    async def _members(self, conversation_id: str) -> list[MemberView]:
-        members = await self._tables.conversations.members(conversation_id)
-        statuses = {status.user_id: status for status in await self._tables.statuses.of_conversation(conversation_id)}
-        online = await self._registry.is_online([member.user_id for member in members])
+    async def _members(self, conversation_id: str, after_id: str) -> tuple[list[MemberView], str | None]:
+        """A page of the members, and where the next one begins. A conversation may have 100,000 of them."""
+        found = await self._tables.conversations.members_after(
+            conversation_id, after_id=after_id, limit=ADMIN_SCAN_ROWS + 1
+        )
+        members = found[:ADMIN_SCAN_ROWS]
+        ids = [member.user_id for member in members]
+        statuses = {one.user_id: one for one in await self._tables.statuses.of_members(conversation_id, ids)}
+        online = await self._registry.is_online(ids)
         shown = [_member(one, statuses.get(one.user_id), online[one.user_id]) for one in members]
-        return sorted(shown, key=lambda one: (("owner", "admin", "member").index(one.role), one.user_id))
+        shown.sort(key=lambda one: (("owner", "admin", "member").index(one.role), one.user_id))
+        return shown, ids[-1] if len(found) > ADMIN_SCAN_ROWS else None
 
     async def _archive(self, conversation_id: str) -> ArchiveView | None:
         found: list[tuple[int, int]] = []  # last number, bytes

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tidings.testing import TestServer
 from tidings_client import LastMessage, Preferences
+from tidings_client.bounds import REST_S
+from tidings_client.connection.http import Answer, Http
 from tidings_client.errors import Forbidden, NotFound
 
 
@@ -26,6 +29,23 @@ async def test_conversations_are_created_changed_and_left(server: TestServer) ->
     await alice.delete_conversation(name)
     with pytest.raises(NotFound):
         await alice.conversation(name)
+
+
+async def test_a_call_that_adds_many_members_may_be_silent_for_longer(
+    server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    request = Http.request
+
+    async def heard(self: Http, method: str, url: str, *, quiet_s: float = REST_S, **given: Any) -> Answer:
+        waited.append(quiet_s)
+        return await request(self, method, url, quiet_s=quiet_s, **given)
+
+    monkeypatch.setattr(Http, "request", heard)
+    alice = server.server().account("alice")
+    group = await alice.create("group", ["bob"], name="trip")
+    added = await alice.add(group.conversation_id, [f"u{n}" for n in range(500)])
+    assert len(added.members) == 502 and waited == [REST_S, REST_S + 5]
 
 
 async def test_people_are_blocked_invited_and_asked(server: TestServer) -> None:

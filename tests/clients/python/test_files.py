@@ -80,6 +80,26 @@ async def test_a_file_that_cannot_be_opened_refuses_the_message_and_not_the_next
             assert (await alice.send(shared.conversation_id, "after")).seq == 1
 
 
+async def test_a_file_that_becomes_shorter_refuses_the_message_and_not_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(1_000_000))
+    send_part = client_files._send_part
+
+    async def shortened(rest: Any, clock: Any, path: Path, part: Any) -> None:
+        await asyncio.to_thread(os.truncate, path, 500_000)
+        await send_part(rest, clock, path, part)
+
+    monkeypatch.setattr(client_files, "_send_part", shortened)
+    async with sharing() as shared:
+        alice = await shared.node.client("alice")
+        async with asyncio.timeout(60):  # half the time of one part
+            with pytest.raises(BadRequest, match="it has become shorter"):
+                await alice.send(shared.conversation_id, files=[path])
+            assert (await alice.send(shared.conversation_id, "after")).seq == 1
+
+
 async def test_a_program_that_ends_in_the_middle_of_an_upload_sends_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,7 @@ async def test_a_cold_member_is_rebuilt_once_however_many_entries_come(a: Faulty
     late.sync_soon("bob", group)
     assert len(a.core.deliver._tasks) == 1
     gate.opened.set()
-    await eventually(lambda: not a.core.deliver._tasks and not late._syncing)
+    await eventually(lambda: not a.core.deliver._tasks and not late._cold)
 
 
 async def test_entries_of_a_moment_share_the_counts_and_a_later_one_is_counted_again() -> None:
@@ -123,6 +123,35 @@ async def test_counts_that_changed_while_they_were_read_are_pushed_again(monkeyp
     LateCounts(Hub(), None, Unread(), Router(), spawn, None).sync_soon("bob", "c1")  # type: ignore[arg-type]
     await asyncio.gather(*spawn.tasks)
     assert pushed == [2, 3] and next(counts, None) is None
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_however_many_members_are_cold_few_of_them_are_under_way(
+    monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    monkeypatch.setattr(late_counts, "LATE_COUNTS_MAX", 3)
+    gate, asked = asyncio.Event(), set[str]()
+
+    class Unread:
+        async def state(self, user_id: str, conversation_id: str) -> ReadState:
+            await gate.wait()
+            asked.add(user_id)
+            raise NotFound("nobody looks at it here")
+
+        async def states(self, user_ids: object, conversation_id: str) -> dict[str, ReadState]:
+            return {}
+
+    spawn, users = Spawn(), [f"u{n}" for n in range(50)]
+    late = LateCounts(Hub(), None, Unread(), None, spawn, None)  # type: ignore[arg-type]
+    if is_large:
+        await late._push_some(users, "c1")
+    else:
+        for user_id in users:
+            late.sync_soon(user_id, "c1")
+    assert len(spawn.tasks) == 3
+    gate.set()
+    await asyncio.gather(*spawn.tasks)
+    assert asked == set(users) and len(spawn.tasks) == 3
 
 
 # --- large conversations: one pass for all who are connected ----------------------------------------

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.support.servers.moto_server import s3 as s3
 from tests.support.servers.moto_server import s3_credentials as s3_credentials
 from tidings.bounds import FILE_PART_BYTES, UPLOAD_S
 from tidings.config.settings import Settings
+from tidings.errors import Unavailable
 from tidings.messaging.files.record import COLLECTION, root_of
 from tidings.stores.tables.records import Put, of_conversation
 
@@ -34,6 +36,25 @@ async def unfinished(shared: Sharing) -> list[str]:
     """The files whose parts are in S3, and which are not finished."""
     root = root_of(await shared.core.tables.archive.id())
     return [name.split("/")[-2] async for name in shared.core.files.unfinished(root)]
+
+
+class Refusing:
+    """The bytes of files in a store that does not abort the uploads of these files, and lists none."""
+
+    def __init__(self, files: Any, kept: set[str]) -> None:
+        self._files = files
+        self._kept = kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    async def unfinished(self, folder: str) -> AsyncIterator[str]:
+        raise Unavailable("blobs: AccessDenied", store="blobs", op="list")
+        yield ""
+
+    async def abandon(self, folder: str) -> None:
+        if folder.rpartition("/")[2] in self._kept:
+            raise Unavailable("blobs: AccessDenied", store="blobs", op="list")
 
 
 @pytest.fixture
@@ -135,6 +156,25 @@ async def test_the_parts_of_an_upload_to_s3_go_when_its_day_is_over(
         to_tomorrow(shared, monkeypatch)()
         await shared.sweep()
         assert await unfinished(shared) == [] and await names(shared) == set()
+
+
+async def test_a_file_whose_parts_the_store_keeps_holds_up_no_other(
+    shared: Sharing, tomorrow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy of the bucket is from before uploads in parts: the store refuses to list and to abort them."""
+    monkeypatch.setattr("tidings.bounds.FILES_SWEPT", 1)
+    file_ids = [await shared.upload() for _ in range(3)]
+    files, kept = shared.core.cold.file_sweep._files, set(file_ids[:2])
+    monkeypatch.setattr(shared.core.cold.file_sweep, "_files", Refusing(files, kept))
+    tomorrow()
+    for _ in range(2):
+        await shared.sweep()
+        assert shared.objects() == [] and await names(shared) == kept
+    kept.clear()
+    now_ms = shared.core.clock.now_ms
+    monkeypatch.setattr(shared.core.clock, "now_ms", lambda: now_ms() + 3_600_001)
+    await shared.sweep()
+    assert await names(shared) == set()
 
 
 async def test_the_parts_of_an_upload_to_s3_go_with_its_conversation(s3: S3Server, s3_credentials: None) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tidings.config.settings import Settings
+from tidings.model import ContentPatch
+from tidings.stores.tables.search import Asked, Part, Term
 
 
 @pytest.fixture(params=[500, 1], ids=["small", "large"])
@@ -73,6 +77,43 @@ async def test_no_word_of_an_old_message_stays_in_the_search_index(a: FaultyNode
     await a.core.searching.indexer.catch_up(group)
     assert await a.tables.wipe()
     assert holding(tmp_path, b"xyzzyplugh") == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_words_of_an_edit_that_is_indexed_beside_the_cut_go_too(
+    a: FaultyNode, group: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The edit was read before the cut. Its words are put before it or after it."""
+    sent = await a.send("bob", group, "m1", "xyzzyplugh")
+    await a.send("alice", group, "m2", "later")
+    indexer = a.core.searching.indexer
+    await indexer.catch_up(group)
+    await a.core.rewrites.edit("bob", group, sent.entry.seq_no, ContentPatch(text="frobnicate"))
+    assert a.tables.search is not None
+    cut, put, read, is_cut = a.tables.archive.cut, a.tables.search.put, asyncio.Event(), asyncio.Event()
+
+    async def put_late(parts: Sequence[Part]) -> set[str]:
+        if any(document.words for part in parts for document in part.documents):
+            read.set()
+            await is_cut.wait()
+        return await put(parts)
+
+    async def cut_beside(conversation_id: str, *, up_to_seq: int) -> bool:
+        if when == "before":
+            await indexer.catch_up(group)
+        return await cut(conversation_id, up_to_seq=up_to_seq)
+
+    monkeypatch.setattr(a.tables.archive, "cut", cut_beside)
+    if when == "after":
+        monkeypatch.setattr(a.tables.search, "put", put_late)
+    indexing = asyncio.ensure_future(indexer.catch_up(group) if when == "after" else asyncio.sleep(0))
+    if when == "after":
+        await read.wait()
+    await a.core.retention.cut(group, a.clock.now_ms() + 60_000)
+    is_cut.set()
+    await indexing
+    asked = Asked(terms=(Term(("frobnicate",)),), conversation_ids=[group], limit=10)
+    assert await a.tables.search.find(asked) == []
 
 
 async def test_no_byte_of_an_old_message_stays_in_the_file(

@@ -90,6 +90,26 @@ async def test_nothing_of_a_conversation_is_indexed_that_is_gone_by_then(a: Faul
     assert await found(a, group, "hello") == []
 
 
+@pytest.mark.parametrize("is_held", [True, False], ids=["memory", "log"])
+async def test_a_conversation_that_is_deleted_beside_its_first_words_keeps_none(
+    a: FaultyNode, group: str, is_held: bool
+) -> None:
+    await a.send("alice", group, "m1", "hello")
+    if not is_held:
+        indexer(a).note(group)  # so it is read from the log
+    assert a.tables.search is not None
+    forget = a.tables.search.forget
+
+    async def deleted_first(do: Do) -> object:
+        await a.core.directory.delete("alice", group)
+        await forget(group)  # by the node that deleted it
+        return await do()
+
+    fail_once(a.tables.search, "put", deleted_first)
+    await indexer(a).follow()
+    assert await found(a, group, "hello") == [] and await a.tables.search.cursors([group]) == {}
+
+
 async def test_a_store_that_is_away_loses_no_note(a: FaultyNode, direct: str) -> None:
     await a.send("alice", direct, "m1", "hello")
     indexer(a).note(direct)  # so it is read from the log

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from tidings_client.beside.requests import BesideMessages
 from tidings_client.beside.structs import Receipts
-from tidings_client.bounds import PAGE_DEFAULT, PAGE_MAX
+from tidings_client.bounds import ADD_MEMBER_S, PAGE_DEFAULT, PAGE_MAX, REST_S
 from tidings_client.clock import Clock
 from tidings_client.files import FilesPage, OnProgress, download, link, page_of_files, upload
 from tidings_client.forms import (
@@ -132,7 +132,8 @@ class Account(BesideMessages, AboutPeople):
     async def add(self, conversation_id: str, user_ids: Sequence[str]) -> Conversation:
         """Add members, 1,000 at most, or 10,000 with a server key. Present members are passed over."""
         body = NewMembers(checked_ids(user_ids, "user_ids"))
-        return await self._repeat("POST", _one(conversation_id, "members"), Conversation, body)
+        path, quiet_s = _one(conversation_id, "members"), REST_S + ADD_MEMBER_S * len(body.user_ids)
+        return await self._rest.send("POST", path, Conversation, body, is_repeatable=True, quiet_s=quiet_s)
 
     async def remove(self, conversation_id: str, user_id: str) -> None:
         """Remove a member. A user who names oneself leaves."""

@@ -118,6 +118,8 @@ async def _chunks(path: Path, part: _Part) -> AsyncIterator[bytes]:
         while left and (chunk := await asyncio.to_thread(file.read, min(CHUNK_BYTES, left))):
             left -= len(chunk)
             yield chunk
+        if left:  # the other side would wait for the rest
+            raise OSError("it has become shorter")
 
 
 async def page_of_files(

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tidings_client.bounds import TRIES_MAX
+from tidings_client.bounds import REST_S, TRIES_MAX
 from tidings_client.clock import Clock
 from tidings_client.connection.http import Answer, Http
 from tidings_client.connection.session import Backoff
@@ -62,14 +62,16 @@ class Rest:
         *,
         query: Mapping[str, str] | None = None,
         is_repeatable: bool = False,
+        quiet_s: float = REST_S,
     ) -> T:
+        """`quiet_s` is the longest silence of the server: one that has much to do needs more of it."""
         backoff = Backoff(self._clock)
         content = body_of(body) if isinstance(body, msgspec.Struct) else body
         mime = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         tries, is_renewed = 1, False
         while True:
             try:
-                return await self._once(method, path, kind, content, mime, query)
+                return await self._once(method, path, kind, content, mime, query, quiet_s)
             except Unauthorized:
                 if self._renew is None or is_renewed:
                     raise
@@ -83,11 +85,20 @@ class Rest:
                 await asyncio.sleep(backoff.next_s(getattr(error, "retry_after_ms", None)))
 
     async def _once(
-        self, method: str, path: str, kind: type[T], content: bytes | None, mime: str, query: Mapping[str, str] | None
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        content: bytes | None,
+        mime: str,
+        query: Mapping[str, str] | None,
+        quiet_s: float,
     ) -> T:
         headers = {**await self._headers(), "Content-Type": mime}
         try:
-            answer = await self.http.request(method, path, headers=headers, query=query, content=content or b"")
+            answer = await self.http.request(
+                method, path, headers=headers, query=query, content=content or b"", quiet_s=quiet_s
+            )
         except Disconnected as error:
             raise Disconnected(f"{method} {path}: {error}") from None
         if not answer.is_success:

@@ -44,6 +44,7 @@ def main() -> None:
             print(json.dumps({"seed": world.seed, "dies_at": world.plan.dies_at, "faults": faults[:5]}), flush=True)
         if options.story:
             print("\n".join(world.story), file=sys.stderr)
+        world.close()
         if wrong and options.until_found:
             break
         if played % 50 == 0:

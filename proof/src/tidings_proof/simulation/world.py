@@ -121,6 +121,12 @@ class World:
             self.note(f"nobody caught: {lost.get('message')} {lost.get('exception')!r} {lost.get('future')!r}")
         return self.faults
 
+    def close(self) -> None:
+        """Close the databases. SQLite keeps the functions of a connection, and through them the world, until then."""
+        for tx in (self.tx, self.index):
+            if tx is not None:
+                tx.connection.close()
+
     async def _play(self) -> None:
         await self._begin()
         if self.plan.dies_at is not None:

@@ -220,10 +220,11 @@ class AdminRoutes(Routes):
         """Recount a user's unread from the tables."""
         return Reply(200, await self.lookup.verify(request.user()))
 
-    @_view("conversations/{conversation_id}", ConversationView, errors=("not_found",))
+    @_view("conversations/{conversation_id}", ConversationView, CursorQuery, errors=("not_found",))
     async def conversation(self, request: Request) -> Reply:
         """Show members, receipts and archive of a conversation, without texts."""
-        return Reply(200, await self.lookup.conversation(request.id()))
+        asked: CursorQuery = request.query
+        return Reply(200, await self.lookup.conversation(request.id(), asked.cursor))
 
     @_view("rejects", RejectsView, MinutesQuery)
     async def rejects(self, request: Request) -> Reply:

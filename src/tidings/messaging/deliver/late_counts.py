@@ -2,6 +2,7 @@
 
 A cold member is rebuilt off the path of the acknowledgement, once per user and conversation at a time. So a member
 whose rebuild is slow or fails holds up nobody. Counts that a store refuses are pushed later: no other event has them.
+However many members are cold, LATE_COUNTS_MAX of them are under way at a time, and the others wait without a task.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import Counted
 from tidings.messaging.deliver.sequencer import Sequencer
-from tidings.messaging.unread.bounds import COUNTS_PAUSE_S
+from tidings.messaging.unread.bounds import COUNTS_PAUSE_S, LATE_COUNTS_MAX
 from tidings.model import ReadState
 from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
 from tidings.routing.router import Router
 from tidings.stores.keyspace.scripts.answers import Indexed
+from tidings.tasks import KeyedWork
 
 log = logging.getLogger("tidings.deliver")
 Spawn = Callable[[object, Coroutine[Any, Any, None]], asyncio.Task[None]]
 PushBack = Callable[[str, str], Coroutine[Any, Any, None]]
+Key = tuple[str, str]  # a member and a conversation
 _TOGETHER = 100  # members whose counts are read in one round trip: a few milliseconds of the node and of the server
 
 
@@ -47,9 +50,12 @@ class LateCounts:
         self._router = router
         self._spawn = spawn
         self._push_back = push_back
-        self._syncing: set[tuple[str, str]] = set()
-        # Members, with a conversation, who are counted alone. True: once more, an entry has come.
-        self._alone: dict[tuple[str, str], bool] = {}
+        self._syncing: set[Key] = set()
+        self._cold = KeyedWork[Key](LATE_COUNTS_MAX, self._sync, self._start)
+        self._alone = KeyedWork[Key](LATE_COUNTS_MAX, self._push_alone, self._start)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._spawn(object(), work)
 
     def push_again(self, sequencer: Sequencer, conversation_id: str) -> asyncio.Task[None]:
         """Push the counts again: entries read from the log came without, and others were counted before them."""
@@ -91,28 +97,21 @@ class LateCounts:
             self._hub.push(user_id, ReadSynced(state))
         for user_id in user_ids:
             key = (user_id, conversation_id)
-            is_under_way = key in self._alone
-            if is_under_way or user_id not in states:
-                self._alone[key] = True  # also where older counts are under way: the last ones must be the newest
-            if not is_under_way and user_id not in states:
-                self._spawn(object(), self._push_alone(user_id, conversation_id))  # nobody waits for another's rebuild
+            if user_id not in states or key in self._alone:
+                self._alone.add(key)  # also where older counts are under way: the last ones must be the newest
 
-    async def _push_alone(self, user_id: str, conversation_id: str) -> None:
+    async def _push_alone(self, key: Key) -> None:
         """Push the counts of a member who takes a rebuild, or the log. Entries that come meanwhile share the next."""
-        key = (user_id, conversation_id)
+        user_id, conversation_id = key
         try:
-            while self._alone[key]:
-                self._alone[key] = False
-                try:
-                    self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
-                except StoreError as error:
-                    log.info("counts stay cold", extra={"user_id": user_id, "cause": str(error)})
-                    await asyncio.sleep(COUNTS_PAUSE_S)
-                    self._alone[key] = bool(self._hub.of_user(user_id))  # no other event brings them
+            self._hub.push(user_id, ReadSynced(await self._unread.state(user_id, conversation_id)))
+        except StoreError as error:
+            log.info("counts stay cold", extra={"user_id": user_id, "cause": str(error)})
+            await asyncio.sleep(COUNTS_PAUSE_S)
+            if self._hub.of_user(user_id):
+                self._alone.add(key)  # no other event brings them
         except Problem as error:  # the member has left meanwhile
             log.debug("counts were not pushed", extra={"user_id": user_id, "cause": str(error)})
-        finally:
-            del self._alone[key]
 
     def warm_cold(self, member_list: MemberList, indexed: Mapping[str, Indexed]) -> None:
         """Rebuild the counts of members who are connected and were cold when an entry was indexed."""
@@ -132,24 +131,31 @@ class LateCounts:
     def sync_soon(self, user_id: str, conversation_id: str, wait_s: float = 0.0) -> None:
         """Push the counts of a member. Entries that come within `wait_s` share them."""
         key = (user_id, conversation_id)
-        if key not in self._syncing:
+        if key in self._cold or key in self._syncing:
+            return
+        if wait_s:
             self._syncing.add(key)
-            self._spawn(object(), self._sync(*key, wait_s))
+            self._spawn(object(), self._sync_after(key, wait_s))
+        else:
+            self._cold.add(key)
 
-    async def _sync(self, user_id: str, conversation_id: str, wait_s: float) -> None:
+    async def _sync_after(self, key: Key, wait_s: float) -> None:
+        try:
+            await asyncio.sleep(wait_s)
+            self._syncing.discard(key)  # an entry from here on is counted once more
+            state = await self._unread.state(*key)
+            self._router.push(key[0], ReadSynced(state))
+        except (Problem, StoreError) as error:
+            log.info("counts stay cold", extra={"user_id": key[0], "cause": str(error)})
+        finally:
+            self._syncing.discard(key)
+
+    async def _sync(self, key: Key) -> None:
         """Rebuild the counts of a connected member, off the path of the acknowledgement."""
         try:
-            if wait_s:
-                await asyncio.sleep(wait_s)
-                self._syncing.discard((user_id, conversation_id))  # an entry from here on is counted once more
-                state = await self._unread.state(user_id, conversation_id)
-                self._router.push(user_id, ReadSynced(state))
-            else:
-                await self._push_until_still(user_id, conversation_id)
+            await self._push_until_still(*key)
         except (Problem, StoreError) as error:
-            log.info("counts stay cold", extra={"user_id": user_id, "cause": str(error)})
-        finally:
-            self._syncing.discard((user_id, conversation_id))
+            log.info("counts stay cold", extra={"user_id": key[0], "cause": str(error)})
 
     async def _push_until_still(self, user_id: str, conversation_id: str) -> None:
         """Push the counts, and push them again if they changed: an entry that was indexed while they were read may have

@@ -7,6 +7,9 @@ Parts of uploads to S3 are no objects yet, and are listed beside them.
 
 A record is marked as gone before its bytes go, on the condition that it did not change. So a message that is sent at
 the same moment either has its file, or is refused.
+
+A store may remove objects and refuse to list or to abort uploads, by an old policy. Then the record of such a file
+waits for a later pass, and no other file waits for it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import msgspec
 
 from tidings import bounds
 from tidings.clock import Clock
-from tidings.errors import Conflict
+from tidings.errors import Conflict, StoreError, cause_of
 from tidings.messaging.files.record import (
     COLLECTION,
     FileRecord,
@@ -40,6 +43,7 @@ from tidings.stores.tables.records import Put, Record, Records, of_conversation
 log = logging.getLogger("tidings.files")
 _CONVERSATION = len(of_conversation(""))
 _ROUNDS = 1_000  # pages in one pass; an index that is read a moment late must not hold a pass up for ever
+_AGAIN_MS = 3_600_000  # until the parts of an upload that the store kept are tried again: the policy is a person's work
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -99,8 +103,13 @@ class FileSweep:
                 gone, due_ms = msgspec.structs.replace(value, state="gone"), self.clock.now_ms()
                 await self.records.put([put_of(conversation_id, record.name, gone, version, due_ms=due_ms)])
                 version += 1
-            await self._remove(file_folder(await self.archive_id(), conversation_id, record.name))
-            await self.records.put([Put(*record.key, None, version)])
+            folder = file_folder(await self.archive_id(), conversation_id, record.name)
+            await self._remove(folder)
+            put = Put(*record.key, None, version)
+            if not await self._abandon(folder):
+                gone, due_ms = msgspec.structs.replace(value, state="gone"), self.clock.now_ms() + _AGAIN_MS
+                put = put_of(conversation_id, record.name, gone, version, due_ms=due_ms)
+            await self.records.put([put])
         except Conflict:
             return False
         return True
@@ -110,7 +119,15 @@ class FileSweep:
             async for chunk in self.blobs.list(name):
                 for blob in chunk:
                     await self.blobs.delete(blob.name)
-        await self.files.abandon(folder)
+
+    async def _abandon(self, folder: str) -> bool:
+        """Remove the parts of an upload. False: the store refuses it, and other files need not wait."""
+        try:
+            await self.files.abandon(folder)
+        except StoreError as error:
+            log.warning("parts of an upload stay", extra=cause_of(error, object=folder))
+            return False
+        return True
 
     async def _orphans(self, folder: str) -> None:
         async for chunk in self.blobs.list(folder):
@@ -121,15 +138,23 @@ class FileSweep:
             for conversation_id, objects in by_conversation.items():
                 await self.check(conversation_id, {folder.removesuffix(NEW) for folder, _ in objects})
                 await self._remove_orphans(conversation_id, objects)
-        async for name in self.files.unfinished(folder):
+        await self._abandon_orphans(folder)
+
+    async def _abandon_orphans(self, folder: str) -> None:
+        try:
+            names = [name async for name in self.files.unfinished(folder)]
+        except StoreError as error:  # what comes after the files, such as the wipe of the tables, need not wait
+            log.warning("uploads are not listed", extra=cause_of(error, object=folder))
+            return
+        for name in names:
             if (parsed := parse_object(name)) is not None:
                 await self._abandon_orphan(parsed[0], parsed[1], name)
 
     async def _abandon_orphan(self, conversation_id: str, file_id: str, name: str) -> None:
         """The parts of an upload that nobody can complete any more. The record was made before the upload began."""
         found = await self.records.get(of_conversation(conversation_id), COLLECTION, [file_id])
-        if file_id not in found or value_of(found[file_id]).state != "pending":
-            await self.files.abandon(name.rpartition("/")[0])
+        is_orphan = file_id not in found or value_of(found[file_id]).state != "pending"
+        if is_orphan and await self._abandon(name.rpartition("/")[0]):
             log.info("orphan removed", extra={"conversation_id": conversation_id, "object": name})
 
     async def _remove_orphans(self, conversation_id: str, objects: Iterable[tuple[str, str]]) -> None:

@@ -2,9 +2,10 @@
 
 The rules of a conversation are a record, and its time says when the oldest message ends. A cut raises the floor of the
 log and deletes the rows below it, from the beginning, so a reader sees a shorter log and no gap. Their words leave the
-search index first, because nobody could name them without the rows. The archiver's next pass deletes what segments
-still hold. The highest entry of a log stays, because numbers go on from it. Where it has a
-text, a delete takes the text and becomes the highest entry itself.
+search index first, because nobody could name them without the rows. They leave it once more after the cut: an edit that
+was indexed in between brought some back. The archiver's next pass deletes what segments still hold. The highest entry
+of a log stays, because numbers go on from it. Where it has a text, a delete takes the text and becomes the highest
+entry itself.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.records import Put, Record, conversation_of, of_conversation
 from tidings.stores.tables.values import Touch
+from tidings.tasks import attempt
 
 _LOOK_S = 10  # the least pause between two cuts of a conversation: each makes its counts cold
 _TOGETHER = 100  # members whose counts become cold side by side
@@ -72,10 +74,7 @@ class Retention:
         up_to = min(up_to, top - 1)
         if up_to <= heads[conversation_id].floor_seq:
             return
-        removed = await self._let_go(conversation_id, heads[conversation_id].floor_seq, up_to)
-        while not await self.tables.archive.cut(conversation_id, up_to_seq=up_to):
-            continue  # a long log goes in several commits
-        self.count(removed)
+        await self._let_go(conversation_id, heads[conversation_id].floor_seq, up_to)
         member_list = await self.access.load(conversation_id)
         if member_list is not None:
             await self._follow(member_list, up_to)
@@ -92,22 +91,26 @@ class Retention:
         self.count(1)
         return True
 
-    async def _let_go(self, conversation_id: str, after: int, up_to: int) -> int:
-        """Take the words out of the search index, and ask the archiver to look at each segment that loses rows.
-
-        Returns how many messages go.
-        """
-        messages = 0
+    async def _let_go(self, conversation_id: str, after: int, up_to: int) -> None:
+        """Cut the log page by page, take the words out of the search index, and ask the archiver to look at each
+        segment that loses rows."""
         while page := await self.tables.log.page(
             conversation_id, after=after, before=up_to + 1, limit=ARCHIVE_PAGE, newest_first=False
         ):
-            messages += sum(KINDS[entry.kind].counts and not entry.is_deleted for entry in page)
+            after = page[-1].seq_no
             await self.unindex(conversation_id, page)
             for s3_ref in sorted({entry.s3_ref for entry in page if entry.s3_ref is not None}):
                 recheck = new_recheck(self.clock, conversation_id, s3_ref, "rewritten")
                 await self.tables.archive.put_recheck(recheck)
-            after = page[-1].seq_no
-        return messages
+            await self._cut(conversation_id, after)
+            await attempt(self.unindex(conversation_id, page))  # the counts of members follow the cut in any case
+            self.count(sum(KINDS[entry.kind].counts and not entry.is_deleted for entry in page))
+        if after < up_to:
+            await self._cut(conversation_id, up_to)
+
+    async def _cut(self, conversation_id: str, up_to: int) -> None:
+        while not await self.tables.archive.cut(conversation_id, up_to_seq=up_to):
+            continue  # a long page goes in several commits
 
     async def _follow(self, member_list: MemberList, floor_seq: int) -> None:
         """Take the texts out of inbox rows, and make the counts of members cold: the next read counts anew."""

@@ -6,7 +6,8 @@ conversations in one commit. Otherwise the loop reads the log from the cursor on
 search notices that a conversation is behind and notes it again. Nodes that index the same conversation do not disturb
 each other, because only one of them moves the cursor.
 
-The log shows each message as it is now. So an edit is indexed by reading its target, and a delete removes it.
+The log shows each message as it is now. So an edit is indexed by reading its target, and a delete removes it. A message
+may leave the log while its words are put. So the floor of the log, or its end, is read once more after such a put.
 """
 
 from __future__ import annotations
@@ -136,12 +137,12 @@ class Indexer:
         """Index words from memory, all in one commit. Answers the conversations whose log must be read."""
         assert self._index is not None
         runs = {id_: held for id_, held in noted.items() if held is not None}
-        # The cursor of a conversation that was deleted is gone. Only one that has none yet must be asked for.
-        if new := [id_ for id_, held in runs.items() if not held.after]:
-            heads = await self._conversations.heads(new)
-            runs = {id_: held for id_, held in runs.items() if held.after or id_ in heads}
         parts = [held.part(id_) for id_, held in runs.items()]
         refused = await self._index.put(parts) if parts else set()
+        # The cursor of a conversation that was deleted is gone. Only one that had none yet must be asked for, and last:
+        # the reader of its log then removes the words.
+        if new := [id_ for id_, held in runs.items() if not held.after]:
+            refused |= set(new) - (await self._conversations.heads(new)).keys()
         return [id_ for id_ in noted if id_ not in runs or id_ in refused]
 
     async def _read_on(self, conversation_ids: Sequence[str]) -> bool:
@@ -193,10 +194,14 @@ class Indexer:
         if self._index is None:
             return
         gone = [Document(entry.seq_no, entry.sent_ms, "", "") for entry in oldest if KINDS[entry.kind].is_target]
+        await self._remove(conversation_id, gone, oldest[-1].seq_no)
+
+    async def _remove(self, conversation_id: str, gone: Sequence[Document], up_to: int) -> None:
+        assert self._index is not None
         is_refused = True
         while is_refused:  # another node moved the cursor
             at = (await self._index.cursors([conversation_id])).get(conversation_id, 0)
-            part = Part(conversation_id, gone, after=at, up_to=max(at, oldest[-1].seq_no))
+            part = Part(conversation_id, gone, after=at, up_to=max(at, up_to))
             is_refused = bool(await self._index.put([part]))
 
     async def _index_from(self, conversation_id: str, at: int) -> int | None:
@@ -218,7 +223,20 @@ class Indexer:
         is_put = not await self._index.put([Part(conversation_id, documents, after=at, up_to=entries[-1].seq_no)])
         if not is_put:
             self.note(conversation_id)  # another node is at it, and may not have seen the last entries
+        elif at == 0 or any(document.seq_no <= at for document in documents):
+            await self._check(conversation_id, documents)
         return is_put
+
+    async def _check(self, conversation_id: str, put: Sequence[Document]) -> None:
+        """Remove the words of messages that left the log before they were put. Its cursor does not keep them out: the
+        conversation had none yet, or they were rewritten."""
+        assert self._index is not None
+        heads = await self._conversations.heads([conversation_id])
+        if conversation_id not in heads:
+            return await self._index.forget(conversation_id)  # it was deleted
+        floor_seq = heads[conversation_id].floor_seq
+        if gone := [Document(one.seq_no, one.sent_ms, "", "") for one in put if one.seq_no <= floor_seq]:
+            await self._remove(conversation_id, gone, floor_seq)
 
     async def _changes(self, conversation_id: str, entries: Sequence[Entry]) -> list[Document]:
         """The documents of these entries, and of the messages that they rewrite."""

@@ -3,7 +3,7 @@
 import { el } from '../app/parts/dom.js';
 import { asked, showList } from './listing.js';
 import { ago, bytes, count, moment } from './figures.js';
-import { card, facts, fill, finder, fixedTiles, head, linkTo, pill, table } from './parts.js';
+import { button, card, facts, fill, finder, fixedTiles, head, linkTo, pill, table } from './parts.js';
 
 export function show(place, context, id) {
   if (!id) return showAll(place, context);
@@ -11,7 +11,7 @@ export function show(place, context, id) {
   const find = (wanted) => { location.hash = `#/conversations/${encodeURIComponent(wanted)}`; };
   place.replaceChildren(head('Conversations', 'Look one up by id. What people wrote is not shown here.'),
     finder('Conversation id', 'conversation-id', id, find), found);
-  fill(found, () => context.api.look(`conversations/${encodeURIComponent(id)}`), draw);
+  fill(found, () => context.api.look(`conversations/${encodeURIComponent(id)}`), (one) => draw(one, context));
   return null;
 }
 
@@ -33,7 +33,7 @@ function showAll(place, context) {
   return null;
 }
 
-function draw(one) {
+function draw(one, context) {
   const archive = one.archive;
   return [
     el('section.card', { 'aria-label': 'Conversation' },
@@ -48,15 +48,33 @@ function draw(one) {
       })),
     fixedTiles({
       Head: count(one.head),
-      Members: count(one.members.length),
+      Members: count(one.members_count),
       'Archived up to': archive ? count(archive.archived_seq) : 'unknown',
       Segments: archive ? `${count(archive.segments)} · ${bytes(archive.bytes)}` : 'unknown',
     }),
-    card('Members', table('Members', [['User'], ['Role'], ['Presence'], ['Delivered', true], ['Read', true], ['Behind', true], ['Joined']],
-      one.members.map((member) => [
-        linkTo('users', member.user_id), member.role, member.is_online ? pill('online', 'good') : pill('offline'),
-        count(member.delivered_seq), count(member.read_seq), count(Math.max(one.last_seq - member.read_seq, 0)),
-        moment(member.joined_at),
-      ]))),
+    members(one, context),
   ];
+}
+
+function members(one, context) {
+  const columns = [['User'], ['Role'], ['Presence'], ['Delivered', true], ['Read', true], ['Behind', true], ['Joined']];
+  const place = el('div');
+  let all = one.members;
+  let cursor = one.next_cursor;
+  const more = button('Show more', null, async () => {
+    const next = await context.api.look(`conversations/${encodeURIComponent(one.conversation_id)}?cursor=${encodeURIComponent(cursor)}`);
+    all = [...all, ...next.members];
+    cursor = next.next_cursor;
+    drawAll();
+  });
+  const drawAll = () => {
+    more.hidden = !cursor;
+    place.replaceChildren(table('Members', columns, all.map((member) => [
+      linkTo('users', member.user_id), member.role, member.is_online ? pill('online', 'good') : pill('offline'),
+      count(member.delivered_seq), count(member.read_seq), count(Math.max(one.last_seq - member.read_seq, 0)),
+      moment(member.joined_at),
+    ])));
+  };
+  drawAll();
+  return card('Members', place, more);
 }

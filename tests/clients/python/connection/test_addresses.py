@@ -42,6 +42,16 @@ async def test_a_log_names_the_node_without_the_password(caplog: pytest.LogCaptu
     assert "ws://127.0.0.1:1/v1/ws" in caplog.text and "secret" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://ann:secret@example.org", "ann:secret@example.org", "http://ann:secret@h:port", b"http://ann:secret@h"],
+)
+def test_a_url_that_is_refused_is_named_without_the_password(url: Any) -> None:
+    with pytest.raises(ValueError, match="not the URL of a node") as refused:
+        Client(url, "t")
+    assert "secret" not in str(refused.value)
+
+
 NO_URLS: list[Any] = [
     "", "localhost:8000", "ftp://example.org", "http://", "http:///x", "http://h:port", "http://h:99999", "http://h:0",
     "http://[::1", None, b"http://h", 5,

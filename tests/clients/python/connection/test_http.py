@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tidings_client.bounds import CHUNK_BYTES, HTTP_CONNECTIONS_MAX
+from tidings_client.connection import http as client_http
 from tidings_client.connection.http import Http
 from tidings_client.errors import BadRequest, Disconnected
 
@@ -83,6 +84,21 @@ async def test_a_connection_that_ends_is_not_used_again(answer: bytes) -> None:
     async with http_to(peer.talk) as http:
         assert [await get(http), await get(http)] == [b"ok", b"ok"]
     assert peer.connections_count == 2
+
+
+async def test_an_answer_that_is_too_long_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_http, "HTTP_ANSWER_BYTES_MAX", 100)
+    lengths = [(100, False), (101, False), (101, True)]
+    for length, is_chunked in lengths:
+        body = b"%x\r\n%b\r\n" % (length, b"x" * length) if is_chunked else b"x" * length
+        coding = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % length
+        async with http_to(Peer(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n%b" % (coding, body)).talk) as http:
+            if length == 100:
+                assert await get(http) == body
+                continue
+            with pytest.raises(Disconnected, match="longer than 100 bytes"):
+                await get(http)
+            assert not http._all  # the rest is no answer to the next request
 
 
 async def test_an_answer_in_chunks_is_joined_and_what_follows_is_another_answer() -> None:

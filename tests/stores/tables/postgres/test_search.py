@@ -18,13 +18,14 @@ from tidings.stores.tables.search import Term
 class TestSearch(SearchContract): ...
 
 
-@pytest.mark.parametrize("how", ["forget", "clear"])
+@pytest.mark.parametrize(("how", "indexed"), [("forget", 0), ("forget", 1), ("clear", 1)])
 async def test_words_that_are_put_beside_a_removal_go_too(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch, how: str
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, how: str, indexed: int
 ) -> None:
     index, c = index_of(tables), fresh("c")
     assert isinstance(index, search.PostgresSearch)
-    await put(index, c, [doc(1, "first")], after=0, up_to=1)
+    if indexed:
+        await put(index, c, [doc(1, "first")], after=0, up_to=1)
     is_put, may_commit, write = asyncio.Event(), asyncio.Event(), Statements.write
 
     async def write_and_wait(self: Statements, table: str, sql: str, *bindings: Any) -> int:
@@ -35,7 +36,7 @@ async def test_words_that_are_put_beside_a_removal_go_too(
         return done
 
     monkeypatch.setattr(Statements, "write", write_and_wait)
-    putting = asyncio.ensure_future(put(index, c, [doc(2, "second")], after=1, up_to=2))
+    putting = asyncio.ensure_future(put(index, c, [doc(2, "second")], after=indexed, up_to=2))
     await is_put.wait()
     removing = asyncio.ensure_future(index.forget(c) if how == "forget" else index.clear())
     async with asyncio.timeout(60):

@@ -34,5 +34,6 @@ def _parts(url: str) -> SplitResult:
     except (ValueError, TypeError, AttributeError):
         is_whole = False
     if not is_whole:
-        raise ValueError(f"not the URL of a node: {url!r} (http://host:port or https://host)")
+        shown = str(url).rpartition("@")[2]  # what precedes the host may be a password
+        raise ValueError(f"not the URL of a node: {shown!r} (http://host:port or https://host)")
     return parts

@@ -18,7 +18,7 @@ from io import BytesIO
 from typing import TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-from tidings_client.bounds import CHUNK_BYTES, HTTP_CONNECTIONS_MAX, HTTP_IDLE_S, REST_S
+from tidings_client.bounds import CHUNK_BYTES, HTTP_ANSWER_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_IDLE_S, REST_S
 from tidings_client.connection.addresses import rest_url
 from tidings_client.connection.dialing import Streams, dial, host_of, is_secure, proxy_headers, proxy_of, tls_context
 from tidings_client.errors import BadRequest, Disconnected
@@ -73,7 +73,7 @@ class Http:
         """Make a request and read its whole answer. Raises Disconnected."""
         url = f"{url}?{urlencode(query)}" if query else url
         async with self.stream(method, url, headers=headers, content=content, quiet_s=quiet_s) as answer:
-            answer.content = b"".join([chunk async for chunk in answer.chunks])
+            answer.content = await _whole(answer.chunks)
         return answer
 
     @asynccontextmanager
@@ -266,6 +266,15 @@ def _parts(url: str) -> SplitResult:
     except (ValueError, KeyError) as error:
         raise BadRequest(f"not a URL: {error}") from None
     return parts
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    content = bytearray()
+    async for chunk in chunks:
+        content += chunk
+        if len(content) > HTTP_ANSWER_BYTES_MAX:
+            raise Disconnected(f"the answer is longer than {HTTP_ANSWER_BYTES_MAX} bytes")
+    return bytes(content)
 
 
 def _length(lengths: set[str]) -> int:

@@ -77,7 +77,8 @@ class PostgresSearch(Port):
 
     async def forget(self, conversation_id: str) -> None:
         async with self._database.transaction() as tx:
-            await tx.write(_TABLE, _FORGET_CURSOR, conversation_id)  # it waits for a put, whose words then go too
+            await tx.write(_TABLE, _MAKE, conversation_id)  # it waits for a put, also for the first one
+            await tx.write(_TABLE, _FORGET_CURSOR, conversation_id)
             await tx.write(_TABLE, _FORGET, conversation_id)
 
     async def clear(self) -> None:
