@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.bounds import (
+    DATA_INTEGER_MAX,
     FILES_PER_MESSAGE_MAX,
     MENTIONS_MAX,
     READ_SEQS_MAX,
@@ -187,6 +188,13 @@ def test_a_mention_names_any_user_id() -> None:
     decoded = decode_frame(send(text="x", mentions=named))
     assert isinstance(decoded, Send) and decoded.mentions == named
     assert refusal(send(text="x", mentions=["a b"])) is BadRequest
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63), 10**400])
+def test_a_whole_number_of_more_than_64_bits_in_data_is_a_bad_request(number: int) -> None:
+    decode_frame(send(data={"n": DATA_INTEGER_MAX, "m": [-DATA_INTEGER_MAX, 1e308, True, None]}))
+    for data in ({"n": number}, {"n": {"m": [1, number]}}):
+        assert refusal(send(data=data)) is BadRequest
 
 
 def test_of_a_repeated_key_the_last_one_counts() -> None:
