@@ -133,3 +133,14 @@ async def test_a_few_emoji_alone_are_large(people: People, seeds: Seeds, named: 
         "texts => texts.map((text) => parseFloat(getComputedStyle(text).fontSize))"
     )
     assert sizes[0] == sizes[1] == sizes[2] > 1.5 * sizes[3] == 1.5 * sizes[4], sizes
+
+
+async def test_a_name_of_another_direction_turns_no_preview_round(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), named("bob")
+    await seeds.introduce(you, "דוד כהן")
+    group = await seeds.create(me, "group", [you], "two directions")
+    ann = await people(me)
+    await seeds.say(you, group, "can you look?")
+    preview = ann.row("two directions").locator(".row-preview")
+    await expect(preview).to_have_text("דוד כהן: can you look?")
+    await expect(preview).to_have_css("direction", "ltr")

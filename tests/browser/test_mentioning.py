@@ -37,6 +37,15 @@ async def test_a_person_is_mentioned_and_finds_it(people: People, seeds: Seeds, 
     await expect(row.locator(".badge-mention")).to_have_count(0)
 
 
+async def test_a_person_of_an_identity_provider_is_mentioned(people: People, seeds: Seeds, named: Named) -> None:
+    me, you = named("ann"), f"auth0|{named('bob')}"
+    await seeds.introduce(you, "Bob Example")
+    ann = await (await people(me)).open(await seeds.create(me, "group", [you], "the two of us"))
+    await ann.send(f"@{you}: look, and @{you}.")
+    await expect(ann.page.locator(".mention")).to_have_text(["@Bob Example", "@Bob Example"])
+    await expect(ann.page.locator(".message .text")).to_have_text("@Bob Example: look, and @Bob Example.")
+
+
 async def test_a_pinned_conversation_is_on_top_after_a_reload(people: People, seeds: Seeds, named: Named) -> None:
     me = named("ann")
     first = await seeds.create(me, "group", [], "the oldest of all")

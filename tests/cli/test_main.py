@@ -62,6 +62,25 @@ def test_a_verb_lists_every_setting_with_its_variable(capsys: pytest.CaptureFixt
     assert "--limits-send" in text and "TIDINGS_LIMITS_SEND" in text and "100/60s" in text
 
 
+def test_a_store_that_is_away_is_one_line_that_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = f"unix://{tmp_path}/none.sock"
+    assert main(["serve", "--dev", "--port", "0", "--data", str(tmp_path), "--keyspace", away]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "there is no such socket" in line and "`tidings doctor`" in line
+
+
+def test_the_help_of_another_verb_shows_its_own_flags_and_those_of_the_stores(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["token", "create", "--help"])
+    text = capsys.readouterr().out
+    assert "--user" in text and "--data" in text and "--limits-send" not in text
+    assert main(["token", "create", "--user", "a", "--limits-send", "off", "--auth-secret", "s" * 32]) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "nearest"),
     [

@@ -39,3 +39,10 @@ async def test_a_webhook_of_the_command_line_is_served_by_the_node(tmp_path: Pat
 def test_a_wrong_flag_is_one_line(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     assert main(["webhook", "add", *words]) == 2
     assert "bad value for --" in capsys.readouterr().err
+
+
+def test_an_endpoint_on_this_machine_needs_dev_and_the_line_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["webhook", "add", "--url", "http://127.0.0.1:9000/"]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("for an endpoint of a --dev node add --dev")
+    assert main(["webhook", "add", "--url", "ftp://127.0.0.1/"]) == 2
+    assert "--dev" not in capsys.readouterr().err

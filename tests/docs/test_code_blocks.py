@@ -50,6 +50,9 @@ NODE_WITH_WEBSOCKET = 22
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 SERVER_FIELDS = {str(kind.__struct_config__.tag): set(kind.__struct_fields__) for kind in SERVER_FRAMES}
 PROGRAMS = [page for page in USE_PAGES if any(block.file is None for block in blocks_of(page, "python"))]
+FIRST_PAGES = [
+    page for page in USE_PAGES if page.stem in ("README", "quickstart", "bot", "testing", "tokens", "webhooks")
+]
 PASTED = [page for page in USE_PAGES if blocks_of(page, "sh")]
 
 
@@ -114,7 +117,6 @@ def test_the_commands_and_files_of_a_page_run_as_pasted_twice(
     env = {
         "TIDINGS_DATA": str(node.data),
         "TIDINGS_AUTH_SECRET": SECRET,
-        "TIDINGS_HOOKS_PRIVATE_ADDRESSES": "true",  # the hook of the page is on this machine
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a reader has no plugins of this repository
         "PYTEST_ADDOPTS": "-p pytest_asyncio.plugin -p no:cacheprovider -c /dev/null --rootdir .",
         "API_KEY": api_key,
@@ -122,6 +124,12 @@ def test_the_commands_and_files_of_a_page_run_as_pasted_twice(
     }
     for _ in range(2):
         paste(page, folder, f"http://127.0.0.1:{node.port}", env)
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+def test_a_newcomer_needs_no_activated_environment(page: Path) -> None:
+    commands = "".join(block.text for block in blocks_of(page, "sh"))
+    assert re.findall(r"(?:^|[(;&|] ?)(?:tidings|python|pip) .*", commands, re.MULTILINE) == []
 
 
 @pytest.mark.parametrize("page", USE_PAGES, ids=lambda page: page.name)

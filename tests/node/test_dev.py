@@ -52,6 +52,24 @@ async def test_the_bot_greets_once_whom_the_page_signs_in_and_answers(tmp_path: 
         node.stop()
 
 
+async def test_the_bots_of_two_nodes_leave_each_other_alone(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data", words=("--dev",)) as node:
+        node.start()
+        url, events = f"http://127.0.0.1:{node.port}", Events()
+        async with (
+            dev.greeting(Settings(dev=True, auth=Auth(secret=SECRET)), events, Clock(), node.port),
+            httpx.AsyncClient(base_url=url, timeout=60) as http,
+        ):
+            events.signed_in_on_page("alice")  # the bot beside the node greets alice, and the node's own greets bob
+            for user_id in ("alice", "bob"):
+                body = {"user_id": user_id, "welcome": user_id == "bob"}
+                token = (await http.post("/v1/dev/token", json=body)).json()["token"]
+                async with Client(url, token) as me:
+                    await texts_of(me, await me.direct(GREETER), 1)
+        assert "greeter begins again" not in node.said()
+        node.stop()
+
+
 async def test_the_key_of_the_banner_opens_the_admin_page_at_each_start(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data", words=("--dev",)) as node:
         node.start()

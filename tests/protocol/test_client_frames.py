@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.bounds import FILES_PER_MESSAGE_MAX, MENTIONS_MAX, READ_SEQS_MAX, RESUME_CONVERSATIONS_MAX, TEXT_BYTES_MAX
+from tidings.bounds import (
+    DATA_INTEGER_MAX,
+    FILES_PER_MESSAGE_MAX,
+    MENTIONS_MAX,
+    READ_SEQS_MAX,
+    RESUME_CONVERSATIONS_MAX,
+    TEXT_BYTES_MAX,
+)
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings.ids import is_id, is_message_id
 from tidings.protocol import client_frames as protocol
 from tidings.protocol import types
-from tidings.protocol.client_frames import decode_frame, id_of
+from tidings.protocol.client_frames import Send, decode_frame, id_of
 
 
 def frame(**fields: Any) -> str:
@@ -174,6 +181,20 @@ def test_a_list_that_is_longer_than_documented_is_a_bad_request() -> None:
     assert refusal(send(text="x", files=[f"f{n}" for n in range(FILES_PER_MESSAGE_MAX + 1)])) is BadRequest
     many = {f"c{n}": 1 for n in range(RESUME_CONVERSATIONS_MAX + 1)}
     assert refusal(frame(type="connect", token="t", resume=many)) is BadRequest
+
+
+def test_a_mention_names_any_user_id() -> None:
+    named = ["auth0|5f7c", "a+b@example.com", "urn:user:7", "a=b~c"]
+    decoded = decode_frame(send(text="x", mentions=named))
+    assert isinstance(decoded, Send) and decoded.mentions == named
+    assert refusal(send(text="x", mentions=["a b"])) is BadRequest
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63), 10**400])
+def test_a_whole_number_of_more_than_64_bits_in_data_is_a_bad_request(number: int) -> None:
+    decode_frame(send(data={"n": DATA_INTEGER_MAX, "m": [-DATA_INTEGER_MAX, 1e308, True, None]}))
+    for data in ({"n": number}, {"n": {"m": [1, number]}}):
+        assert refusal(send(data=data)) is BadRequest
 
 
 def test_of_a_repeated_key_the_last_one_counts() -> None:

@@ -73,6 +73,16 @@ async def test_a_publish_larger_than_the_bound_is_split(
     assert publishes(a)[0] > 3
 
 
+async def test_an_item_that_cannot_be_encoded_is_left_out_alone(a: FaultyNode, heard: list[Item]) -> None:
+    content = Content("x", data={"n": 2**64})
+    entry = Entry(conversation_id="c", seq_no=1, kind="message", sent_ms=1, content=content)
+    for item in (pushed(1), Delivery("c", 0, (entry,), {}), pushed(2)):
+        a.core.bus.publish("b", item)
+    a.core.bus.publish("elsewhere", Delivery("c", 0, (entry,), {}))
+    await a.core.bus.settle()
+    await eventually(lambda: heard == [pushed(1), pushed(2)])
+
+
 async def test_a_publish_without_an_answer_is_repeated_in_its_place(a: FaultyNode, heard: list[Item]) -> None:
     late = Late()
     a.keyspace.fail("SPUBLISH", late, down)

@@ -33,12 +33,15 @@ from tidings.cli import (
 from tidings.cli.verb import Verb, show
 from tidings.config import settings
 from tidings.config.values import SettingsError, nearest
-from tidings.errors import Problem, StoreError
+from tidings.errors import Problem, StoreError, Unavailable
 
 PROOF_VERBS = (
     "bench",
     "torture",
 )  # in a package of their own, because code that injects faults is not part of the server
+
+_WITH_ALL_SETTINGS = ("serve", "config")  # the verbs whose help shows the flags of all settings
+_SETTINGS_OF_STORES = ("data", "keyspace", "tables", "blobs", "dev")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,6 +72,8 @@ def _text_of(error: Exception) -> str:
     """The text of the error, without the number of the system."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, Unavailable):
+        return f"{error}; `tidings doctor`, with the same settings, says what to check"
     return str(error)
 
 
@@ -136,7 +141,7 @@ def _parse(name: str, words: list[str]) -> argparse.Namespace:
     verb.arguments(parser)
     if verb.has_json:
         parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(parser)
+    _add_settings(parser, is_whole=name in _WITH_ALL_SETTINGS)
     arguments, rest = parser.parse_known_args(words)
     if rest:
         flag = rest[0].partition("=")[0]
@@ -145,9 +150,11 @@ def _parse(name: str, words: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: argparse.ArgumentParser, *, is_whole: bool) -> None:
+    """Every verb takes the flags of all settings. The help of most verbs shows only those that name the stores."""
+    more = "" if is_whole else "; `tidings serve --help` has the flags of all settings, and this verb takes them too"
     group = parser.add_argument_group(
-        "settings", "a flag wins over the environment, and the environment wins over tidings.toml"
+        "settings", f"a flag wins over the environment, and the environment wins over tidings.toml{more}"
     )
     group.add_argument(
         "--config",
@@ -157,14 +164,17 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     defaults = settings.Settings()
     for row in settings.rows():
         name = f"set:{row.path}"
+        is_shown = is_whole or row.path in _SETTINGS_OF_STORES
         if row.has("is_flag_only"):
-            group.add_argument(row.flag, dest=name, action="store_const", const="true", help=row.about)
+            about = row.about if is_shown else argparse.SUPPRESS
+            group.add_argument(row.flag, dest=name, action="store_const", const="true", help=about)
             continue
         shown = settings.shown(row, defaults) if row.path != "node.id" else "random"
         word = str(shown).lower() if isinstance(shown, bool) else shown
         default = f" (default {word})" if shown not in (None, "") else ""
         metavar = row.path.rpartition(".")[2].upper()
-        group.add_argument(row.flag, dest=name, metavar=metavar, help=f"{row.about}{default} [{row.variable}]")
+        about = f"{row.about}{default} [{row.variable}]" if is_shown else argparse.SUPPRESS
+        group.add_argument(row.flag, dest=name, metavar=metavar, help=about)
 
 
 def _usage() -> str:

@@ -24,7 +24,8 @@ def _add(arguments: argparse.Namespace) -> int:
 
     settings = load(arguments).settings
     if fault := fault_of(arguments.url, allows_private=settings.hooks.private_addresses or settings.dev):
-        raise SettingsError(f"bad value for --url: {fault}")
+        hint = "" if fault_of(arguments.url, allows_private=True) else "; for an endpoint of a --dev node add --dev"
+        raise SettingsError(f"bad value for --url: {fault}{hint}")
     kinds = _words(arguments.kinds)
     if strange := [kind for kind in kinds if kind not in KINDS]:
         raise SettingsError(f"bad value for --kinds: {strange[0]!r} is none of {', '.join(KINDS)}")

@@ -77,7 +77,7 @@ async def _greet_and_answer(url: str, token: Callable[[], str], waiting: asyncio
     """Greet and answer for as long as the node runs. After an error of any kind the greeter connects anew."""
     while True:
         try:
-            async with Client(url, token, device="greeter") as me, asyncio.TaskGroup() as group:
+            async with Client(url, token) as me, asyncio.TaskGroup() as group:
                 group.create_task(_greet(me, waiting))
                 group.create_task(_answer(me))
         except Exception:

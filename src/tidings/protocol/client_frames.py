@@ -18,6 +18,7 @@ from tidings.bounds import (
     ACKS_MAX,
     DATA_BYTES_MAX,
     DATA_DEPTH_MAX,
+    DATA_INTEGER_MAX,
     REACTION_KEY_BYTES_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
@@ -264,6 +265,8 @@ def check_data(data: dict[str, Any]) -> None:
     level: list[Any] = [data]
     for _ in range(DATA_DEPTH_MAX):
         level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+        if any(type(one) is int and abs(one) > DATA_INTEGER_MAX for one in level):
+            raise BadRequest("`data` has a whole number of more than 64 bits; send it as a text")
         level = [one for one in level if isinstance(one, dict | list)]
         if not level:
             return

@@ -48,7 +48,7 @@ FileIds = Annotated[
 ]
 TtlS = Annotated[int, Meta(ge=TTL_S_MIN, le=TTL_S_MAX, description="Seconds until the server deletes the message.")]
 Anchor = Literal["first_unread", "first_mention"]
-Mentions = Annotated[list[Id], Meta(max_length=MENTIONS_MAX, description="Users whom the message mentions.")]
+Mentions = Annotated[list[UserId], Meta(max_length=MENTIONS_MAX, description="Users whom the message mentions.")]
 InboxFilter = Literal["unread", "mentions", "pinned", "archived", "muted"]
 Mention = Literal["all", "here"]  # all members, or those who are online now
 ReactionKey = Annotated[str, Meta(min_length=1, description="1-32 bytes of UTF-8 without blanks: an emoji, or a name.")]

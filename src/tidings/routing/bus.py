@@ -157,10 +157,10 @@ class Bus:
     async def _send(self, node_id: str, items: list[Item]) -> bool:
         """Publish to one node alone: where its keyspace server is down, the other nodes do not hear twice."""
         channel = self._keys.bus(node_id)
+        calls = [plain(channel, b"SPUBLISH", channel, one) for one in _payloads(self._node_id, items)]
         try:
-            await self._keyspace.run(
-                [plain(channel, b"SPUBLISH", channel, one) for one in _payloads(self._node_id, items)]
-            )
+            if calls:
+                await self._keyspace.run(calls)
         except StoreError as error:
             log.info("publish waits for the keyspace", extra={"to": node_id, "cause": str(error)})
             return False
@@ -175,9 +175,18 @@ class Bus:
 
 
 def _payloads(node_id: str, items: list[Item]) -> list[bytes]:
-    """The items in payloads that are small enough: usually one, else halves of halves."""
-    payload = _encoder.encode((node_id, items))
-    if len(payload) <= BUS_BYTES_MAX or len(items) == 1:
-        return [payload]
+    """The items in payloads that are small enough: usually one, else halves of halves.
+
+    An item that cannot be encoded is left out alone. The other node reads a missed entry from the log.
+    """
+    try:
+        payload = _encoder.encode((node_id, items))
+    except (OverflowError, TypeError, ValueError) as error:
+        if len(items) == 1:
+            log.error("publish left out", extra={"item": type(items[0]).__name__, "cause": str(error)})
+            return []
+    else:
+        if len(payload) <= BUS_BYTES_MAX or len(items) == 1:
+            return [payload]
     middle = len(items) // 2
     return _payloads(node_id, items[:middle]) + _payloads(node_id, items[middle:])

@@ -106,7 +106,7 @@ export class Rows {
     if (senderId === this.client.userId) return [el('span.row-who', null, t('youSaid'))];
     if (one.kind === 'direct') return [];
     this.profiles.want(one, [senderId]);
-    return [el('span.row-who', null, `${this.profiles.nameOf(senderId)}: `)];
+    return [el('span.row-who', null, el('bdi', null, this.profiles.nameOf(senderId)), ': ')];
   }
 
   /** The state of the own last message, once the server has told how far it came. */

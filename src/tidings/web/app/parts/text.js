@@ -9,6 +9,7 @@ const END = '[^\\s<>"\'`.,;:!?)\\]}*_~]';
 const LINK = `https?:\\/\\/[^\\s<>"'\`]*${END}`;
 const WWW = `(?<![\\p{L}\\p{N}.@/-])www\\.[^\\s<>"'\`]*${END}`;
 const MAIL = '(?<![\\w.+@/-])[\\w.+-]{1,64}@[\\w-]{1,63}(?:\\.[\\w-]{1,63})*\\.[a-z]{2,24}(?![\\w-])';
+export const MENTION = '@(?<mention>[\\w.@|+:=~-]{1,128})';
 const FORMS = new RegExp([
   '`(?<code>[^`\\n]+)`',
   `(?<link>${LINK}|${WWW}|${MAIL})`,
@@ -16,7 +17,7 @@ const FORMS = new RegExp([
   '(?<![\\p{L}\\p{N}*])\\*(?![\\s*])(?<italic>[^*\\n]+?)(?<![\\s])\\*(?![*\\p{L}\\p{N}])',
   '(?<![\\p{L}\\p{N}_])_(?![\\s_])(?<slanted>[^_\\n]+?)(?<!\\s)_(?![\\p{L}\\p{N}_])',
   '~~(?![\\s~])(?<gone>[^~\\n]+?)(?<!\\s)~~',
-  '@(?<mention>[A-Za-z0-9_.@-]{1,128})',
+  MENTION,
 ].join('|'), 'giu');
 
 /** Nodes of a message's text. `facts`: { query, mentions: Map of id -> name, ownId }. */
@@ -78,7 +79,7 @@ function inline(text, facts) {
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(FORMS)) {
-    const made = drawForm(found.groups, found[0], facts);
+    const made = drawForm(found.groups, facts);
     if (made === null) continue;
     parts.push(...marked(text.slice(end, found.index), facts.query), made);
     end = found.index + found[0].length;
@@ -86,29 +87,29 @@ function inline(text, facts) {
   return [...parts, ...marked(text.slice(end), facts.query)];
 }
 
-function drawForm({ code, link, bold, italic, slanted, gone, mention }, whole, facts) {
+function drawForm({ code, link, bold, italic, slanted, gone, mention }, facts) {
   if (code !== undefined) return el('code', null, ...marked(code, facts.query));
   if (link !== undefined) return linkOf(link, facts.query);
   if (bold !== undefined) return el('strong', null, ...inline(bold, facts));
   if (italic !== undefined) return el('em', null, ...inline(italic, facts));
   if (slanted !== undefined) return el('em', null, ...inline(slanted, facts));
   if (gone !== undefined) return el('s', null, ...inline(gone, facts));
-  return mentionOf(mention, whole, facts);
+  return mentionOf(mention, facts);
 }
 
 /** A mention of a person who is really mentioned; any other word with @ stays text. */
-function mentionOf(word, whole, { mentions, ownId }) {
-  for (let end = word.length; end > 0; end -= 1) {
-    const id = word.slice(0, end);
-    if (!mentions?.has(id)) {
-      if (/[.@-]$/u.test(id)) continue; // the stop of a sentence is no part of the name
-      return null;
-    }
-    const isMe = id === ownId || id === 'all' || id === 'here';
-    return el('span', null, el(isMe ? 'span.mention.is-me' : 'span.mention', { title: id }, `@${mentions.get(id)}`),
-      word.slice(end));
-  }
-  return null;
+function mentionOf(word, { mentions, ownId }) {
+  const id = namedIn(word, mentions);
+  if (!id) return null;
+  const isMe = id === ownId || id === 'all' || id === 'here';
+  return el('span', null, el(isMe ? 'span.mention.is-me' : 'span.mention', { title: id }, `@${mentions.get(id)}`),
+    word.slice(id.length));
+}
+
+/** The known id with which a word begins: the stop of a sentence is no part of it, nor what follows a colon. */
+export function namedIn(word, known) {
+  const id = known?.has(word) ? word : word.replace(/[.@|+:=~-]$|[|+:=~][\w.@-]*\w$/u, '');
+  return id && id !== word ? namedIn(id, known) : known?.has(id) && id;
 }
 
 function linkOf(text, query) {

@@ -4,10 +4,12 @@
 import { avatarOf } from '../parts/avatar.js';
 import { el } from '../parts/dom.js';
 import { folded } from '../parts/format.js';
+import { MENTION, namedIn } from '../parts/text.js';
 import { t } from '../parts/words.js';
 import { findEmoji } from './emojis.js';
 
 const SHOWN_MAX = 6;
+const NAMED = new RegExp(`(?<![\\p{L}\\p{N}])${MENTION}`, 'gu');
 const WORD = /(?:^|[\s(])([@:])([\p{L}\p{N}_.+@-]{0,40})$/u;
 
 export class Suggestions {
@@ -98,18 +100,9 @@ const personItem = ({ id, name, url, isWord }) => ({
 
 /** The people whom a text mentions, of those who can be: `{ mentions: [ids], mention: 'all' | 'here' | undefined }`. */
 export function mentionsIn(text, ids, isGroup) {
-  const words = [...text.matchAll(/(?<![\p{L}\p{N}])@([A-Za-z0-9_.@-]{1,128})/gu)].map(([, word]) => word);
+  const words = [...text.matchAll(NAMED)].map(([, word]) => word);
   const known = new Set(ids);
-  const found = words.map((word) => named(word, known)).filter((id) => id !== null);
+  const found = words.map((word) => namedIn(word, known)).filter(Boolean);
   const mention = isGroup ? ['all', 'here'].find((one) => words.includes(one)) : undefined;
   return { mentions: found.length ? [...new Set(found)] : undefined, mention };
 }
-
-function named(word, known) {
-  for (let id = word; id; id = id.slice(0, -1)) {
-    if (known.has(id)) return id;
-    if (!/[.@-]$/u.test(id)) return null;
-  }
-  return null;
-}
-
