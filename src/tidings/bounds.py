@@ -23,7 +23,6 @@ FRAME_BYTES_MAX = 64 * 1024  # protocol: a larger frame closes the socket with 1
 DATA_BYTES_MAX = 8 * 1024  # protocol: larger data is `too_large`
 MENTIONS_MAX = 50  # users named in one message; whoever means more has `mention: all`
 DATA_DEPTH_MAX = 8  # protocol: data that is nested deeper is `bad_request`
-DATA_INTEGER_MAX = 2**63 - 1  # protocol: nodes tell each other whole numbers of 64 bits
 TTL_S_MIN = 5  # protocol: a message that lives shorter could not be read
 TTL_S_MAX = 366 * 86_400  # protocol: one year; longer times belong to the retention of the conversation
 TEXT_BYTES_MAX = 16 * 1024  # protocol: a larger text is `too_large`

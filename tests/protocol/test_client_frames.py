@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.bounds import (
-    DATA_INTEGER_MAX,
     FILES_PER_MESSAGE_MAX,
     MENTIONS_MAX,
     READ_SEQS_MAX,
@@ -21,6 +20,7 @@ from tidings.ids import is_id, is_message_id
 from tidings.protocol import client_frames as protocol
 from tidings.protocol import types
 from tidings.protocol.client_frames import Send, decode_frame, id_of
+from tidings.protocol.types import DATA_INTEGER_MAX
 
 
 def frame(**fields: Any) -> str:

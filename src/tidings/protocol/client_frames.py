@@ -18,7 +18,6 @@ from tidings.bounds import (
     ACKS_MAX,
     DATA_BYTES_MAX,
     DATA_DEPTH_MAX,
-    DATA_INTEGER_MAX,
     REACTION_KEY_BYTES_MAX,
     RESUME_CONVERSATIONS_MAX,
     TEXT_BYTES_MAX,
@@ -27,6 +26,7 @@ from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
 from tidings.ids import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN
 from tidings.model import ConversationKind
 from tidings.protocol.types import (
+    DATA_INTEGER_MAX,
     Anchor,
     Cursor,
     Data,

@@ -22,6 +22,7 @@ from tidings.bounds import (
 from tidings.ids import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN
 
 INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest seq and the latest time
+DATA_INTEGER_MAX = 2**63 - 1  # in `data`: nodes tell each other whole numbers of 64 bits
 DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
 
 # --- ids, numbers and times -----------------------------------------------------------------------
