@@ -164,8 +164,8 @@ async def test_a_file_whose_parts_the_store_keeps_holds_up_no_other(
     """The policy of the bucket is from before uploads in parts: the store refuses to list and to abort them."""
     monkeypatch.setattr("tidings.bounds.FILES_SWEPT", 1)
     file_ids = [await shared.upload() for _ in range(3)]
-    files, kept = shared.core.cold.file_sweep._files, set(file_ids[:2])
-    monkeypatch.setattr(shared.core.cold.file_sweep, "_files", Refusing(files, kept))
+    files, kept = shared.core.cold.file_sweep.files, set(file_ids[:2])
+    monkeypatch.setattr(shared.core.cold.file_sweep, "files", Refusing(files, kept))
     tomorrow()
     for _ in range(2):
         await shared.sweep()
