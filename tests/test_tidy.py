@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -138,6 +138,17 @@ def test_every_module_with_code_has_its_test() -> None:
 
 def test_modules_stay_under_400_lines() -> None:
     assert in_tree(MODULES, lambda text: max(0, len(text.splitlines()) - tidy.MODULE_LINES_MAX)) == {}
+
+
+def test_the_server_and_its_core_grow_only_by_decision() -> None:
+    def lines(files: Iterable[Path]) -> int:
+        return sum(len(file.read_text("utf-8").splitlines()) for file in files)
+
+    rooms = [SRC / "messaging" / room for room in ("send", "deliver", "unread", "reading", "conversations")]
+    core = [file for room in rooms for file in room.glob("*.py")]
+    assert len(core) > 50
+    assert lines([*core, SRC / "messaging" / "access.py", SRC / "messaging" / "log.py"]) <= tidy.CORE_LINES_MAX
+    assert lines(SRC.rglob("*.py")) <= tidy.SERVER_LINES_MAX
 
 
 def test_scripts_of_the_pages_and_the_client_stay_under_400_lines() -> None:

@@ -19,6 +19,7 @@ from tidings.bounds import BUS_PROBE_S
 from tidings.clock import Clock
 from tidings.errors import Throttled, Unavailable
 from tidings.stores.keyspace.call import Call
+from tidings.stores.tables.sqlite import archive, log, statuses
 from tidings.stores.tables.sqlite.file.engine import Task, Transaction, read_together, write_together
 from tidings.stores.tables.sqlite.file.schema import Identity, create
 from tidings_proof.simulation.loop import START_MS, Party, SimLoop
@@ -177,8 +178,7 @@ class SimThreads:
         return await self._wire.ask(lambda fate: self._carry_out(work, fate))
 
     def _carry_out(self, work: Callable[[Transaction], Any], fate: str) -> Any:
-        name = getattr(getattr(work, "func", work), "__name__", "")
-        if fate == "half" or (fate == "late" and name not in _MAY_BE_LATE):
+        if fate == "half" or (fate == "late" and getattr(work, "func", work) not in _MAY_BE_LATE):
             return None  # a transaction has no halves: here nothing of it happened
         task: Task[Any] = Task(work, _NOBODY)
         self._carry(self._tx, [task])
@@ -191,7 +191,8 @@ class SimThreads:
         return None
 
 
-_MAY_BE_LATE = ("append", "put_status", "_move")  # what is written on a condition, so that its time does not matter
+# What is written on a condition, so that its time does not matter.
+_MAY_BE_LATE = (log.append, statuses._put_each, archive._move)
 _NOBODY: Any = None  # the future of a task whose outcome is read from it
 
 
