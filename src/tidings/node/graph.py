@@ -79,7 +79,6 @@ from tidings.routing.bus import Bus
 from tidings.routing.hub import Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
-from tidings.stores.keyspace.cluster import ClusterKeyspace
 
 __all__ = ["Core", "Stores", "build", "open_core"]
 
@@ -228,7 +227,6 @@ def _build_work(
         line=members.large.line,
         lease_time_ms=routing.registry.lease_time_ms,
         due_calls=pushing.due.calls,
-        is_ordered=not isinstance(keyspace, ClusterKeyspace),
         count_mentions=stores.metrics.mentions.inc,
         thread_calls=members.threading.index.calls,
         present=routing.hub.present,

@@ -50,7 +50,6 @@ from tidings.node.events import Events
 from tidings.node.rooms import Large, MemberState, Reading, Routing, Searching, Sending, Threading
 from tidings.node.stores import Stores
 from tidings.protocol.client_frames import check_content
-from tidings.stores.keyspace.cluster import ClusterKeyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import TallyScripts
 from tidings.stores.outbound import Outbound, fault_of
@@ -228,7 +227,7 @@ def _build_large(stores: Stores, access: Access, scripts: Scripts, count: Count,
             tallies,
             count,
             rebuilds,
-            is_one_server=not isinstance(keyspace, ClusterKeyspace),
+            is_one_server=not keyspace.is_cluster,
         ),
         line=Line(keyspace, scripts, tally_scripts, stores.tables, stores.clock),
     )

@@ -491,7 +491,8 @@ async def test_alone_a_number_that_was_handed_out_and_lost_is_waited_for(a: Faul
     assert await a.code("alice", group, "m1") == "unavailable"
     assert await a.code("carol", group, "m2") == "stored"
     assert await a.code("alice", group, "m1") == "stored"
-    await came(bob, 1, 2)
+    await came(bob, 1, 2, 3)
+    assert [entry.kind for entry in await a.log(group)] == ["void", "message", "message"]
 
 
 async def test_a_stream_begins_below_an_entry_that_a_server_with_a_later_clock_dated(

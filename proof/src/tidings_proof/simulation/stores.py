@@ -306,6 +306,8 @@ class SimServer:
 class SimKeyspace:
     """One node's link to the server: the `Keyspace` of calls.py."""
 
+    is_cluster = False
+
     def __init__(self, loop: SimLoop, wire: Wire, server: SimServer, party: Party) -> None:
         self._loop = loop
         self._wire = wire

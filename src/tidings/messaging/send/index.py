@@ -68,7 +68,6 @@ class Index:
         line: Line,
         lease_time_ms: Callable[[], int],
         due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
-        is_ordered: bool = True,
         count_mentions: Callable[[int], object] = lambda n: None,
         thread_calls: ThreadCalls,
         present: Callable[[Mapping[str, object]], Iterable[str]],
@@ -86,7 +85,6 @@ class Index:
         self._count_mentions = count_mentions
         self._thread_calls = thread_calls
         self._present = present  # those of these users who are connected here
-        self._is_ordered = is_ordered  # False: the keyspace is several servers
 
     async def update(self, batch: Batch) -> None:
         """Index the stored entries of a batch. Raises Unavailable."""
@@ -127,9 +125,8 @@ class Index:
         senders = {entry.sender_id for _, entries in works for entry in entries}
         if not self._blocks.is_known(senders):
             await self._blocks.load(senders)
-        calls: list[Call[Any]] = []
         messages: list[tuple[str, int]] = []  # (conversation_id, sent_ms) of the last message of each work with one
-        users: list[list[Digits]] = []  # of each work, the members of each of its calls
+        made: list[list[tuple[Digits, Call[list[Indexed]]]]] = []  # the calls of each work, each with its members
         in_threads: list[tuple[int, ThreadCall]] = []  # the position of the work, and one of its calls
         for member_list, entries in works:
             for entry in [entry for entry in entries if entry.member is not None]:
@@ -140,13 +137,11 @@ class Index:
             last_ms = max([entry.sent_ms for entry in entries if entry.bumps], default=0)
             if last_ms:
                 messages.append((member_list.head.conversation_id, last_ms))
-            mine = self._calls(member_list, entries, last_ms, concerned)
-            users.append([members for members, _ in mine])
-            calls += [call for _, call in mine]
+            made.append(self._calls(member_list, entries, last_ms, concerned))
             if replies:
                 left_out = self._left_out(member_list, {entry.sender_id for entry in replies})
                 followed = await self._thread_calls(member_list, replies, left_out)
-                in_threads += [(len(users) - 1, call) for call in followed]
+                in_threads += [(len(made) - 1, call) for call in followed]
         # These are asked after the index calls. The change itself takes a member who leaves later out of the inbox, and
         # the delete itself takes a message that is deleted later out of the counts. In a direct conversation nobody
         # leaves, and while this node is alone its deletes come through the same lane.
@@ -156,11 +151,12 @@ class Index:
         due = self._due_calls(chain(messages, {one.due for _, one in in_threads if one.due[1]}))
         large = [work for work in works if work[0].head.large_ms]
         of_threads = [one.call for _, one in in_threads]
+        calls = [call for mine in made for _, call in mine]
         answered = await self._run_in_order([*due, *calls, *of_threads, *map(self._tally, large)], asked)
         indexed = iter(answered[len(due) :])
         answers: list[dict[str, Indexed]] = [
-            {user_id: one for members in group for user_id, one in zip(members, next(indexed), strict=True)}
-            for group in users
+            {user_id: one for members, _ in mine for user_id, one in zip(members, next(indexed), strict=True)}
+            for mine in made
         ]
         for at, one in in_threads:
             _add_thread(answers[at], one, next(indexed), is_large=works[at][0].head.large_ms > 0)
@@ -193,7 +189,7 @@ class Index:
 
     async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
         """One server runs calls in their order; the shards of a cluster do not wait for each other."""
-        if self._is_ordered or not then:
+        if not self._keyspace.is_cluster or not then:
             return await self._slices.run([*first, *then])
         return [*await self._slices.run(first), *await self._keyspace.run(then)]
 
@@ -297,7 +293,7 @@ class Index:
         self, conversation_id: str, members: Digits, shared: tuple[Arg, ...]
     ) -> list[tuple[Digits, Call[list[Indexed]]]]:
         """The calls for members who share their arguments. The servers of a cluster need one for each member."""
-        slices = sliced(members, _TOGETHER_MAX if self._is_ordered else 1)
+        slices = sliced(members, 1 if self._keyspace.is_cluster else _TOGETHER_MAX)
         return [(some, self._scripts.inbox_index_all(some, conversation_id, shared)) for some in slices]
 
     def _mentioned(self, member_list: MemberList, counted: Sequence[Entry]) -> set[str]:

@@ -57,7 +57,9 @@ def _word(call: Call[Any]) -> str:
 
 
 class Keyspace(Protocol):
-    """A Valkey or Redis: one server or a cluster."""
+    """A Valkey or Redis: one server or a cluster. The keys of a call to a cluster share a slot."""
+
+    is_cluster: bool
 
     async def run(self, calls: Sequence[Call[R]]) -> list[R]:
         """Run all calls in one round trip per server. Returns the answers in order.

@@ -55,6 +55,8 @@ class Part:
 class ClusterKeyspace:
     """The keyspace of a cluster: each slot is on one of its servers."""
 
+    is_cluster = True
+
     def __init__(self, topology: Topology, clock: Clock) -> None:
         self._topology = topology
         self._clock = clock

@@ -34,6 +34,8 @@ class KeyspaceMistake(RuntimeError):
 class SingleKeyspace:
     """All slots on one server: the `Keyspace` protocol of call.py over one link."""
 
+    is_cluster = False
+
     def __init__(self, link: Link) -> None:
         self._link = link
         self._feeds: WeakSet[Feed] = WeakSet()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.errors import Unavailable
 from tidings_proof.bench.target.target import Refused, Target, each, require_answer
 
 
@@ -22,7 +21,7 @@ def test_what_a_server_refuses_is_told_with_its_words(target: Target) -> None:
 def test_a_server_that_answers_anything_is_there_and_one_that_is_not_is_named(target: Target) -> None:
     require_answer(target.url)
     require_answer(f"{target.url}/nowhere")
-    with pytest.raises(Unavailable, match=r"\Anothing answers at http://127\.0\.0\.1:1\Z"):
+    with pytest.raises(ConnectionError, match=r"\Anothing answers at http://127\.0\.0\.1:1\Z"):
         require_answer("http://127.0.0.1:1")
 
 

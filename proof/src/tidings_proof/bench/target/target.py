@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tidings.errors import Unavailable
 from tidings_proof.bench.load.people import ASK_S, People
 from tidings_proof.bench.target.processes import Parts
 
@@ -32,14 +31,14 @@ class Refused(RuntimeError):
 
 
 def require_answer(url: str) -> None:
-    """Before anything is prepared; raises Unavailable."""
+    """Before anything is prepared; raises ConnectionError."""
     try:
         with urllib.request.urlopen(f"{url}/healthz", timeout=ASK_S):
             pass
     except urllib.error.HTTPError:
         pass  # what it refuses is told by whoever asks for more
     except (OSError, http.client.HTTPException):
-        raise Unavailable(f"nothing answers at {url}") from None
+        raise ConnectionError(f"nothing answers at {url}") from None
 
 
 @dataclass(frozen=True)
