@@ -60,9 +60,7 @@ _SCHEMA = """
     CREATE TABLE IF NOT EXISTS meta (store_epoch TEXT NOT NULL PRIMARY KEY) STRICT;
 """
 _FORM = 3  # of these tables: an index of another form is made anew
-_OPTION = "INSERT INTO texts (texts, rank) VALUES (?, ?)"
-# Eight segments are merged into one, not four: a document is merged less often, and a search opens some more of them.
-_OPTIONS = (("secure-delete", 1), ("automerge", 8))
+_OPTION = "INSERT INTO texts (texts, rank) VALUES ('secure-delete', 1)"
 _EPOCH = "SELECT store_epoch FROM meta"
 _PUT_EPOCH = "INSERT INTO meta (store_epoch) VALUES (?)"
 _CURSORS = """
@@ -182,8 +180,7 @@ def make_tables(writer: apsw.Connection, store_epoch: str) -> None:
     writer.execute(_SCHEMA)
     known = [epoch for (epoch,) in writer.execute(_EPOCH)]
     if not known:
-        for option in _OPTIONS:
-            writer.execute(_OPTION, option)
+        writer.execute(_OPTION)
         writer.execute(_PUT_EPOCH, (store_epoch,))
         writer.execute(f"PRAGMA user_version = {_FORM}")
     ((form,),) = writer.execute("PRAGMA user_version").fetchall()
