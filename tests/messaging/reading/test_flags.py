@@ -236,3 +236,11 @@ async def test_a_mute_that_was_ended_or_begun_anew_does_not_end_at_its_old_time(
     a.clock.ahead_ms += 60_001
     await a.core.timed.step()
     assert device.events == []
+
+
+async def test_a_filter_leaves_out_what_lost_its_flag_while_the_page_was_read(a: FaultyNode, group: str) -> None:
+    """The tables have the new flag before the index: a page that was listed before must not show the row."""
+    await flag(a, group, muted=True)
+    assert len((await a.core.inbox.page("bob", limit=20, cursor=None, filter_name="muted")).items) == 1
+    await a.tables.inboxes.flag("bob", group, {"muted": False})
+    assert (await a.core.inbox.page("bob", limit=20, cursor=None, filter_name="muted")).items == []

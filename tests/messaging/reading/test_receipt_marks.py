@@ -121,3 +121,14 @@ async def test_looking_costs_one_round_trip_while_it_is_warm(
     runs = len(a.keyspace.runs)
     await receipt_marks.lowest(member_list, but="bob")
     assert a.keyspace.runs[runs:] == [["another script"]]
+
+
+async def test_what_was_read_was_delivered_though_the_keyspace_lost_that_mark(
+    a: FaultyNode, receipt_marks: ReceiptMarks, group: str
+) -> None:
+    for number in range(5):
+        await a.send("alice", group, f"m{number}")
+    await moved(a, receipt_marks, group, "bob", 5, 5)
+    await a.command("DEL", a.core.keys.delivered(group))
+    late = (await receipt_marks.raise_all([(group, "bob", 3, 0)], {group: await member_list_of(a, group)}))[0]
+    assert (late.delivered, late.read) == (5, 5)

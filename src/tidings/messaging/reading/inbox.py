@@ -37,6 +37,7 @@ from tidings.tasks import SingleFlight
 
 FILTERS = get_args(Filter)
 PARTS = ("first", "inbox", *FILTERS)  # what a cursor can stand in: `first` are the pinned ones of the whole inbox
+_FLAGS = ("pinned", "archived", "muted")  # filters that the flag of a row decides
 _TRIES_MAX = 20  # a page that meets something cold is read again after the rebuild
 _SEAL_BYTES = 6  # enough to notice a mistake; there is nothing to gain by forging a place in one's own inbox
 _SCORE_MAX = 1 << 53  # ms; the largest number that a sorted set holds exactly
@@ -103,11 +104,15 @@ class Inbox:
         if after.part != top.part and (filter_name or after.part not in (TOP.part, "inbox")):
             raise BadCursor()  # of another filter
         try:
-            return await self._page(user_id, limit, after, kind, has_records)
+            page = await self._page(user_id, limit, after, kind, has_records)
         except Unavailable:
             if filter_name or kind:
                 return await self._filter_from_tables(user_id, limit, after, filter_name, kind)
             return await self._page_from_tables(user_id, limit, after)
+        if filter_name in _FLAGS:  # a flag may have been taken off after the page was listed, or its time may be over
+            fitting = [one for one in page.items if getattr(one.row, filter_name)]
+            page = msgspec.structs.replace(page, items=fitting)
+        return page
 
     async def item(self, user_id: str, conversation_id: str) -> InboxItem:
         """Return one line of the inbox, repaired. The caller has authorized."""

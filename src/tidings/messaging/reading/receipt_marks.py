@@ -135,7 +135,8 @@ def _moved(one: Raise, built: Marks | None, before: tuple[int, int] | None) -> M
     _, user_id, delivered, read = one
     earlier = built[user_id] if built is not None else before
     assert earlier is not None  # marks that were not known have been built
-    return Moved(max(delivered, earlier[0]), max(read, earlier[1]), before)
+    read = max(read, earlier[1])  # read means delivered, though the keyspace may have lost one of the two marks
+    return Moved(max(delivered, earlier[0], read), read, before)
 
 
 def _lowest(marks: Marks, but: str) -> tuple[int, int]:
