@@ -8,7 +8,7 @@ again, to another node or to a draft of this very group, so the group keeps no v
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from tidings.messaging.access import MemberList
 from tidings.messaging.limits.limiter import LimitCheck
 from tidings.messaging.send.draft import Draft
 from tidings.model import Entry
+from tidings.stores.keyspace.call import Arg
 from tidings.stores.keyspace.scripts.answers import Indexed, Numbered
 
 _SEQ_NO = attrgetter("seq_no")
@@ -289,3 +290,14 @@ def grouped(drafts: Sequence[Draft]) -> list[BatchGroup]:
         group.drafts.append(draft)
         group.is_plain = group.is_plain and draft.is_plain
     return list(groups.values())
+
+
+def numbers_of(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
+    """Return the numbers that count for a member: those of the senders named do not. A mention has an @ behind it."""
+    return tuple(
+        [
+            f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no
+            for entry in entries
+            if entry.sender_id not in but
+        ]
+    )

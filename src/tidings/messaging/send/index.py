@@ -20,10 +20,10 @@ from tidings.errors import Unavailable
 from tidings.messaging.access import MemberList
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox_rows import InboxRows
-from tidings.messaging.send.batch import Batch
+from tidings.messaging.send.batch import Batch, numbers_of
 from tidings.messaging.send.counters import Counters
 from tidings.messaging.send.open_work import OpenWork
-from tidings.messaging.unread.count import flags_of, numbers_of, taken_out
+from tidings.messaging.unread.count import flags_of, taken_out
 from tidings.messaging.unread.line import Line
 from tidings.model import EVERYBODY, KINDS, Entry, Head, MemberChange
 from tidings.stores.keyspace.call import Arg, Call, Keyspace, Slices, plain

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from tidings.messaging.access import MemberList
+from tidings.messaging.send.batch import numbers_of
 from tidings.messaging.send.index import LeftOut, ThreadCall
 from tidings.messaging.threads.records import (
     Thread,
@@ -20,7 +21,7 @@ from tidings.messaging.threads.records import (
     read_threads,
     thread_id,
 )
-from tidings.messaging.unread.count import numbers_of, taken_out
+from tidings.messaging.unread.count import taken_out
 from tidings.model import Entry
 from tidings.stores.keyspace.call import Call, Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts

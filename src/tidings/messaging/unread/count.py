@@ -17,7 +17,6 @@ from tidings.clock import Clock
 from tidings.errors import NotFound
 from tidings.messaging.unread.ranges import effective, is_in, seen_up_to
 from tidings.model import KINDS, Entry, Head, Ranges, Row, Status
-from tidings.stores.keyspace.call import Arg
 from tidings.stores.keyspace.scripts.marks import Flags, Mark
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
@@ -69,17 +68,6 @@ def taken_out(entries: Sequence[Entry]) -> list[int]:
     removed = [entry.target_seq or 0 for entry in entries if KINDS[entry.kind].uncounts]
     # The node that counted a message before it was deleted may have died before it took that back.
     return removed + [entry.seq_no for entry in entries if entry.is_deleted]
-
-
-def numbers_of(entries: Sequence[Entry], user_id: str, but: Collection[str | None]) -> tuple[Arg, ...]:
-    """Return the numbers that count for a member: those of the senders named do not. A mention has an @ behind it."""
-    return tuple(
-        [
-            f"{entry.seq_no}@" if entry.mentions and entry.mentions_user(user_id) else entry.seq_no
-            for entry in entries
-            if entry.sender_id not in but
-        ]
-    )
 
 
 def line_of(row: Row, head: Head) -> int:
