@@ -9,7 +9,7 @@ from playwright.async_api import CDPSession, expect
 
 from tests.browser.test_access import findings
 from tests.browser.test_pictures import PHONE
-from tests.support.browser.people import People, Person
+from tests.support.browser.people import STILL, People, Person
 from tests.support.browser.seeding import Seeds
 
 Named = Callable[[str], str]
@@ -57,6 +57,7 @@ async def test_a_long_press_opens_the_sheet_and_a_swipe_answers(people: People, 
     await finger.up()
     await ann.frames()
     await expect(sheet).to_be_visible()
+    await ann.until(STILL)  # the sheet rises as it opens
     box, view = await sheet.bounding_box(), ann.page.viewport_size
     assert box is not None and view is not None
     assert abs(box["y"] + box["height"] - view["height"]) < 2 and abs(box["width"] - view["width"]) < 2

@@ -101,7 +101,8 @@ async def files_of_plain_sends(count: int) -> list[set[str]]:
                 await alice.send(conversation_id, f"text {number}")
                 await asyncio.wait_for(anext(heard), 60)
                 sys.setprofile(None)
-                sends.append({str(Path(name).relative_to(SRC)) for name in crossed if name.startswith(f"{SRC}/")})
+                now = crossed.copy()  # in one step: the threads of the tables go on
+                sends.append({str(Path(name).relative_to(SRC)) for name in now if name.startswith(f"{SRC}/")})
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
