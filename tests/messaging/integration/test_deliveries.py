@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
+
+import msgspec
+import pytest
 
 from tests.support.servers.hook_endpoint import Endpoint, Posted, open_endpoint
 from tidings import bounds
+from tidings.clock import Clock
 from tidings.config.settings import Settings
+from tidings.messaging.integration import deliveries
+from tidings.messaging.integration.cursors import CURSORS, Cursor
 from tidings.messaging.integration.hooks import NEWS
 from tidings.model import Content, ContentPatch
 from tidings.node import node as nodes
 from tidings.node.node import Node
-from tidings.stores.tables.records import of_conversation
+from tidings.stores.tables.records import Put, of_conversation
+
+HOUR_MS = 3_600_000
 
 
 async def say(node: Node, conversation_id: str, *texts: str) -> None:
@@ -153,3 +162,55 @@ async def test_another_node_delivers_what_a_gone_node_left(settings: Settings, e
         assert endpoint.posts == []
     async with nodes.open_node(settings):
         await endpoint.until(lambda: endpoint.taken(conversation) == [1, 2])
+
+
+@pytest.fixture
+def wide_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "_WIDE_LOOK_S", 0.0)
+
+
+def hour_ahead(self: Clock) -> int:
+    return time.time_ns() // 1_000_000 + HOUR_MS
+
+
+@pytest.mark.usefixtures("wide_looks")
+async def test_a_clock_that_was_an_hour_ahead_holds_nothing_up(
+    node: Node, endpoint: Endpoint, conversation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint.status = 503
+    with monkeypatch.context() as wrong:
+        wrong.setattr(Clock, "now_ms", hour_ahead)
+        await node.core.integration.hooks.create(endpoint.url, is_from_start=True)
+        await say(node, conversation, "one", "two")
+        await endpoint.until(lambda: endpoint.posts)
+        async with asyncio.timeout(60):
+            while not await news_an_hour_ahead(node, conversation):
+                await asyncio.sleep(0.01)
+    endpoint.posts.clear()  # all of these were refused
+    endpoint.status = 204
+    await endpoint.until(lambda: endpoint.taken(conversation) == [1, 2])
+
+
+@pytest.mark.usefixtures("wide_looks")
+async def test_what_a_node_with_a_wrong_clock_left_behind_is_delivered(
+    settings: Settings, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes.open_node(settings) as first:
+        view, _ = await first.core.directory.create("alice", kind="group", members=["bob"], name="two")
+        conversation = view.head.conversation_id
+        hook = await first.core.integration.hooks.create(endpoint.url, is_from_start=True)
+        await first.core.integration.deliveries.loop.stop()
+        with monkeypatch.context() as wrong:
+            wrong.setattr(Clock, "now_ms", hour_ahead)
+            await say(first, conversation, "one", "two")
+        assert await news_an_hour_ahead(first, conversation)
+        held = Cursor(acked_seq=0, holder="gone", held_until_ms=hour_ahead(first.core.clock))
+        put = Put(of_conversation(conversation), CURSORS, hook.webhook_id, msgspec.json.encode(held))
+        await first.core.tables.records.put([put])
+    async with nodes.open_node(settings):
+        await endpoint.until(lambda: endpoint.taken(conversation) == [1, 2])
+
+
+async def news_an_hour_ahead(node: Node, conversation_id: str) -> bool:
+    found = await node.core.tables.records.page(of_conversation(conversation_id), NEWS, limit=1)
+    return any((record.due_ms or 0) > time.time() * 1000 + HOUR_MS // 2 for record in found)

@@ -4,6 +4,9 @@ News of a conversation (hooks.py) is work for any node. The node that stored it 
 found by a look at all news that is due. Each webhook of the conversation has its own cursor and its own pace: a slow or
 absent endpoint holds up no other. An endpoint that does not answer is left alone for a while, all of it; entries that
 it refuses as wrong pause that one conversation after some tries, and an operator replays.
+
+The times of news and cursors are those of the node that wrote them, and its clock may have been wrong. A time further
+ahead than any pause (`is_to_come`) is taken for one that has come: at worst, an endpoint gets a request again.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import msgspec
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Conflict
-from tidings.messaging.integration.cursors import Cursor, Cursors, Held
-from tidings.messaging.integration.hooks import ALL, NEWS, Hook, Hooks, news_until
+from tidings.messaging.integration.cursors import NEVER_MS, Cursor, Cursors, Held
+from tidings.messaging.integration.hooks import ALL, NEWS, Hook, Hooks, is_to_come, news_until
 from tidings.messaging.integration.walk import Walk
 from tidings.messaging.log import Log
 from tidings.model import Entry, Head
@@ -30,6 +33,7 @@ from tidings.tasks import Loop, SingleFlight, TaskSet
 
 log = logging.getLogger("tidings.webhooks")
 ANSWERS = "webhook_answers"  # a collection of records: the last answer of each endpoint
+_WIDE_LOOK_S = 10.0  # how often a look reads all news, and finds times of a wrong clock
 _NOT_OF_THE_ENTRIES = frozenset((401, 403, 404, 405, 407, 408, 410, 421, 425, 426, 429))  # the endpoint's own trouble
 Count = Callable[[str], None]
 
@@ -51,7 +55,7 @@ class _Down(msgspec.Struct, frozen=True):
     """An endpoint that failed: how often in a row, and until when it is left alone."""
 
     failures: int
-    until_ms: int
+    until_s: float  # monotonic: no change of the clock makes it longer
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -85,7 +89,7 @@ class Deliveries:
         self._places: dict[str, asyncio.Semaphore] = {}  # of each endpoint
         self._down: dict[str, _Down] = {}
         self._answers: dict[str, LastAnswer] = {}  # not stored yet
-        self._look_s = 0.0
+        self._look_s = self._wide_look_s = 0.0
         self.loop = Loop("webhooks", bounds.WEBHOOK_LOOK_S, self._step, is_eager=True, at_end=self._leave)
 
     def noted(self, conversation_id: str) -> None:
@@ -107,9 +111,13 @@ class Deliveries:
 
     async def _look(self) -> set[str]:
         """News that is due, of any node. Fresh news is left to the node that stored it."""
-        until_ms = self.clock.now_ms() - round(bounds.WEBHOOK_LOOK_S * 1000)
-        found = await self.records.due(NEWS, until_ms=until_ms, limit=bounds.WEBHOOK_LOOK_MAX)
-        return {record.owner.partition(":")[2] for record in found}
+        now_s, until_ms = self.clock.monotonic_s(), self._in_ms(-bounds.WEBHOOK_LOOK_S)
+        is_wide = now_s >= self._wide_look_s
+        if is_wide:
+            self._wide_look_s = now_s + _WIDE_LOOK_S
+        to_ms = NEVER_MS if is_wide else until_ms
+        found = await self.records.due(NEWS, until_ms=to_ms, limit=bounds.WEBHOOK_LOOK_MAX)
+        return {record.owner.partition(":")[2] for record in found if not is_to_come(record.due_ms, until_ms)}
 
     def _start(self, conversation_id: str) -> None:
         if conversation_id in self._busy:
@@ -170,8 +178,8 @@ class Deliveries:
         async with place:
             while (hook := self.hooks.get(webhook_id)) is not None:
                 down = self._down.get(webhook_id)
-                if down is not None and down.until_ms > self.clock.now_ms():
-                    return down.until_ms
+                if down is not None and (rest_s := down.until_s - self.clock.monotonic_s()) > 0:
+                    return self._in_ms(rest_s)
                 heads = await self.conversations.heads([conversation_id])
                 if conversation_id not in heads:
                     return None
@@ -189,9 +197,9 @@ class Deliveries:
         cursor, now_ms = held.cursor, self.clock.now_ms()
         if cursor.paused:
             return None
-        if cursor.not_before_ms > now_ms:
+        if is_to_come(cursor.not_before_ms, now_ms):
             return cursor.not_before_ms
-        if cursor.held_until_ms > now_ms and cursor.holder != self.node_id:
+        if is_to_come(cursor.held_until_ms, now_ms) and cursor.holder != self.node_id:
             return self._in_ms(bounds.WEBHOOK_LOOK_S)
         page = await self._page(hook, head.conversation_id, cursor)
         if page is None:
@@ -233,14 +241,14 @@ class Deliveries:
 
     def _failed(self, hook: Hook, answer: Answer) -> int:
         """Leave the endpoint alone, with all its conversations."""
-        down, now_ms = self._down.get(hook.webhook_id), self.clock.now_ms()
-        if down is None or down.until_ms <= now_ms:
+        down, now_s = self._down.get(hook.webhook_id), self.clock.monotonic_s()
+        if down is None or down.until_s <= now_s:
             failures = 0 if down is None else down.failures
-            down = _Down(failures + 1, self._in_ms(self._backoff_s(failures)))
+            down = _Down(failures + 1, now_s + self._backoff_s(failures))
             self._down[hook.webhook_id] = down
             fields = {"webhook": hook.webhook_id, "failures": down.failures, "cause": answer.text}
             log.log(logging.WARNING if failures == 0 else logging.DEBUG, "webhook not delivered", extra=fields)
-        return down.until_ms
+        return self._in_ms(down.until_s - now_s)
 
     def _refused(self, hook: Hook, conversation_id: str, cursor: Cursor, answer: Answer) -> tuple[Cursor, int | None]:
         """The endpoint says that the entries are wrong: try some more times, then pause this conversation."""

@@ -27,6 +27,7 @@ HOOKS = "webhooks"  # collections of records
 NEWS = "webhook_news"
 ALL = "*"  # the name of the one record of news in a conversation
 _NOTHING = b"{}"
+_WAIT_MS_MAX = 90_000  # longer than every pause and lease of a webhook
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -225,6 +226,11 @@ def _heard(hook: Hook | None) -> object:
 
 def news_of(conversation_id: str, now_ms: int) -> Put:
     return Put(of_conversation(conversation_id), NEWS, ALL, _NOTHING, due_ms=now_ms)
+
+
+def is_to_come(at_ms: int | None, now_ms: int) -> bool:
+    """Whether a stored time is still to come. One further ahead than any pause was set by a clock that was wrong."""
+    return at_ms is not None and 0 < at_ms - now_ms <= _WAIT_MS_MAX
 
 
 def news_until(record: Record, due_ms: int | None) -> Put:

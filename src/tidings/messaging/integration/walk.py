@@ -11,7 +11,8 @@ import msgspec
 from tidings import bounds
 from tidings.clock import Clock
 from tidings.errors import Conflict
-from tidings.messaging.integration.hooks import HOOKS, Hook, Hooks, hook_in, hook_put
+from tidings.messaging.integration.cursors import NEVER_MS
+from tidings.messaging.integration.hooks import HOOKS, Hook, Hooks, hook_in, hook_put, is_to_come
 from tidings.stores.tables.ports import Inboxes
 from tidings.stores.tables.records import Records
 from tidings.tasks import Recent
@@ -27,7 +28,8 @@ class Walk:
 
     async def step(self) -> bool:
         """Walk on by some users, where a walk is due. True: there is more to walk."""
-        for record in await self._records.due(HOOKS, until_ms=self._clock.now_ms(), limit=1):
+        found = await self._records.due(HOOKS, until_ms=NEVER_MS, limit=bounds.WEBHOOKS_MAX)  # only those that walk
+        for record in [record for record in found if not is_to_come(record.due_ms, self._clock.now_ms())]:
             hook = hook_in(record)
             until_ms = self._clock.now_ms() + round(bounds.WEBHOOK_LEASE_S * 1000)
             try:
