@@ -54,6 +54,20 @@ async def test_only_a_message_that_the_user_may_see_can_be_followed(a: FaultyNod
             await a.core.threads.follow(user_id, group, root, is_on=True)
 
 
+async def test_who_was_named_in_a_thread_whose_root_they_do_not_see_may_leave_it(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "root")
+    await a.core.sends.send("bob", group, "r1", Content("r1", thread_seq=1))
+    await a.core.directory.add("alice", group, ["dan"], is_server=True)
+    with pytest.raises(NotFound, match="no such message"):
+        await a.core.threads.follow("dan", group, 1, is_on=False)
+    await a.core.sends.send("bob", group, "r2", Content("r2", thread_seq=1, mentions=("dan",)))
+    assert (await a.core.threads.follow("dan", group, 1, is_on=False)).unread_threads == 0
+    assert (await a.core.threads.page("dan", limit=20, cursor=None, filter_name="all")).items == []
+    with pytest.raises(NotFound, match="no such message"):
+        await a.core.threads.follow("dan", group, 1, is_on=True)
+    assert await a.wrong() == []
+
+
 async def test_a_thread_has_a_bounded_number_of_followers(
     a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

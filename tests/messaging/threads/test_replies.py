@@ -125,3 +125,29 @@ async def test_a_reply_that_only_its_sender_sees_is_no_reply_to_anybody_else(a: 
     await a.core.rewrites.delete("bob", group, hidden.entry.seq_no)
     assert (await thread_of(a, group)).replies == 1
     assert await a.wrong() == []
+
+
+async def test_who_joined_after_the_root_cannot_reply_to_it_until_a_reply_names_them(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await a.send("alice", group, "root")
+    await reply(a, "bob", group, "r1")
+    await a.core.directory.add("alice", group, ["dan"], is_server=True)
+    for node in (a, b):
+        with pytest.raises(BadRequest, match="`thread_seq` names no message"):
+            await reply(node, "dan", group, "d1")
+    assert set((await thread_of(a, group)).followers) == {"alice", "bob"}
+    await reply(a, "bob", group, "r2", mentions=("dan",))
+    stored = await reply(b, "dan", group, "d1")
+    await a.core.threads.follow("dan", group, 1, is_on=False)
+    again = await reply(a, "dan", group, "d1")
+    assert again.is_duplicate and again.entry.seq_no == stored.entry.seq_no
+    assert await a.wrong() == []
+
+
+async def test_a_thread_whose_root_went_with_time_goes_on(a: FaultyNode, group: str) -> None:
+    await a.send("alice", group, "root")
+    await reply(a, "bob", group, "r1")
+    await a.tables.archive.cut(group, up_to_seq=1)
+    await reply(a, "carol", group, "r2")
+    assert (await thread_of(a, group)).replies == 2

@@ -184,3 +184,24 @@ async def test_the_list_of_unread_threads_has_as_many_rows_as_its_total_at_any_m
         assert pages[0] == pages[1] and len(pages[0].items) == pages[0].unread_threads
         assert (await b.core.unread.totals(user_id)).unread_threads == len(pages[0].items)
     assert await a.wrong() == []
+
+
+async def test_who_joined_after_the_root_is_shown_the_replies_that_they_see_and_no_others(
+    a: FaultyNode, group: str
+) -> None:
+    await a.send("alice", group, "root")
+    await reply(a, "bob", group, "r1")
+    await reply(a, "bob", group, "r2")
+    await a.core.directory.add("alice", group, ["dan"], is_server=True)
+    await reply(a, "bob", group, "r3", mentions=("dan",))
+    await reply(a, "bob", group, "r4")
+    page = await a.core.threads.page("dan", limit=20, cursor=None, filter_name="all")
+    assert [(one.root, one.thread.replies, one.unread_count) for one in page.items] == [(None, 2, 2)]
+    state = await a.core.threads.mark_unread("dan", group, 1, from_seq=1)
+    assert (state.unread_count, state.first_unread_seq) == (2, 5)
+    await a.core.rewrites.delete("bob", group, 6)
+    page = await a.core.threads.page("dan", limit=20, cursor=None, filter_name="all")
+    assert [(one.thread.replies, one.unread_count) for one in page.items] == [(1, 1)]
+    page = await a.core.threads.page("alice", limit=20, cursor=None, filter_name="all")
+    assert [one.thread.replies for one in page.items] == [3]
+    assert await a.wrong() == []

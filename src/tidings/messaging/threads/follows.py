@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tidings.errors import Conflict, NotFound, TooLarge, Unavailable
-from tidings.messaging.access import Access
+from tidings.messaging.access import Access, MemberList
 from tidings.messaging.log import entry_at
 from tidings.messaging.threads.records import (
     FOLLOWERS_MAX,
@@ -65,11 +65,11 @@ class Follows:
     async def set(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
         """Follow or unfollow, and answer the counts. A new follower has read everything so far. Raises NotFound."""
         member_list = await self._access.authorize(user_id, conversation_id, "read")
-        root = await entry_at(self._tables.log, conversation_id, thread_seq)
-        is_seen = thread_seq > member_list.visible_after(user_id)
-        if root is None or not is_seen or not KINDS[root.kind].is_target or root.thread_seq is not None:
-            raise NotFound("no such message")
         id_, token = thread_id(conversation_id, thread_seq), self._rebuilds.token()
+        # A reply that names somebody brings them into a thread whose root they do not see. They may leave the thread.
+        is_allowed = self._is_root if is_on else self._is_root_or_followed
+        if not await is_allowed(member_list, user_id, thread_seq):
+            raise NotFound("no such message")
         marker = self._scripts.unread_put(user_id, token, hold_ms=HOLD_MS, conversation_id=id_)
         await self._keyspace.one(marker)
         done = self._scripts.unread_put(user_id, token, hold_ms=0)
@@ -81,6 +81,18 @@ class Follows:
         if call is not None:
             self._router.push(user_id, ReadSynced(state))
         return state
+
+    async def _is_root(self, member_list: MemberList, user_id: str, seq_no: int) -> bool:
+        """Whether the user sees a message at this number that can have replies."""
+        root = await entry_at(self._tables.log, member_list.head.conversation_id, seq_no)
+        is_seen = seq_no > member_list.visible_after(user_id)
+        return root is not None and is_seen and KINDS[root.kind].is_target and root.thread_seq is None
+
+    async def _is_root_or_followed(self, member_list: MemberList, user_id: str, seq_no: int) -> bool:
+        key = thread_key(member_list.head.conversation_id, seq_no)
+        follower = thread_of(await read_one(self._tables.records, key))[0].followers.get(user_id)
+        is_followed = follower is not None and follower.since_seq == member_list.members[user_id].joined_seq
+        return is_followed or await self._is_root(member_list, user_id, seq_no)
 
     async def _commit(self, user_id: str, id_: str, joined_seq: int, *, is_on: bool) -> Call[Any] | None:
         """Change the records. Returns the call that makes the index follow; None: nothing changed."""

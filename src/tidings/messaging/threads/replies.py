@@ -2,6 +2,8 @@
 
 The author of a reply follows the thread, and so does everybody whom it names. The author of the root follows from the
 first reply on. The cursor of a new follower stands at their own reply, or just below the reply that names them.
+
+To a member who joined after the root it is a message that does not exist, unless a reply brought them into the thread.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from tidings.messaging.threads.records import (
     put_reply,
     put_thread,
     read_one,
+    read_replies,
     reply_key,
+    thread_id,
     thread_key,
     thread_of,
 )
@@ -95,6 +99,8 @@ class Replying:
         if not self._thread.last_seq:
             self._author_id = (await self._root(member_list)).sender_id or ""
             named.append(self._author_id)
+        elif not await self._may_go_on(member_list):
+            raise _no_root()
         joined = {id_: member_list.members[id_].joined_seq for id_ in named if id_ in member_list.members}
         followers = self._thread.followers
         new = [id_ for id_, seq in joined.items() if id_ not in followers or followers[id_].since_seq != seq]
@@ -107,10 +113,26 @@ class Replying:
         root = await entry_at(self._messages, self._draft.conversation_id, self._thread_seq)
         is_seen = self._thread_seq > member_list.visible_after(self._draft.sender_id)
         if root is None or not is_seen or root.is_deleted or not KINDS[root.kind].is_target:
-            raise BadRequest("`thread_seq` names no message of this conversation")
+            raise _no_root()
         if root.thread_seq is not None:
             raise BadRequest("`thread_seq` names a reply; give the root of its thread")
         return root
+
+    async def _may_go_on(self, member_list: MemberList) -> bool:
+        """Whether the sender may reply in a thread that has replies: by the root, a follow, or a reply of their own.
+
+        The last one is for a resend: its sender may have ended the follow meanwhile. A thread outlives its root, so the
+        floor of the log does not count here.
+        """
+        sender_id = self._draft.sender_id
+        member, follower = member_list.members[sender_id], self._thread.followers.get(sender_id)
+        if member_list.head.history != "joined" or self._thread_seq > member.joined_seq:
+            return True
+        if follower is not None and follower.since_seq == member.joined_seq:
+            return True
+        id_ = thread_id(self._draft.conversation_id, self._thread_seq)
+        seen = await read_replies(self._records, id_, after=member.joined_seq, newest_first=True)
+        return any(reply.sender_id == sender_id for _, reply in seen)
 
     def puts(self, entry: Entry) -> Sequence[Put]:
         if entry.content is not None and entry.content.only_sender:
@@ -137,6 +159,10 @@ class Replying:
 
     def _follow_key(self, user_id: str) -> RecordKey:
         return follow_key(user_id, self._draft.conversation_id, self._thread_seq)
+
+
+def _no_root() -> BadRequest:
+    return BadRequest("`thread_seq` names no message of this conversation")
 
 
 class Unreplying:

@@ -131,14 +131,21 @@ class Threads:
     ) -> ThreadItem:
         assert mark is not None  # nothing on the page is cold
         conversation_id, thread_seq = parts_of(id_)
-        is_seen = thread_seq > member_list.visible_after(user_id)
+        start, thread = member_list.visible_after(user_id), threads[id_]
+        is_seen = thread_seq > start
         root = await self._log.entry(conversation_id, thread_seq) if is_seen else None
         root = seen_by(user_id, root, self._clock.now_ms()) if root is not None else None
         is_hidden = root is not None and root.sender_id in await self._blocks.blocked_by(user_id)
         first = await self._unread.first(user_id, id_, mark)
-        return ThreadItem(
-            conversation_id, thread_seq, root, is_hidden, threads[id_], mark.shown(self._scripts.cap), first
-        )
+        thread = thread if is_seen else await self._seen_part(id_, thread, start)
+        return ThreadItem(conversation_id, thread_seq, root, is_hidden, thread, mark.shown(self._scripts.cap), first)
+
+    async def _seen_part(self, id_: str, thread: Thread, after: int) -> Thread:
+        """The thread with the replies above this number alone. They are counted up to the cap of unread counts."""
+        count, cap = 0, self._scripts.cap
+        while count < cap and (found := await read_replies(self._records, id_, after=after, newest_first=False)):
+            count, after = count + sum(not reply.is_deleted for _, reply in found), found[-1][0]
+        return msgspec.structs.replace(thread, replies=min(count, cap))
 
     async def _drop(self, user_id: str, ids: Sequence[str]) -> None:
         """Drop listed threads that the user does not follow: the keyspace missed it."""
