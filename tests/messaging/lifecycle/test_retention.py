@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tidings.config.settings import Settings
-from tidings.model import ContentPatch
+from tidings.errors import StoreError, Unavailable
+from tidings.messaging.lifecycle.retention import Retention
+from tidings.model import Content, ContentPatch
 from tidings.stores.tables.search import Asked, Part, Term
 
 
@@ -62,6 +66,71 @@ async def test_the_rule_is_kept_when_its_time_has_come(a: FaultyNode, group: str
     await a.core.timed.step()
     assert all(entry.text is None for entry in await a.log(group))
     assert a.core.metrics.expired.value == 1
+
+
+class Failing:
+    """A real store or part that refuses one request: that with the number `at`, of all that share `requests`."""
+
+    def __init__(self, real: Any, requests: itertools.count[int], at: int) -> None:
+        self._real = real
+        self._requests = requests
+        self._at = at
+
+    def __getattr__(self, name: str) -> Any:
+        async def ask(*args: Any, **fields: Any) -> Any:
+            if next(self._requests) == self._at:
+                raise Unavailable(f"{name}: down, says the test")
+            return await getattr(self._real, name)(*args, **fields)
+
+        return ask
+
+
+def failing(whole: Retention, at: int) -> Retention:
+    """Retention on stores of which one request fails."""
+    requests = itertools.count()
+    ports = ("records", "log", "archive", "conversations", "inboxes")
+    failing_ports: Any = {name: Failing(getattr(whole.tables, name), requests, at) for name in ports}
+    parts: Any = {name: Failing(getattr(whole, name), requests, at) for name in ("access", "keyspace", "rewrites")}
+    return dataclasses.replace(whole, tables=dataclasses.replace(whole.tables, **failing_ports), **parts)
+
+
+async def test_the_counts_follow_a_cut_whichever_request_fails(a: FaultyNode, group: str) -> None:
+    for at in itertools.count():
+        root = await a.send("alice", group, f"m{at}")
+        await a.core.sends.send("bob", group, f"r{at}", Content("reply", thread_seq=root.entry.seq_no))
+        await a.send("alice", group, f"n{at}")
+        assert (await a.unread("bob"), (await a.core.unread.totals("alice")).unread_threads) == (2, 1)
+        before_ms, is_whole = a.clock.now_ms() + 60_000, True
+        try:
+            await failing(a.core.retention, at).cut(group, before_ms)
+        except StoreError:
+            is_whole = False
+            await a.core.retention.cut(group, before_ms)
+        assert (await a.unread("bob"), (await a.core.unread.totals("alice")).unread_threads) == (0, 0)
+        assert await a.wrong() == []
+        if is_whole:
+            break
+    assert at > 10
+
+
+async def test_the_counts_follow_a_cut_though_the_rule_ended_meanwhile(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a.core.rules.change("alice", group, {"retention_s": 60})
+    await a.send("alice", group, "m1")
+    await a.send("alice", group, "m2")
+    assert await a.unread("bob") == 2
+    await a.core.timed.step()
+    a.clock.ahead_ms = 120_000
+    with monkeypatch.context() as patch:
+        patch.setattr(a.core.retention, "access", Failing(a.core.access, itertools.count(), at=0))
+        await a.core.timed.step()
+    await a.core.rules.change("alice", group, {"retention_s": None})
+    a.clock.elapsed_s = 2.0  # what failed is tried again after a second
+    await a.core.timed.step()
+    assert await a.unread("bob") == 0 and await a.wrong() == []
+    (record,) = await a.tables.records.page(f"c:{group}", "rules", limit=10)
+    assert record.due_ms is None
 
 
 def holding(folder: Path, word: bytes) -> list[str]:

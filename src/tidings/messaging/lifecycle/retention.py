@@ -29,10 +29,11 @@ from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Tables
-from tidings.stores.tables.records import Put, Record, conversation_of, of_conversation
+from tidings.stores.tables.records import Put, Record, RecordKey, conversation_of, of_conversation
 from tidings.stores.tables.values import Touch
 from tidings.tasks import attempt
 
+CUTS = "cuts"  # the collection and the name of the record of a cut under way
 _LOOK_S = 10  # the least pause between two cuts of a conversation: each makes its counts cold
 _TOGETHER = 100  # members whose counts become cold side by side
 
@@ -54,7 +55,9 @@ class Retention:
         """Cut the log of the conversation whose rules these are, and set the time of the next cut."""
         rules, conversation_id = msgspec.json.decode(record.value, type=Rules), conversation_of(record.owner)
         due_ms = None
-        if rules.retention_s is not None:
+        if rules.retention_s is None:
+            await self.cut(conversation_id, 0)
+        else:
             await self.cut(conversation_id, self.clock.now_ms() - rules.retention_s * 1000)
             due_ms = await self._next_ms(conversation_id, rules.retention_s * 1000)
         try:
@@ -63,21 +66,35 @@ class Retention:
             return  # the rules changed, and their new record has a time of its own
 
     async def cut(self, conversation_id: str, before_ms: int) -> None:
-        """Remove the entries up to this time. Raises StoreError: the next try goes on."""
+        """Remove the entries up to this time. Raises StoreError: the next try goes on.
+
+        A record says that a cut was begun, until the counts have followed it: a try that finds nothing to cut makes up
+        for one that did not come so far.
+        """
+        key, records = RecordKey(of_conversation(conversation_id), CUTS, CUTS), self.tables.records
+        found = (await records.get(key.owner, CUTS, [CUTS])).get(CUTS)
+        version = found.version if found is not None else 0
+        after, up_to = await self._part_before(conversation_id, before_ms)
+        if after < up_to:
+            await records.put([Put(*key, b"{}", expected=version)])
+            version += 1
+            await self._let_go(conversation_id, after, up_to)
+        if version:
+            member_list = await self.access.load(conversation_id)
+            if member_list is not None:
+                await self._follow(member_list)
+            await records.put([Put(*key, None, expected=version)])
+
+    async def _part_before(self, conversation_id: str, before_ms: int) -> tuple[int, int]:
+        """The part of the log that is older than this: above the first number, up to the second one."""
         up_to = await self.tables.log.seq_at(conversation_id, before_ms)
         heads = await self.tables.conversations.heads([conversation_id])
         if conversation_id not in heads or up_to <= heads[conversation_id].floor_seq:
-            return
+            return 0, 0
         top = (await self.tables.log.top(conversation_id)).seq_no
         if up_to >= top and await self._take_text_of(conversation_id, top):
             top += 1
-        up_to = min(up_to, top - 1)
-        if up_to <= heads[conversation_id].floor_seq:
-            return
-        await self._let_go(conversation_id, heads[conversation_id].floor_seq, up_to)
-        member_list = await self.access.load(conversation_id)
-        if member_list is not None:
-            await self._follow(member_list, up_to)
+        return heads[conversation_id].floor_seq, min(up_to, top - 1)
 
     async def _take_text_of(self, conversation_id: str, seq_no: int) -> bool:
         """Delete the message that is the highest entry. Returns whether there is a higher entry now."""
@@ -112,14 +129,14 @@ class Retention:
         while not await self.tables.archive.cut(conversation_id, up_to_seq=up_to):
             continue  # a long page goes in several commits
 
-    async def _follow(self, member_list: MemberList, floor_seq: int) -> None:
+    async def _follow(self, member_list: MemberList) -> None:
         """Take the texts out of inbox rows, and make the counts of members cold: the next read counts anew."""
         head = member_list.head
         if head.large_ms:  # its counts come from its tally, which is built anew without the entries that are gone
             await self.keyspace.run(forget_tally(self.scripts.keys, head.conversation_id))
             await self._chill_followers(head.conversation_id)
             return
-        if head.last_seq and head.last_seq <= floor_seq:
+        if head.last_seq and head.last_seq <= head.floor_seq:
             touches = [
                 Touch(
                     user_id=user_id,

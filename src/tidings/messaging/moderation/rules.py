@@ -66,16 +66,19 @@ class _NewRules:
         self._listed = RecordKey(DEPLOYMENT, LISTED, conversation_id)
         self._version = 0
         self._rules = Rules()
+        self._has_retention = False  # before or after the change
         self.keys = frozenset((self._key, self._listed) if "visibility" in fields else (self._key,))
 
     async def read(self) -> None:
         found = await self._records.get(self._key.owner, RULES, [RULES])
         self._version = found[RULES].version if RULES in found else 0
-        self._rules = msgspec.structs.replace(rules_of(found), **self._fields)
+        old = rules_of(found)
+        self._rules = msgspec.structs.replace(old, **self._fields)
+        self._has_retention = old.retention_s is not None or self._rules.retention_s is not None
 
     def puts(self, entry: Entry) -> Sequence[Put]:
         value = msgspec.json.encode(self._rules)
-        due_ms = self._clock.now_ms() if self._rules.retention_s is not None else None  # retention looks at it at once
+        due_ms = self._clock.now_ms() if self._has_retention else None  # retention looks at it at once
         puts = [Put(*self._key, value, expected=self._version, due_ms=due_ms)]
         if self._listed in self.keys:
             puts.append(Put(*self._listed, None if self._rules.visibility == "private" else b"{}"))
