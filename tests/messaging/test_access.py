@@ -6,9 +6,10 @@ import asyncio
 import itertools
 from typing import get_args
 
+import msgspec
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode, Gate, down, record_members
+from tests.support.messaging.faulty_stores import After, FaultyNode, Gate, down, record_members
 from tidings.errors import Forbidden, NotFound, Problem
 from tidings.messaging import access
 from tidings.messaging.access import MAY, Access, Action, MemberList, check
@@ -244,3 +245,27 @@ async def test_a_long_list_with_too_many_changes_is_read_as_a_whole(
     await a.core.directory.remove("alice", group, "bob")
     found = await b.core.access.fresh(group)
     assert found is not None and set(found.members) == {"alice", "carol", "dave"}
+
+
+async def test_of_two_loads_that_cross_the_newer_list_stays(
+    a: FaultyNode, b: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, members = After(), b.tables.conversations.members
+    with monkeypatch.context() as patch:
+        patch.setattr(b.core.access._conversations, "members", lambda id_: gate(lambda: members(id_)))
+        early = asyncio.ensure_future(b.core.access.load(group))
+        await gate.reached.wait()
+    await a.core.directory.remove("alice", group, "bob")
+    newer = await b.core.access.load(group)
+    gate.opened.set()
+    overtaken = await early
+    assert newer is not None and set(newer.members) == {"alice", "carol"}
+    assert overtaken == newer and b.core.access.cached(group) == newer
+
+
+async def test_a_conversation_that_was_made_anew_has_its_own_list(a: FaultyNode, b: FaultyNode, group: str) -> None:
+    known = await b.core.access.load(group)
+    assert known is not None
+    older_life = msgspec.structs.replace(known.head, created_ms=known.head.created_ms - 1)
+    b.core.access._member_lists.put(group, MemberList(older_life, {}, 99), 1)
+    assert await b.core.access.load(group) == known == b.core.access.cached(group)

@@ -301,8 +301,11 @@ class Access:
         )
         member_list = MemberList(head, by_id, head.members_seq, rules_of(found))
         known = self._member_lists.get(head.conversation_id)
+        is_overtaken = known is not None and known.members_seq > member_list.members_seq
+        if known is not None and is_overtaken and known.head.created_ms == head.created_ms:
+            return known  # a load that began later was faster
         self._member_lists.put(head.conversation_id, member_list, len(by_id) + _LIST_WEIGHT)
-        if known is not None and known.members_seq <= member_list.members_seq:
+        if known is not None and not is_overtaken:
             self._list_replaced(known, member_list)
         return member_list
 
