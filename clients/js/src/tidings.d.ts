@@ -639,14 +639,21 @@ export interface ScheduledMessage {
   readonly data?: Record<string, unknown>;
   readonly silent?: boolean;
   readonly replyTo?: number;
+  /** The ids of its files. */
+  readonly files?: readonly string[];
   readonly ttlS?: number;
+  readonly mentions?: readonly string[];
+  readonly mention?: 'all' | 'here';
+  readonly threadSeq?: number;
+  readonly alsoHere?: boolean;
   /** The code of the refusal: the message is not tried again. */
   readonly failed?: string;
 }
 
 /** Messages that the server sends at their time. */
 export class Scheduled {
-  /** Schedule a message for `sendAt`, in milliseconds. The same messageId again replaces it. */
+  /** Schedule a message for `sendAt`, in milliseconds. The same messageId again replaces it. Files are uploaded now, and
+   *  `signal` ends their upload. */
   put(
     conversationId: string, text: string, options: Omit<SendOptions, 'ts'> & { sendAt: number },
   ): Promise<ScheduledMessage>;

@@ -38,6 +38,23 @@ describe('files', { concurrency: 4 }, () => {
     assert.deepEqual(new Uint8Array(await answer.arrayBuffer()), bytes);
   });
 
+  it('a scheduled message carries its files, its mentions and its thread', async () => {
+    const { one, mine, theirs, names } = await pair();
+    const root = await mine.send('root');
+    const told = new Promise((resolve) => theirs.on('entry', ({ entry }) => entry.files?.length && resolve(entry)));
+    const options = { files: [fileOf(noise(10))], mentions: [names[1]], threadSeq: root.seq, alsoHere: true };
+    const waiting = await one.scheduled.put(mine.id, '', { sendAt: Date.now() + 3_600_000, mention: 'all', ...options });
+    assert.deepEqual(
+      [waiting.files.length, waiting.mentions, waiting.mention, waiting.threadSeq, waiting.alsoHere],
+      [1, [names[1]], 'all', root.seq, true],
+    );
+    await one.scheduled.remove(waiting.messageId);
+    const now = await one.scheduled.put(mine.id, 'look', { sendAt: 1, ...options });
+    const message = await told;
+    assert.deepEqual([message.messageId, message.mentions], [now.messageId, [names[1]]]);
+    assert.deepEqual([message.threadSeq, message.files[0].fileId], [root.seq, now.files[0]]);
+  });
+
   it('the message behind a file waits for it', async () => {
     const { mine } = await pair();
     const [first, second] = await Promise.all([mine.send({ files: [fileOf(noise(2_000_000))] }), mine.send('after')]);

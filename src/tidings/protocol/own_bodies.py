@@ -11,7 +11,20 @@ import msgspec
 
 from tidings.model import ConversationKind
 from tidings.protocol.bodies import BesideBody, ErrorFacts, MessageBody, RequestBody
-from tidings.protocol.types import Cursor, Data, Fields, Id, InboxFilter, Limit, Seq, Timestamp, TtlS
+from tidings.protocol.types import (
+    Cursor,
+    Data,
+    Fields,
+    FileIds,
+    Id,
+    InboxFilter,
+    Limit,
+    Mention,
+    Mentions,
+    Seq,
+    Timestamp,
+    TtlS,
+)
 
 
 class MoreQuery(msgspec.Struct, frozen=True):
@@ -133,7 +146,10 @@ class NewScheduled(RequestBody, frozen=True):
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
+    files: FileIds = ()
     ttl_s: TtlS | None = None
+    mentions: Mentions = msgspec.field(default_factory=list)
+    mention: Mention | None = None
     thread_seq: Seq | None = None
     also_here: bool = False
 
@@ -146,7 +162,10 @@ class ScheduledBody(msgspec.Struct, frozen=True, omit_defaults=True):
     data: dict[str, Any] | None = None
     silent: bool = False
     reply_to: int | None = None
+    files: tuple[str, ...] = ()
     ttl_s: int | None = None
+    mentions: tuple[str, ...] = ()
+    mention: Mention | None = None
     thread_seq: int | None = None
     also_here: bool = False
     failed: str | None = None  # the code of the refusal: it is not tried again

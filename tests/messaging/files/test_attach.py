@@ -4,8 +4,11 @@ import asyncio
 import os
 from typing import Any
 
+import pytest
+
 from tests.support.gateway.raw_websocket import Wire
 from tests.support.messaging.sharing import PIXEL, Sharing
+from tidings.bounds import UPLOAD_S
 from tidings.messaging.files.record import COLLECTION, value_of
 from tidings.stores.tables.records import of_conversation
 
@@ -114,3 +117,48 @@ async def test_the_delete_of_an_archived_message_takes_its_files(shared: Sharing
     assert (await shared.ask("DELETE", "/messages/1"))[0] == 200
     await shared.sweep()
     assert shared.objects() == []
+
+
+async def put_scheduled(shared: Sharing, file_id: str, in_s: int) -> tuple[int, dict[str, Any]]:
+    body = {
+        "conversation_id": shared.conversation_id,
+        "send_at": shared.core.clock.now_ms() + in_s * 1000,
+        "files": [file_id],
+        "mentions": ["bob"],
+    }
+    answer = await shared.http.put("/v1/scheduled/m1", json=body, headers=shared.as_user("alice"))
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("is_taken_back", [False, True])
+async def test_a_scheduled_message_keeps_its_files_until_it_is_sent_or_taken_back(
+    shared: Sharing, monkeypatch: pytest.MonkeyPatch, *, is_taken_back: bool
+) -> None:
+    file_id, now_ms = await shared.upload(), shared.core.clock.now_ms
+    status, answer = await put_scheduled(shared, file_id, 3 * UPLOAD_S)
+    assert (status, answer["files"], answer["mentions"]) == (201, [file_id], ["bob"])
+    monkeypatch.setattr(shared.core.clock, "now_ms", lambda: now_ms() + 2 * UPLOAD_S * 1000)
+    await shared.sweep()
+    assert len(shared.objects()) == 1
+    if is_taken_back:
+        await shared.core.schedule.remove("alice", "m1")
+    monkeypatch.setattr(shared.core.clock, "now_ms", lambda: now_ms() + (4 * UPLOAD_S + 60) * 1000)
+    while not is_taken_back and await shared.core.schedule.all("alice"):
+        await shared.core.timed.step()
+    await shared.sweep()
+    found = await shared.core.history.page("bob", shared.conversation_id, limit=10)
+    sent = [
+        (entry.mentions, [file.file_id for file in entry.content.files]) for entry in found.entries if entry.content
+    ]
+    assert sent == ([] if is_taken_back else [(("bob",), [file_id])])
+    assert len(shared.objects()) == len(sent)
+
+
+async def test_a_file_that_a_message_cannot_carry_is_refused_when_the_message_is_scheduled(shared: Sharing) -> None:
+    begun = await shared.begin(PIXEL)
+    theirs, sent = await shared.upload(user_id="bob"), await shared.upload()
+    await shared.say(sent)
+    for file_id in ("f1", begun["file_id"], theirs, sent):
+        status, answer = await put_scheduled(shared, file_id, 60)
+        assert status == 400 and file_id in answer["error"]["message"]
+    assert await shared.core.schedule.all("alice") == []

@@ -1,7 +1,8 @@
 """Attach and detach: the records of files change in the commit of the message that carries them, or of its delete.
 
 A file is attached once, to a message of its own conversation and of the user who uploaded it. A resend of that message
-finds it attached to itself, and the log decides what the resend is.
+finds it attached to itself, and the log decides what the resend is. The upload of a message that is sent later is kept
+for it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tidings.bounds import UPLOAD_S
 from tidings.clock import Clock
 from tidings.errors import BadRequest
 from tidings.messaging.files.record import COLLECTION, FileRecord, put_of, value_of
 from tidings.messaging.send.draft import Companion, Companions, Draft
-from tidings.model import KINDS, Entry
+from tidings.model import KINDS, Entry, File
 from tidings.stores.tables.records import Put, RecordKey, Records, of_conversation
 
 
@@ -68,7 +70,7 @@ class Attaching(_OfFiles):
         draft = self._draft
         assert draft.content is not None
         for file_id in self._file_ids:
-            self._check(file_id)
+            check_file(file_id, self._found.get(file_id, (None,))[0], draft.sender_id, draft.message_id)
         facts = tuple(self._found[file_id][0].facts(file_id) for file_id in self._file_ids)
         draft.content = msgspec.structs.replace(draft.content, files=facts)
 
@@ -80,16 +82,6 @@ class Attaching(_OfFiles):
             )
             for file_id, (value, version) in self._found.items()
         ]
-
-    def _check(self, file_id: str) -> None:
-        value, _ = self._found.get(file_id, (None, 0))
-        draft = self._draft
-        if value is None or value.user_id != draft.sender_id:
-            raise BadRequest(f"`files`: you have no file `{file_id}` in this conversation")
-        if value.state == "pending":
-            raise BadRequest(f"`files`: the upload of `{file_id}` is not complete")
-        if value.state != "complete" and value.message_id != draft.message_id:
-            raise BadRequest(f"`files`: `{file_id}` is in another message, or it is gone")
 
 
 class Detaching(_OfFiles):
@@ -104,3 +96,31 @@ class Detaching(_OfFiles):
             put_of(entry.conversation_id, file_id, msgspec.structs.replace(value, state="gone"), version, due_ms=now_ms)
             for file_id, (value, version) in self._found.items()
         ]
+
+
+def check_file(file_id: str, value: FileRecord | None, sender_id: str, message_id: str) -> None:
+    """Refuse a file that this message cannot carry."""
+    if value is None or value.user_id != sender_id:
+        raise BadRequest(f"`files`: you have no file `{file_id}` in this conversation")
+    if value.state == "pending":
+        raise BadRequest(f"`files`: the upload of `{file_id}` is not complete")
+    if value.state != "complete" and value.message_id != message_id:
+        raise BadRequest(f"`files`: `{file_id}` is in another message, or it is gone")
+
+
+async def kept_files(
+    records: Records, user_id: str, conversation_id: str, message_id: str, files: Sequence[File], *, until_ms: int
+) -> list[Put]:
+    """The puts that keep the uploads of a message that is sent later, a day longer than this. Raises BadRequest."""
+    if not files:
+        return []
+    found = await records.get(of_conversation(conversation_id), COLLECTION, [file.file_id for file in files])
+    puts: list[Put] = []
+    for file_id in (file.file_id for file in files):
+        record = found.get(file_id)
+        value = value_of(record) if record is not None else None
+        check_file(file_id, value, user_id, message_id)
+        if record is not None and value is not None and value.state == "complete":
+            due_ms = max(until_ms + UPLOAD_S * 1000, record.due_ms or 0)
+            puts.append(put_of(conversation_id, file_id, value, record.version, due_ms=due_ms))
+    return puts

@@ -3,7 +3,7 @@
 A scheduled message is a record of its author with the time as `due_ms`. It is sent with the message_id under which it
 was stored, and its record goes in the commit of the entry. So it is stored once, and never after its author took it
 back. A message that is refused for good stays in the list with the code of the refusal, until its author
-removes it.
+removes it. Its files were uploaded before, and their records keep them a day longer than its time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tidings.bounds import SCHEDULED_AHEAD_S, SCHEDULED_PER_USER_MAX
 from tidings.clock import Clock
 from tidings.errors import BadRequest, Conflict, NotFound, Problem, TooLarge
 from tidings.messaging.access import Access
+from tidings.messaging.files.attach import kept_files
 from tidings.messaging.lifecycle.expiry import expiring
 from tidings.messaging.send.draft import Companions
 from tidings.messaging.send.lanes import Sends
@@ -55,9 +56,15 @@ class Schedule:
         is_new = all(record.name != name for record in present)
         if is_new and len(present) >= SCHEDULED_PER_USER_MAX:
             raise TooLarge(f"at most {SCHEDULED_PER_USER_MAX} messages can be scheduled")
-        value = msgspec.json.encode(scheduled)
-        await self._records.put([Put(of_user(user_id), SCHEDULED, name, value, due_ms=scheduled.send_at)])
-        return is_new
+        value, files = msgspec.json.encode(scheduled), scheduled.content.files
+        put, of = Put(of_user(user_id), SCHEDULED, name, value, due_ms=scheduled.send_at), scheduled.conversation_id
+        while True:
+            kept = await kept_files(self._records, user_id, of, name, files, until_ms=scheduled.send_at)
+            try:
+                await self._records.put([put, *kept])
+                return is_new
+            except Conflict:
+                continue  # a file was sent or removed in this moment, and is looked at again
 
     async def all(self, user_id: str) -> list[Scheduled]:
         """The messages of a user that wait or were refused, the soonest first."""

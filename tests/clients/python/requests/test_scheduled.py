@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,31 @@ async def test_a_message_is_scheduled_listed_taken_back_and_sent(server: TestSer
     await alice.scheduled.remove("later")
     with pytest.raises(NotFound):
         await alice.scheduled.remove("later")
+
+
+async def test_a_scheduled_message_takes_all_that_a_send_takes(server: TestServer, tmp_path: Path) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    name = await alice.direct("bob")
+    root = await alice.send(name, "root")
+    (tmp_path / "notes.txt").write_text("words")
+    waiting = await alice.scheduled.put(
+        name,
+        send_at=server.node.core.clock.now_ms() + 3_600_000,
+        files=[tmp_path / "notes.txt"],
+        mentions=["bob"],
+        mention="all",
+        thread_seq=root.seq,
+        also_here=True,
+        message_id="m1",
+    )
+    assert await alice.scheduled.all() == [waiting]
+    assert (waiting.mentions, waiting.mention, waiting.thread_seq, waiting.also_here) == (("bob",), "all", 1, True)
+    came = bob.messages(name)
+    await alice.scheduled.put(name, "now", send_at=1, files=[tmp_path / "notes.txt"], mentions=["bob"], thread_seq=1)
+    async with asyncio.timeout(60):
+        while (sent := await anext(came)).message_id == root.message_id:
+            pass
+    assert ([file.name for file in sent.files], sent.mentions, sent.thread_seq) == (["notes.txt"], ("bob",), 1)
 
 
 async def test_a_refusal_is_an_event_and_stays_in_the_list(server: TestServer) -> None:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tidings_client.clock import Clock
-from tidings_client.forms import Data, Id, Seq, Timestamp, TtlS, path_of
+from tidings_client.files import upload
+from tidings_client.forms import (
+    Data,
+    FileIds,
+    Id,
+    Mention,
+    Mentions,
+    Seq,
+    Timestamp,
+    TtlS,
+    checked_ids,
+    path_of,
+)
 from tidings_client.rest import Rest
 
 
@@ -18,7 +32,12 @@ class NewScheduled(msgspec.Struct, frozen=True, omit_defaults=True):
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
+    files: FileIds = ()
     ttl_s: TtlS | None = None
+    mentions: Mentions = []
+    mention: Mention | None = None
+    thread_seq: Seq | None = None
+    also_here: bool = False
 
 
 class ScheduledMessage(msgspec.Struct, frozen=True):
@@ -31,7 +50,12 @@ class ScheduledMessage(msgspec.Struct, frozen=True):
     data: dict[str, Any] | None = None
     silent: bool = False
     reply_to: int | None = None
+    files: tuple[str, ...] = ()
     ttl_s: int | None = None
+    mentions: tuple[str, ...] = ()
+    mention: Mention | None = None
+    thread_seq: int | None = None
+    also_here: bool = False
     failed: str | None = None
 
 
@@ -53,12 +77,22 @@ class Scheduled:
         data: dict[str, Any] | None = None,
         reply_to: int | None = None,
         is_silent: bool = False,
+        files: Sequence[str | Path] = (),
         ttl_s: int | None = None,
+        mentions: Sequence[str] = (),
+        mention: Mention | None = None,
+        thread_seq: int | None = None,
+        also_here: bool = False,
         message_id: str | None = None,
     ) -> ScheduledMessage:
-        """Let the server send a message at `send_at`, in milliseconds. The same message_id again replaces it."""
+        """Let the server send a message at `send_at`, in milliseconds. The same message_id again replaces it.
+
+        `files` are paths. They are uploaded now, and the server keeps them for the message."""
         message_id = self._clock.random_id() if message_id is None else message_id
-        body = NewScheduled(conversation_id, send_at, text, data, is_silent, reply_to, ttl_s)
+        named = checked_ids(mentions, "mentions")
+        file_ids = tuple([await upload(self._rest, self._clock, conversation_id, path) for path in files])
+        of = (conversation_id, send_at, text, data, is_silent, reply_to)
+        body = NewScheduled(*of, file_ids, ttl_s, named, mention, thread_seq, also_here)
         return await self._rest.send(
             "PUT", path_of("scheduled", message_id), ScheduledMessage, body, is_repeatable=True
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tidings.errors import BadRequest
+from tidings.gateway.dispatch import content_of
 from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.ids import is_message_id
 from tidings.messaging.lifecycle.scheduled import Schedule, Scheduled
-from tidings.model import Content
 from tidings.protocol.client_frames import check_content, check_thread
 from tidings.protocol.own_bodies import NewScheduled, ScheduledBody, ScheduledListBody
 
@@ -28,18 +28,9 @@ class ScheduledRoutes(Routes):
     async def put(self, request: Request) -> Reply:
         """Schedule a message, or replace one that waits."""
         asked: NewScheduled = request.body
-        check_content(asked.text, asked.data)
+        check_content(asked.text, asked.data, asked.files)
         check_thread(asked.thread_seq, also_here=asked.also_here)
-        content = Content(
-            asked.text,
-            asked.data,
-            asked.silent,
-            asked.reply_to,
-            ttl_s=asked.ttl_s,
-            thread_seq=asked.thread_seq,
-            also_here=asked.also_here,
-        )
-        scheduled = Scheduled(asked.conversation_id, content, asked.send_at, _message_id(request))
+        scheduled = Scheduled(asked.conversation_id, content_of(asked), asked.send_at, _message_id(request))
         is_new = await self._schedule.put(request.user_id, scheduled)
         return Reply(201 if is_new else 200, _body(scheduled))
 
@@ -67,7 +58,10 @@ def _body(one: Scheduled) -> ScheduledBody:
         said.data,
         said.silent,
         said.reply_to,
+        tuple(file.file_id for file in said.files),
         said.ttl_s,
+        said.mentions,
+        said.mention,
         said.thread_seq,
         said.also_here,
         one.failed,
