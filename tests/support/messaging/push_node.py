@@ -8,8 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from tests.support.clocks import AheadClock
 from tests.support.waiting import eventually
+from tidings.bounds import PUSH_SHARDS
 from tidings.config.settings import Settings
 from tidings.messaging.push.content import Notices
 from tidings.messaging.push.device_acks import DeviceAcks
@@ -22,6 +25,8 @@ from tidings.stores.keyspace.scripts.push import SOURCES, PushScripts
 from tidings.stores.push.ports import SENT, Notice, Outcome
 from tidings.stores.tables.ports import Devices, Pending
 from tidings.stores.tables.values import Device, Waiting
+
+LEASE_S = 3_600.0  # of a job, where no test may wait for its end
 
 
 class Carrier:
@@ -157,9 +162,20 @@ class PostOffice:
     async def jobs(self) -> int:
         """Unfinished ones, wherever they are."""
         keys = self.core.keys
-        streams = [await self.command("XLEN", keys.push(shard)) for shard in range(4)]
-        later = [await self.command("ZCARD", keys.push_later(shard)) for shard in range(4)]
+        streams = [await self.command("XLEN", keys.push(shard)) for shard in range(PUSH_SHARDS)]
+        later = [await self.command("ZCARD", keys.push_later(shard)) for shard in range(PUSH_SHARDS)]
         return int(sum(streams) + sum(later))
+
+    async def let_go(self, node_id: str) -> set[str]:
+        """End the leases of a worker that was killed. Returns the users whose jobs it had."""
+        users: set[str] = set()
+        for stream in map(self.core.keys.push, range(PUSH_SHARDS)):
+            for job_id, *_ in await self.command("XPENDING", stream, "notify", "-", "+", 1_000, node_id):
+                ((_, (_, job)),) = await self.command("XRANGE", stream, job_id.decode(), job_id.decode())
+                users.add(msgspec.json.decode(job)["user_id"])
+                idle_ms = int(LEASE_S * 1000) + 1
+                await self.command("XCLAIM", stream, "notify", node_id, 0, job_id.decode(), "IDLE", idle_ms, "JUSTID")
+        return users
 
     async def dead(self) -> list[tuple[str, str]]:
         """(job, reason) of the dead letters."""

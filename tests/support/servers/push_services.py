@@ -182,6 +182,8 @@ class Standin:
     refusals: dict[str, list[Refusal]] = field(default_factory=lambda: defaultdict(list))  # by token, used up in order
     attempts: int = 0
     gate: asyncio.Event | None = None  # requests wait for it
+    halts_at: int | None = None  # from so many pushes on, each is taken and its answer waits for `resumed`
+    resumed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -195,6 +197,8 @@ class Standin:
         if self.gate is not None:
             await self.gate.wait()
         refusal = self.answer(scope["path"], headers, body, scope["http_version"])
+        if self.halts_at is not None and len(self.told) >= self.halts_at:
+            await self.resumed.wait()
         await _reply(send, refusal)
 
     def answer(self, path: str, headers: dict[str, str], body: bytes, http_version: str) -> Refusal:
