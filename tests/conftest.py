@@ -17,6 +17,7 @@ from hypothesis import HealthCheck
 
 from tests.support.devices.plain_client import Client, token_for
 from tests.support.messaging.faulty_stores import FaultyNode, open_faulty
+from tests.support.messaging.two_nodes import telling
 from tidings.bounds import Limit
 from tidings.config.settings import Auth, Limits, Settings
 from tidings.node import graph
@@ -121,6 +122,13 @@ async def a(settings: Settings) -> AsyncIterator[FaultyNode]:
 async def b(settings: Settings) -> AsyncIterator[FaultyNode]:
     async with open_faulty(settings, "b") as node:
         yield node
+
+
+@pytest.fixture
+async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
+    """The nodes a and b know each other, and each hears what the other has for it."""
+    async with telling(a, b):
+        yield
 
 
 @pytest.fixture

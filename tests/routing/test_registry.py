@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -24,12 +23,6 @@ from tidings.errors import Close, StoreError, Unavailable
 from tidings.routing import registry
 from tidings.stores.keyspace.call import plain
 from tidings_proof.world.valkey import ValkeyProcess
-
-
-@pytest.fixture
-async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
-    async with telling(a, b):
-        yield
 
 
 async def leases(node: FaultyNode, user_id: str) -> list[str]:

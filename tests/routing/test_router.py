@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.support.messaging.faulty_stores import Device, FaultyNode, Late, down
-from tests.support.messaging.two_nodes import connect, disconnect, telling, ticks
+from tests.support.messaging.two_nodes import connect, disconnect, ticks
 from tests.support.waiting import eventually
 from tidings.errors import Close
 from tidings.pushes import ConversationRemoved, Event, Receipt
 from tidings.routing import router
 from tidings.routing.bus import Closing, Pushed
 from tidings.tasks import Recent
-
-
-@pytest.fixture
-async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
-    async with telling(a, b):
-        yield
 
 
 def event(number: int) -> Event:

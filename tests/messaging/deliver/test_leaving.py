@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from tests.support.messaging.faulty_stores import Device, FaultyNode
-from tests.support.messaging.two_nodes import connect, telling, write
+from tests.support.messaging.two_nodes import connect, member_list_of, write
 from tests.support.waiting import eventually
 from tidings.messaging.access import MemberList
 from tidings.model import Entry
@@ -17,18 +16,6 @@ from tidings.pushes import ConversationAdded, ConversationRemoved, MessageNew
 from tidings.routing.bus import Delivery
 
 NOBODY: dict[int, str | None] = {}
-
-
-@pytest.fixture
-async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
-    async with telling(a, b):
-        yield
-
-
-async def member_list_of(node: FaultyNode, conversation_id: str) -> MemberList:
-    member_list = await node.core.access.load(conversation_id)
-    assert member_list is not None
-    return member_list
 
 
 @contextmanager

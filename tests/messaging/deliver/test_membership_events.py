@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.messaging.deliver.test_route import member_list_of
 from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, down
-from tests.support.messaging.two_nodes import connect, telling
+from tests.support.messaging.two_nodes import connect, member_list_of, telling
 from tests.support.waiting import eventually
 from tidings.messaging.deliver import membership_events as events
 from tidings.messaging.deliver.membership_events import MembershipEvents

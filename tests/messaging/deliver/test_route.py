@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.support.messaging.faulty_stores import After, Device, FaultyNode, Gate, answer_lost, down
-from tests.support.messaging.two_nodes import connect, disconnect, shown, telling, unheard, write
+from tests.support.messaging.two_nodes import connect, disconnect, member_list_of, shown, unheard, write
 from tests.support.waiting import eventually
 from tidings.bounds import PAGE_MAX, STREAM_IDLE_S
 from tidings.errors import Problem
-from tidings.messaging.access import MemberList
 from tidings.messaging.deliver import route as deliver
 from tidings.model import Content, ContentPatch, Entry
 from tidings.pushes import ConversationAdded, ConversationRemoved, MessageNew, ReadSynced
 from tidings.routing.bus import Delivery
 
 NOBODY: dict[int, str | None] = {}
-
-
-@pytest.fixture
-async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
-    async with telling(a, b):
-        yield
-
-
-async def member_list_of(node: FaultyNode, conversation_id: str) -> MemberList:
-    member_list = await node.core.access.load(conversation_id)
-    assert member_list is not None
-    return member_list
 
 
 async def came(device: Device, *seqs: int) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, answer_lost, down, open_faulty
-from tests.support.messaging.two_nodes import connect, telling, ticks, write
+from tests.support.messaging.two_nodes import connect, ticks, write
 from tests.support.waiting import eventually
 from tidings.bounds import (
     PAGE_MAX,
@@ -219,12 +219,6 @@ async def test_a_large_channel_costs_few_round_trips(a: FaultyNode) -> None:
     )
     read, delivered, pending, *_ = await a.core.receipts.of_message("alice", c, 1)
     assert (read, len(delivered), pending) == ([], 300, [])
-
-
-@pytest.fixture
-async def two(a: FaultyNode, b: FaultyNode) -> AsyncIterator[None]:
-    async with telling(a, b):
-        yield
 
 
 async def test_ticks_reach_the_sender_on_another_node(a: FaultyNode, b: FaultyNode, two: None, direct: str) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.support.messaging.faulty_stores import Device, Do, FaultyNode
+from tidings.messaging.access import MemberList
 from tidings.model import Content, Entry, digest_of
 from tidings.pushes import Event, ReadSynced, Receipt
 from tidings.stores.tables.values import Group
@@ -52,6 +53,13 @@ async def connect(node: FaultyNode, user_id: str, connection_id: str = "", devic
     assert node.core.hub.attach(one)
     await node.core.registry.claim(one)
     return one
+
+
+async def member_list_of(node: FaultyNode, conversation_id: str) -> MemberList:
+    """The list as the tables have it now."""
+    member_list = await node.core.access.load(conversation_id)
+    assert member_list is not None
+    return member_list
 
 
 def disconnect(node: FaultyNode, device: Device) -> None:
