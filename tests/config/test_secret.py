@@ -73,3 +73,9 @@ def test_dev_has_generous_limits_unless_the_operator_set_them(tmp_path: Path) ->
     assert (dev.limits.send, dev.limits.create) == (Limit(1000, 60), Limit(200, 60))
     chosen = to_serve(load({"dev": "true"}, {"TIDINGS_LIMITS_SEND": "7/60s"}, tmp_path).settings)
     assert (chosen.limits.send, chosen.limits.read) == (Limit(7, 60), Limit(6000, 60))
+
+
+def test_a_limit_that_the_operator_set_to_its_default_stays_with_dev(tmp_path: Path) -> None:
+    loaded = load({"dev": "true"}, {"TIDINGS_LIMITS_SEND": "100/60s"}, tmp_path)
+    limits = to_serve(loaded.settings, loaded.sources).limits
+    assert (limits.send, limits.create) == (Limit(100, 60), Limit(200, 60))

@@ -32,7 +32,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _read(arguments: argparse.Namespace) -> Loaded:
     loaded = load(arguments)
-    return Loaded(to_serve(loaded.settings), loaded.sources)
+    return Loaded(to_serve(loaded.settings, loaded.sources), loaded.sources)
 
 
 def _announce(settings: Settings, port: int) -> None:

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tidings.clock import Clock
-from tidings.config.settings import ENV, Limits, Settings
+from tidings.config.settings import ENV, Limits, Settings, guess_sources
 from tidings.config.values import SettingsError, is_loopback, limit
 
 SECRET_FILE = "auth.secret"
 
 
-def to_serve(settings: Settings) -> Settings:
-    """Check that a node may start: --dev stays on loopback, and tokens can be verified."""
+def to_serve(settings: Settings, sources: Mapping[str, str] | None = None) -> Settings:
+    """Check that a node may start: --dev stays on loopback, and tokens can be verified.
+
+    `sources` says where each value comes from. Without it, a value that equals the default is the default.
+    """
     if settings.dev and not is_loopback(settings.host):
         raise SettingsError(
             f"--dev opens sign-in to everyone who can connect, so host must be 127.0.0.1 or ::1, not {settings.host}"
         )
     if settings.dev:
-        settings = dataclasses.replace(settings, limits=_generous(settings.limits))
+        settings = dataclasses.replace(settings, limits=_generous(settings.limits, sources or guess_sources(settings)))
     if settings.auth.secret or (settings.auth.has_public_keys and not settings.dev):
         return settings
     if not settings.dev:
@@ -33,10 +37,10 @@ def to_serve(settings: Settings) -> Settings:
     return _with_secret(settings, make_secret(settings.data))
 
 
-def _generous(limits: Limits) -> Limits:
+def _generous(limits: Limits, sources: Mapping[str, str]) -> Limits:
     """The limits of --dev: a developer who tries things out is no flood. A limit that the operator has set stays."""
-    usual, generous = Limits(), {"send": "1000/60s", "create": "200/60s"}
-    changed = {name: limit(text) for name, text in generous.items() if getattr(limits, name) == getattr(usual, name)}
+    generous = {"send": "1000/60s", "create": "200/60s"}
+    changed = {name: limit(text) for name, text in generous.items() if sources[f"limits.{name}"] == "default"}
     return dataclasses.replace(limits, **changed)
 
 
