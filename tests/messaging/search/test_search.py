@@ -274,3 +274,29 @@ async def test_a_conversation_that_is_not_indexed_yet_is_told_and_indexed(a: Fau
     await indexer.follow()
     found = await search.find("bob", question)
     assert len(found.hits) == 1 and found.is_complete
+
+
+async def test_a_search_of_all_conversations_tells_of_entries_that_are_not_indexed_yet(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, indexer = a.core.searching.search, a.core.searching.indexer
+    await a.send("alice", group, "m1", "hello")
+    assert (await find(a, search, "bob", "tiger")).is_complete  # from here on the node knows the scope of the search
+    await a.send("alice", group, "m2", "tiger")
+    question = Question(q="tiger")
+    found = await search.find("bob", question)
+    assert found.hits == [] and not found.is_complete
+
+    put = a.tables.search.put if a.tables.search is not None else None
+    assert put is not None
+    at_put: list[Found] = []
+
+    async def put_late(parts: Any) -> Any:
+        at_put.append(await search.find("bob", question))
+        return await put(parts)
+
+    monkeypatch.setattr(a.tables.search, "put", put_late)
+    await indexer.follow()
+    assert at_put[0].hits == [] and not at_put[0].is_complete
+    found = await search.find("bob", question)
+    assert len(found.hits) == 1 and found.is_complete

@@ -85,6 +85,7 @@ class Indexer:
         self._entries = entries
         self._conversations = conversations
         self._noted: dict[str, _Held | None] = {}  # None: the entries are read from the log
+        self._under_way: dict[str, _Held | None] = {}  # those that `follow` has taken, until they are indexed
         self._held_chars = 0
         self.loop = Loop("search", lambda: EVERY_S, self.follow)
 
@@ -115,6 +116,10 @@ class Indexer:
         elif self._held_chars > HELD_CHARS_MAX // 2:
             self.loop.nudge()
 
+    def is_behind(self, conversation_ids: Iterable[str]) -> bool:
+        """Say whether this node knows of entries of these conversations that are not indexed yet."""
+        return any(id_ in self._noted or id_ in self._under_way for id_ in conversation_ids)
+
     def _drop_held(self) -> None:
         """Read everything that is noted from the log."""
         self._noted = dict.fromkeys(self._noted)
@@ -126,12 +131,20 @@ class Indexer:
             noted = {id_: self._noted.pop(id_) for id_ in list(islice(self._noted, PUT_TOGETHER))}
             if not self._noted:
                 self._held_chars = 0
+            self._under_way = noted
             try:
-                behind = await self._put_held(noted)
-            except StoreError:
-                behind = list(noted)  # each by itself: one that fails holds up no other
-            if behind and not await self._read_on(behind):
-                return
+                if not await self._put(noted):
+                    return
+            finally:
+                self._under_way = {}
+
+    async def _put(self, noted: Mapping[str, _Held | None]) -> bool:
+        """False: a store was away."""
+        try:
+            behind = await self._put_held(noted)
+        except StoreError:
+            behind = list(noted)  # each by itself: one that fails holds up no other
+        return not behind or await self._read_on(behind)
 
     async def _put_held(self, noted: Mapping[str, _Held | None]) -> list[str]:
         """Index words from memory, all in one commit. Answers the conversations whose log must be read."""
@@ -209,7 +222,7 @@ class Indexer:
         assert self._index is not None
         done, is_more = 0, True
         while is_more and (entries := await self._entries.after(conversation_id, at, PAGE_MAX)):
-            if not await self._put(conversation_id, entries, at):
+            if not await self._put_read(conversation_id, entries, at):
                 return None
             done, at = done + len(entries), entries[-1].seq_no
             is_more = len(entries) == PAGE_MAX  # an entry that came meanwhile is noted again
@@ -217,7 +230,7 @@ class Indexer:
             await self._index.forget(conversation_id)  # it was deleted
         return done
 
-    async def _put(self, conversation_id: str, entries: Sequence[Entry], at: int) -> bool:
+    async def _put_read(self, conversation_id: str, entries: Sequence[Entry], at: int) -> bool:
         assert self._index is not None
         documents = await self._changes(conversation_id, entries)
         is_put = not await self._index.put([Part(conversation_id, documents, after=at, up_to=entries[-1].seq_no)])

@@ -120,6 +120,7 @@ class Search:
     ) -> Found:
         assert self._index is not None
         scope = await self._scope(user_id, question.conversation_id)
+        is_complete = scope.is_complete and not self._indexer.is_behind(scope.conversation_ids)
         hits: list[Hit] = []
         for number in range(ROUNDS_MAX):
             most = _TOGETHER if number else question.limit + 1  # one more tells whether there is a next page
@@ -137,12 +138,12 @@ class Search:
             read = await asyncio.gather(*(self._hit(user_id, place, question, terms, blocked) for place in places))
             for place, hit in zip(places, read, strict=True):
                 if hit is not None and len(hits) == question.limit:
-                    return Found(hits, _cursor_of(below), scope.is_complete)
+                    return Found(hits, _cursor_of(below), is_complete)
                 below = place
                 if hit is not None:
                     hits.append(hit)
             if len(places) < most:
-                return Found(hits, None, scope.is_complete)
+                return Found(hits, None, is_complete)
         return Found(hits, _cursor_of(below), False)
 
     async def _hit(
