@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
-from tidings.errors import Forbidden, IdConflict, NotFound
+from tidings.errors import BadRequest, Forbidden, IdConflict, NotFound
 from tidings.model import Content, ContentPatch
 
 
@@ -80,3 +80,18 @@ async def test_an_id_of_an_edited_message_still_stands_for_its_first_text(a: Fau
     assert (await a.send("alice", direct, "m1", "first")).is_duplicate
     with pytest.raises(IdConflict):
         await a.send("alice", direct, "m1", "another")
+
+
+async def test_an_edit_leaves_a_message_with_something_to_say(a: FaultyNode, direct: str) -> None:
+    await a.core.sends.send("alice", direct, "m1", Content("first", {"card": 1}))
+    edit = partial(a.core.rewrites.edit, "alice", direct, 1)
+    await edit(ContentPatch(" \n"), "e1")  # the data stays
+    with pytest.raises(BadRequest):
+        await edit(ContentPatch(data=None))
+    await edit(ContentPatch("second", data=None))
+    for patch in (ContentPatch(""), ContentPatch(" \n")):
+        with pytest.raises(BadRequest):
+            await edit(patch)
+    await edit(ContentPatch(mentions=("bob",)))
+    await a.core.rewrites.delete("alice", direct, 1)
+    assert (await edit(ContentPatch(" \n"), "e1")).is_duplicate

@@ -14,7 +14,7 @@ from tidings.messaging.access import Access, Action
 from tidings.messaging.log import Log, entry_at
 from tidings.messaging.send.draft import Companion, Draft
 from tidings.messaging.send.lanes import Sends
-from tidings.model import KINDS, ContentPatch, Entry, EntryKind, Sent, digest_of
+from tidings.model import KINDS, Content, ContentPatch, Entry, EntryKind, Sent, digest_of
 from tidings.stores.tables.ports import Messages
 
 
@@ -36,6 +36,8 @@ class Rewrites:
             target = await self._log.entry(conversation_id, seq_no) or target
         if target.content is not None and target.content.state == "streaming":
             raise BadRequest("the message is still being written; send `message.end` first")
+        if target.content is not None and _empties(patch, target.content):
+            raise BadRequest("`text` is empty; a message needs a text, `data` or `files`; delete it instead")
         return await self._rewrite("edit", user_id, target, patch, message_id)
 
     async def delete(self, user_id: str, conversation_id: str, seq_no: int, message_id: str | None = None) -> Sent:
@@ -82,6 +84,12 @@ class Rewrites:
             is_of_server=is_of_server,
         )
         return await self._sends.complete(draft)
+
+
+def _empties(patch: ContentPatch, content: Content) -> bool:
+    """Say whether the edit takes away all that the message says."""
+    is_asked, left = patch.text is not UNSET or patch.data is not UNSET, patch.apply(content)
+    return is_asked and (not left.text or left.text.isspace()) and left.data is None and not left.files
 
 
 def _digest(kind: EntryKind, target: Entry, patch: ContentPatch | None) -> bytes:
