@@ -139,6 +139,8 @@ async def test_the_files_of_a_conversation_come_newest_first_page_by_page(shared
     _, second = await shared.ask("GET", f"/files?limit=9&cursor={first['next_cursor']}", user_id="bob")
     found = [*first["files"], *second["files"]]
     assert [file["file_id"] for file in found] == sent[::-1] and second["next_cursor"] is None
+    status, wrong = await shared.ask("GET", "/files?cursor=zz", user_id="bob")
+    assert (status, wrong["error"]["code"]) == (400, "bad_cursor")
     assert (found[0]["seq"], found[0]["sender_id"]) == (5, "alice")
     _, images = await shared.ask("GET", "/files?kind=image", user_id="bob")
     _, others = await shared.ask("GET", "/files?kind=file", user_id="bob")

@@ -15,7 +15,7 @@ import msgspec
 
 from tidings import bounds
 from tidings.clock import Clock
-from tidings.errors import BadCursor, NotFound
+from tidings.errors import NotFound
 from tidings.messaging.access import Access, MemberList, seen_by
 from tidings.messaging.files.record import COLLECTION, FileRecord, file_folder, value_of
 from tidings.messaging.files.tickets import Ticket, Tickets
@@ -39,10 +39,10 @@ SHOWN = frozenset(
 
 
 class FilesPage(msgspec.Struct, frozen=True):
-    """Files newest first."""
+    """Files newest first. `last`: the id of the last one, where there are more."""
 
     files: list[tuple[File, int, str]]  # the file, the seq_no of its message and its sender
-    next_cursor: str | None
+    last: str | None
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -127,15 +127,13 @@ class Downloads:
         return Opened(value.name, value.mime, value.bytes, ticket.is_download, read)
 
     async def page(
-        self, user_id: str, conversation_id: str, *, kind: str | None, limit: int, cursor: str | None
+        self, user_id: str, conversation_id: str, *, kind: str | None, limit: int, before: str = ""
     ) -> FilesPage:
         """The files that were sent and that the user may see, newest first. A page may be short, and even empty, where
-        a cursor says that there is more."""
+        `last` says that there is more."""
         member_list = await self.access.authorize(user_id, conversation_id, "read")
-        if cursor is not None and not cursor.isalnum():
-            raise BadCursor
         found: list[tuple[File, int, str]] = []
-        owner, before, looked_at = of_conversation(conversation_id), cursor or "", 0
+        owner, looked_at = of_conversation(conversation_id), 0
         while looked_at < bounds.FILES_LOOKED_MAX:
             page = await self.records.page(owner, COLLECTION, limit=bounds.PAGE_MAX, before=before, newest_first=True)
             for record in page:

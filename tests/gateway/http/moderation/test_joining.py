@@ -17,6 +17,11 @@ async def test_rules_invites_and_bans_over_rest() -> None:
         assert (changed.json()["data"], changed.json()["role"]) == ({"x": 1}, "owner")
         listed = (await http.get("/v1/directory?query=tea", headers=bob)).json()
         assert [row["name"] for row in listed["conversations"]] == ["Team"]
+        first = (await http.get("/v1/directory?limit=1", headers=bob)).json()
+        rest = (await http.get(f"/v1/directory?cursor={first['next_cursor']}", headers=bob)).json()
+        assert (first["conversations"], rest["conversations"]) == (listed["conversations"], [])
+        wrong = await http.get("/v1/directory?cursor=zz", headers=bob)
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "bad_cursor")
         assert (await http.post(one + "/join", headers=bob)).status_code == 200
         assert (await http.put(one + "/bans/bob", headers=alice, json={})).status_code == 204
         assert (await http.post(one + "/join", headers=bob)).status_code == 403

@@ -25,6 +25,11 @@ async def test_a_moderator_key_reads_and_decides_reports_and_nothing_else() -> N
         assert report.status_code == 201
         (waiting,) = (await http.get("/v1/admin/reports", headers=moderator)).json()["reports"]
         assert (waiting["message"]["text"], waiting["by"], waiting["reason"]) == ("rude", "bob", "rude")
+        first = (await http.get("/v1/admin/reports?limit=1", headers=moderator)).json()
+        rest = await http.get(f"/v1/admin/reports?cursor={first['next_cursor']}", headers=moderator)
+        assert (first["reports"], rest.json()["reports"]) == ([waiting], [])
+        wrong = await http.get("/v1/admin/reports?cursor=zz", headers=moderator)
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "bad_cursor")
         assert (await http.get("/v1/admin/reports", headers=bob)).status_code == 403
         acting = {**moderator, "X-User-Id": "alice"}
         assert (await http.get(one, headers=acting)).status_code == 403

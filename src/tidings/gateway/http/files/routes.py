@@ -11,6 +11,7 @@ from tidings.messaging.files.downloads import Downloads, Link
 from tidings.messaging.files.thumbnails import Thumbnails
 from tidings.messaging.files.uploads import NewFile, Uploads
 from tidings.messaging.limits.limiter import Limiter
+from tidings.operators.listing import cursor_of, place_of
 from tidings.protocol.bodies import FileBody
 from tidings.protocol.file_bodies import (
     FileQuery,
@@ -107,7 +108,7 @@ class FileRoutes:
             request.id(),
             kind=query.kind,
             limit=min(query.limit, PAGE_MAX),
-            cursor=query.cursor,
+            before=place_of(query.cursor),
         )
         files = [
             SentFileBody(
@@ -123,7 +124,7 @@ class FileRoutes:
             )
             for file, seq_no, sender_id in page.files
         ]
-        return Reply(200, FilesBody(files, page.next_cursor))
+        return Reply(200, FilesBody(files, cursor_of(page.last)))
 
     async def thumbnail(self, request: Request) -> Reply:
         query: ThumbnailQuery = request.query

@@ -9,6 +9,7 @@ from tidings.gateway.http.routes import Reply, Request, Routes, pay_create, rout
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.bans import Bans
 from tidings.messaging.moderation.joining import Invite, Joining
+from tidings.operators.listing import cursor_of, place_of
 from tidings.protocol.rule_bodies import (
     BanBody,
     DirectoryBody,
@@ -33,13 +34,14 @@ class JoiningRoutes(Routes):
         self._bans = bans
         self._limiter = limiter
 
-    @route("GET", "/v1/directory", query=DirectoryQuery, answer=DirectoryBody)
+    @route("GET", "/v1/directory", query=DirectoryQuery, answer=DirectoryBody, errors=("bad_cursor",))
     async def directory(self, request: Request) -> Reply:
         """List the conversations that everybody may find."""
         query: DirectoryQuery = request.query
-        found, cursor = await self._joining.listed(query.query, query.cursor or "", min(query.limit, PAGE_MAX))
+        after = place_of(query.cursor)
+        found, last = await self._joining.listed(query.query, after, min(query.limit, PAGE_MAX))
         listed = [ListedBody(one.conversation_id, one.kind, one.name, one.avatar_url) for one in found]
-        return Reply(200, DirectoryBody(listed, cursor))
+        return Reply(200, DirectoryBody(listed, cursor_of(last)))
 
     @route("POST", _ONE + "/join", answer=JoinedBody, errors=_REFUSED)
     async def join(self, request: Request) -> Reply:

@@ -8,6 +8,7 @@ from tidings.gateway.http.routes import Reply, Request, Routes, pay_create, rout
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.reports import Reports
 from tidings.operators.audit.events import Audit
+from tidings.operators.listing import cursor_of, place_of
 from tidings.protocol.rule_bodies import NewReport, ReportBody, ReportMadeBody, ReportsBody, ReportsQuery, ReportVerdict
 
 _QUEUE = "/v1/admin/reports"
@@ -35,12 +36,12 @@ class ReportRoutes(Routes):
         made = await self._reports.report(request.user_id, request.id(), request.seq(), asked.reason)
         return Reply(201, ReportMadeBody(made))
 
-    @route("GET", _QUEUE, "moderator", query=ReportsQuery, answer=ReportsBody, errors=("forbidden",))
+    @route("GET", _QUEUE, "moderator", query=ReportsQuery, answer=ReportsBody, errors=("forbidden", "bad_cursor"))
     async def waiting(self, request: Request) -> Reply:
         """List the reports that wait, with their messages."""
         query: ReportsQuery = request.query
         limit = min(query.limit, PAGE_MAX)
-        found = await self._reports.waiting(query.cursor or "", limit)
+        found = await self._reports.waiting(place_of(query.cursor), limit)
         for report, _ in found:
             self._seen(request, "report.read", f"{report.conversation_id} {report.seq}")
         listed = [
@@ -55,7 +56,7 @@ class ReportRoutes(Routes):
             )
             for one, entry in found
         ]
-        return Reply(200, ReportsBody(listed, found[-1][0].report_id if len(found) == limit else None))
+        return Reply(200, ReportsBody(listed, cursor_of(found[-1][0].report_id if len(found) == limit else None)))
 
     @route(
         "POST",
