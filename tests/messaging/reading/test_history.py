@@ -214,6 +214,19 @@ async def test_one_entry_is_shown_to_those_who_may_see_it(a: FaultyNode, group: 
             await a.core.history.entry(user_id, group, seq_no)
 
 
+async def test_one_entry_is_shown_as_a_page_shows_it(a: FaultyNode, group: str) -> None:
+    await fill(a, group, 2)
+    assert await a.core.history.shown("bob", group, 2) == ((await a.core.history.entry("bob", group, 2)), False, None)
+    await a.core.pins.set("bob", group, 1, is_on=True)
+    await a.core.reactions.react("bob", group, 1, "+1", is_on=True)
+    await a.core.sends.send("bob", group, "r1", Content("a reply", thread_seq=1))
+    await a.core.blocks.block("bob", "alice")
+    page = await a.core.history.page("bob", group, before_seq=2)
+    one = await a.core.history.shown("bob", group, 1)
+    assert one == (page.entries[0], True, page.beside[1]) and one.beside is not None
+    assert one.beside.is_pinned and one.beside.reactions["+1"].count == 1 and one.beside.thread is not None
+
+
 async def test_a_stranger_and_a_missing_conversation_get_the_same_answer(a: FaultyNode, direct: str) -> None:
     answers = []
     for id_ in (direct, "c-none"):

@@ -102,7 +102,8 @@ class MessageRoutes(Routes):
     @route("GET", _ENTRY, answer=MessageBody, errors=("not_found",))
     async def entry(self, request: Request) -> Reply:
         """Show one entry as it is now."""
-        return Reply(200, message_of(await self.history.entry(request.user_id, request.id(), request.seq())))
+        entry, is_hidden, beside = await self.history.shown(request.user_id, request.id(), request.seq())
+        return Reply(200, message_of(entry, is_hidden=is_hidden, beside=beside))
 
     @route(
         "POST",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.summaries import Summaries
 from tidings.messaging.unread.unread import Unread
-from tidings.model import Entry, HistoryPage
+from tidings.model import Beside, Entry, HistoryPage
 from tidings.stores.keyspace.call import Call
 from tidings.stores.tables.ports import Conversations
 from tidings.tasks import Recent
@@ -44,6 +44,14 @@ class _Shelf:
     def __init__(self) -> None:
         self.done: asyncio.Event | None = None  # made when somebody waits
         self.later: asyncio.Task[list[Entry]] | None = None
+
+
+class ShownEntry(NamedTuple):
+    """One entry as a page shows it. `is_hidden`: the reader has blocked its sender."""
+
+    entry: Entry
+    is_hidden: bool
+    beside: Beside | None
 
 
 @dataclass(eq=False, repr=False)
@@ -105,6 +113,12 @@ class History:
             raise NotFound("no such message")
         _, (entry,) = await self.access.visible(member_list, user_id, found)
         return entry
+
+    async def shown(self, user_id: str, conversation_id: str, seq_no: int) -> ShownEntry:
+        """Return one entry with all that a page shows beside it. Raises NotFound."""
+        entry = await self.entry(user_id, conversation_id, seq_no)
+        beside = await self.summaries.beside(user_id, conversation_id, [entry], has_summaries=True)
+        return ShownEntry(entry, entry.sender_id in await self.blocks.blocked_by(user_id), beside.get(seq_no))
 
     async def _admit(self, user_id: str, conversation_id: str) -> Admitted:
         """Authorize, and read in the same round trip the first unread and the receipt marks."""
