@@ -32,7 +32,9 @@ async def test_people_are_found_and_each_question_is_paid_for(gateway: Gateway) 
     assert gateway.people.asked == [("alice", "böb", 5)] and ("search", "alice") in gateway.limiter.asked
     assert (await gateway.rest("GET", "/v1/users"))[0] == 200
     assert gateway.people.asked[1] == ("alice", "", 20)
-    assert (await gateway.rest("GET", "/v1/users?limit=51"))[0] == 400
+    assert (await gateway.rest("GET", "/v1/users?limit=0"))[0] == 400
+    assert (await gateway.rest("GET", "/v1/users?limit=51"))[0] == 200
+    assert gateway.people.asked[-1] == ("alice", "", 50)
     gateway.limiter.refused.add("search")
     assert (await gateway.rest("GET", "/v1/users?query=b"))[0] == 429
 

@@ -26,16 +26,18 @@ from tidings.protocol.people_bodies import (
     minute_of,
     time_of,
 )
+from tidings.protocol.types import INTEGER_MAX
 from tidings.stores.tables.values import Preferences, Quiet
 
 _BLOCK = "/v1/blocks/{user_id}"
+PeopleLimit = Annotated[int, Meta(ge=1, le=INTEGER_MAX, description="People wanted; above 50 it is 50.")]
 
 
 class PeopleQuery(msgspec.Struct, frozen=True):
     """Without a query: the first people there are."""
 
     query: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
-    limit: Annotated[int, Meta(ge=1, le=PEOPLE_FOUND_MAX)] = 20
+    limit: PeopleLimit = 20
 
 
 class PersonFound(ProfileBody, frozen=True):
@@ -61,7 +63,7 @@ class PeopleRoutes(Routes):
         """Find people by the beginning of a name or user id."""
         query: PeopleQuery = request.query
         await self._limiter.admit("search", request.user_id)
-        found = await self._people.find(request.user_id, query.query, query.limit)
+        found = await self._people.find(request.user_id, query.query, min(query.limit, PEOPLE_FOUND_MAX))
         return Reply(200, PeopleBody([PersonFound(one.user_id, one.name, one.avatar_url, one.online) for one in found]))
 
     @route("GET", "/v1/blocks", answer=BlocksBody)

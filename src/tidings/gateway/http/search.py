@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tidings.bounds import PAGE_MAX
 from tidings.gateway.encode import message_of
 from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.search.search import Question, Search
 from tidings.protocol.bodies import MessageBody
-from tidings.protocol.types import Cursor, Id, Millis, UserId
+from tidings.protocol.types import Cursor, Id, Limit, Millis, UserId
 
 SEARCH_CHARS_MAX = 200  # of a query
 
@@ -24,7 +25,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
     after: Millis | None = None
     before: Millis | None = None
     has: Literal["file", "link"] | None = None
-    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    limit: Limit = 20
     cursor: Cursor | None = None
 
 
@@ -54,6 +55,7 @@ class SearchRoutes(Routes):
         """Find messages of one's own conversations by words."""
         await self._limiter.admit("search", request.user_id)
         asked = {name: getattr(request.query, name) for name in SearchQuery.__struct_fields__}
+        asked["limit"] = min(asked["limit"], PAGE_MAX)
         found = await self._search.find(request.user_id, Question(**asked))
         hits = [HitBody(hit.entry.conversation_id, message_of(hit.entry), hit.snippet) for hit in found.hits]
         return Reply(200, SearchBody(hits, found.next_cursor, found.is_complete))
