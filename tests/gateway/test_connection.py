@@ -407,11 +407,13 @@ async def test_a_refreshed_token_keeps_the_socket(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("user_id", ["bob", None])
 async def test_a_refresh_with_anything_but_the_users_own_token_is_refused(
-    gateway: Gateway, user_id: str | None
+    gateway: Gateway, user_id: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = await gateway.wire()
     token = gateway.token(user_id) if user_id else "nonsense"
-    assert (await wire.ask("auth.refresh", token=token))["code"] == "unauthorized"
+    with caplog.at_level("INFO", logger="tidings"):
+        assert (await wire.ask("auth.refresh", token=token))["code"] == "unauthorized"
+    assert [record.__dict__["reason"] for record in caplog.records] == ["claims" if user_id else "malformed"]
     assert (await wire.ask("ping"))["type"] == "pong"
 
 

@@ -101,11 +101,11 @@ class Authenticator:
         else:
             identity = await (self._verify(token) if user_of_bot(token) is None else self._bot(token))
         if identity.expires_ms <= self._clock.now_ms():
-            raise self._refused("expired", "expired")
+            raise self.refused("expired", "expired")
         user = await self._user(identity.user_id)
         valid_after = user.tokens_valid_after if user is not None else 0
         if valid_after and (identity.issued_ms is None or identity.issued_ms < valid_after):
-            raise self._refused("revoked", "revoked")
+            raise self.refused("revoked", "revoked")
         return identity
 
     def forget_user(self, user_id: str) -> None:
@@ -133,21 +133,22 @@ class Authenticator:
         try:
             identity = await self._tokens.verify(token)
         except BadToken as error:
-            raise self._refused(str(error), error.reason) from None
+            raise self.refused(str(error), error.reason) from None
         return self._verified.put(token, identity)
 
     async def _bot(self, token: str) -> Identity:
         """The user of a bot key. It is looked up like any key, so a revoked one is refused within API_KEY_S."""
         key, user_id = await self._find_key(token), user_of_bot(token)
         if key is None or key.role != "bot" or user_id is None:
-            raise self._refused("unknown bot key", "unknown_key")
+            raise self.refused("unknown bot key", "unknown_key")
         return Identity(user_id, NEVER_MS, key.created_ms, "bot", key.key_hash)
 
-    def _refused(self, cause: str, reason: Reason, *, is_server: bool = False) -> Unauthorized:
+    def refused(self, cause: str, reason: Reason, *, is_server: bool = False, message: str = "") -> Unauthorized:
+        """The refusal, with its reason where the caller may know it. The log has the reason always."""
         if self._reasons.get(cause) is None:
             self._reasons.put(cause, None)
             log.info("sign-in refused", extra={"reason": reason, "cause": cause})
-        return Unauthorized(reason=reason if is_server or self._tells_reason else None)
+        return Unauthorized(message, reason=reason if is_server or self._tells_reason else None)
 
     # --- REST callers ---
 
@@ -156,14 +157,14 @@ class Authenticator:
         if api_key is not None:
             return await self._server(method, api_key, user_id)
         if bearer is None:
-            raise self._refused("neither a token nor an API key", "malformed")
+            raise self.refused("neither a token nor an API key", "malformed")
         identity = await self.identify(bearer)
         return Caller(identity.user_id, None, identity.user_id, identity.role)
 
     async def _server(self, method: str, api_key: str, user_id: str | None) -> Caller:
         key = await self._find_key(api_key)
         if key is None:
-            raise self._refused("unknown API key", "unknown_key", is_server=True)
+            raise self.refused("unknown API key", "unknown_key", is_server=True)
         if key.role == "bot":
             return await self._bot_caller(api_key, user_id)
         if user_id is not None and not is_user_id(user_id):

@@ -87,7 +87,7 @@ class Connector:
             await self._cases.limiter.admit("connect", connection.user_id)
             identity = await self._auth.identify(frame.token)
             if identity.user_id != connection.user_id:
-                raise Unauthorized()
+                raise self._auth.refused("a token of another user", "claims")
         except Exception as error:
             problem = problem_of(error, self._clock)
             self._record(connection.user_id, problem)

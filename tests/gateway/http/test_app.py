@@ -44,8 +44,8 @@ async def test_a_server_key_acts_for_the_user_it_names(gateway: Gateway) -> None
     key = await gateway.api_key()
     status, _, _ = await http(gateway.port, "GET", "/v1/inbox", None, {"X-Api-Key": key, "X-User-Id": "bob"})
     assert status == 200 and gateway.inbox.calls[-1][0] == "bob"
-    status, _, _ = await http(gateway.port, "GET", "/v1/inbox", None, {"X-Api-Key": key})
-    assert status == 401
+    status, _, body = await http(gateway.port, "GET", "/v1/inbox", None, {"X-Api-Key": key})
+    assert (status, body["error"]["reason"]) == (401, "malformed") and "X-User-Id" in body["error"]["message"]
     status, _, _ = await http(gateway.port, "GET", "/v1/inbox", None, {"X-Api-Key": "wrong", "X-User-Id": "bob"})
     assert status == 401
 

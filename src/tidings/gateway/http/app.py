@@ -20,7 +20,7 @@ from tidings.gateway.auth import Authenticator, Caller
 from tidings.gateway.dispatch import problem_of
 from tidings.gateway.encode import reason_of
 from tidings.gateway.fairness import Owner, PagesAtOnce, Refusals
-from tidings.gateway.http.routes import Chunks, Reply, Request, Route, Router
+from tidings.gateway.http.routes import NO_USER, Chunks, Reply, Request, Route, Router
 from tidings.gateway.upgrade import is_origin_listed
 from tidings.messaging.limits.limiter import Limiter
 from tidings.operators.active_users import ActiveUsers
@@ -156,7 +156,7 @@ class HttpApp:
             self._refusals.sign_in_failed("operator")
             raise Forbidden("this needs another API key")
         if route.access == "user" and caller.user_id is None:
-            raise Unauthorized("`X-User-Id` must name the user that the server acts for")
+            raise self._auth.refused("no X-User-Id", "malformed", is_server=True, message=NO_USER)
         query = decode_query(route.query, scope["query_string"])
         headers: Headers = scope["headers"]
         owner: Owner = scope["state"]["owner"]

@@ -22,6 +22,7 @@ from tidings.protocol.types import INTEGER_MAX
 
 Access = Literal["user", "profile", "operator", "moderator", "server", "open"]
 _DECLARED = "declared_routes"
+NO_USER = "`X-User-Id` must name the user that the server acts for"
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class Request:
     @property
     def user_id(self) -> str:
         if self.caller.user_id is None:
-            raise Unauthorized("`X-User-Id` must name the user that the server acts for")
+            raise Unauthorized(NO_USER, reason="malformed")
         return self.caller.user_id
 
     def user(self, position: int = 0) -> str:
