@@ -199,3 +199,11 @@ def test_a_parameter_without_a_value_counts_as_absent() -> None:
 def test_the_scheme_of_a_credential_is_not_case_sensitive() -> None:
     assert bearer_of(b"bearer abc") == bearer_of(b"Bearer abc") == "abc"
     assert bearer_of(b"abc") is None
+
+
+async def test_a_route_without_a_body_names_the_field_that_it_does_not_know(gateway: Gateway) -> None:
+    headers, path = {"X-Api-Key": await gateway.api_key()}, "/v1/users/bob/revoke"
+    status, _, answer = await http(gateway.port, "POST", path, {"at": 5}, headers)
+    assert (status, answer["error"]["code"]) == (400, "bad_request") and "`at`" in answer["error"]["message"]
+    for body in (None, {}):
+        assert (await http(gateway.port, "POST", path, body, headers))[0] == 200

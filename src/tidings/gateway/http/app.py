@@ -69,7 +69,8 @@ class HttpApp:
         self._clock = clock
         self._allowed_origins = allowed_origins
         assert all(route.body is None or issubclass(route.body, RequestBody) for route in routes), "bodies are strict"
-        self._decoders = {route.body: msgspec.json.Decoder(route.body) for route in routes if route.body is not None}
+        bodies = {route.body or RequestBody for route in routes}
+        self._decoders = {body: msgspec.json.Decoder(body) for body in bodies}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -185,14 +186,15 @@ class HttpApp:
             raise
 
     async def _body(self, route: Route, caller: Caller, headers: Headers, receive: Receive) -> Any:
-        if route.body is None:
+        if route.method == "GET":
             return None
+        body = route.body or RequestBody  # a route without a body takes an empty one, and swallows no field
         most = HTTP_BODY_BYTES_MAX if caller.role is None else route.server_body_bytes_max
         raw = await read_body(headers, receive, most)
-        if not raw and route.is_body_optional:
-            return route.body()
+        if not raw and (route.is_body_optional or route.body is None):
+            return body()
         try:
-            return self._decoders[route.body].decode(raw)
+            return self._decoders[body].decode(raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
             raise refusal_of(problem) from None
 
