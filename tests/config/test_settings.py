@@ -261,3 +261,11 @@ def test_the_tree_is_frozen() -> None:
 
 if __name__ == "__main__":
     print(settings_table())
+
+
+def test_the_hook_before_a_send_has_its_settings_under_its_own_name_too(tmp_path: Path) -> None:
+    prefix = "TIDINGS_HOOKS_BEFORE_SEND_"
+    hooks = load({}, {prefix + "TIMEOUT_MS": "50", prefix + "ON_FAILURE": "refuse"}, tmp_path).settings.hooks
+    assert (hooks.timeout_ms, hooks.on_failure) == (50, "refuse")
+    with pytest.raises(SettingsError, match="both"):
+        load({}, {prefix + "TIMEOUT_MS": "50", "TIDINGS_HOOKS_TIMEOUT_MS": "50"}, tmp_path)

@@ -203,13 +203,21 @@ def _build(tree: type[Any], prefix: str, parsed: Mapping[str, Any]) -> Any:
 
 # --- the environment ------------------------------------------------------------------------------
 
+OTHER_NAMES = {  # settings that stand beside TIDINGS_HOOKS_BEFORE_SEND_URL, as a reader of that name spells them
+    ENV + "HOOKS_BEFORE_SEND_TIMEOUT_MS": ENV + "HOOKS_TIMEOUT_MS",
+    ENV + "HOOKS_BEFORE_SEND_ON_FAILURE": ENV + "HOOKS_ON_FAILURE",
+}
+
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     by_name = {row.variable: row for row in rows() if not row.has("is_flag_only")}
     by_file = {row.variable + "_FILE": row for row in by_name.values() if row.has("has_file")}
+    by_name |= {other: by_name[name] for other, name in OTHER_NAMES.items()}
     found: dict[str, tuple[str, str]] = {}
     for name in sorted(name for name in environ if name.startswith(ENV) and name != CONFIG_ENV):
         if name in by_name:
+            if name in OTHER_NAMES:
+                _refuse_twice(name, by_name[name], environ)
             found[by_name[name].path] = (environ[name], f"environment {name}")
         elif name in by_file:
             _refuse_twice(name, by_file[name], environ)
