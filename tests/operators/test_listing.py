@@ -8,7 +8,7 @@ from tidings.errors import BadCursor
 from tidings.model import User
 from tidings.node.graph import Core
 from tidings.operators import listing
-from tidings.operators.listing import Listing, cursor_of, place_of
+from tidings.operators.listing import Listing
 
 
 def listing_of(core: Core) -> Listing:
@@ -70,12 +70,3 @@ async def test_a_cursor_that_was_made_up_is_refused(core: Core, cursor: str) -> 
     for ask in (listing_of(core).users, listing_of(core).conversations):
         with pytest.raises(BadCursor):
             await ask("", cursor)
-
-
-def test_a_cursor_leads_back_to_its_place_and_any_other_text_is_refused() -> None:
-    cursor = cursor_of("place-7")
-    assert cursor is not None and place_of(cursor) == "place-7"
-    assert (cursor_of(None), place_of(None), place_of("")) == (None, "", "")
-    for other in ("place-7", "zz", "!", "é", cursor[:-1], "A" + cursor):
-        with pytest.raises(BadCursor):
-            place_of(other)

@@ -6,12 +6,9 @@ the hits so far and a cursor, so no request walks a whole table.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-
 import msgspec
 
-from tidings.errors import BadCursor
+from tidings.cursors import cursor_of, place_at
 from tidings.messaging.people.names import fold
 from tidings.model import ConversationKind, Head, User
 from tidings.operators.bounds import ADMIN_ROWS_MAX, ADMIN_SCAN_PAGES, ADMIN_SCAN_ROWS
@@ -55,7 +52,7 @@ class Listing:
 
     async def users(self, query: str, cursor: str | None) -> ListedUsers:
         """Users whose id or name contains the query. Raises BadCursor, StoreError."""
-        wanted, after = fold(query), place_of(cursor)
+        wanted, after = fold(query), place_at(cursor, str) if cursor else ""
         found = await self._named(query) if query and not cursor else []
         for _ in range(ADMIN_SCAN_PAGES):
             ids = await self._tables.inboxes.users(after_id=after, limit=ADMIN_SCAN_ROWS)
@@ -66,18 +63,18 @@ class Listing:
         shown = list({user.user_id: user for user in found}.values())
         online = await self._registry.is_online([user.user_id for user in shown])
         listed = [ListedUser(user_id=one.user_id, name=one.name, is_online=online[one.user_id]) for one in shown]
-        return ListedUsers(listed, cursor_of(after))
+        return ListedUsers(listed, cursor_of(after or None))
 
     async def conversations(self, query: str, cursor: str | None) -> ListedConversations:
         """Conversations whose id or name contains the query. Raises BadCursor, StoreError."""
-        wanted, after = fold(query), place_of(cursor)
+        wanted, after = fold(query), place_at(cursor, str) if cursor else ""
         found: list[Head] = []
         for _ in range(ADMIN_SCAN_PAGES):
             heads, after = await self._tables.whole.walk("conversation_heads", after=after, limit=ADMIN_SCAN_ROWS)
             found += [head for head in heads if _contains(wanted, head.conversation_id, head.name)]
             if not after or len(found) >= ADMIN_ROWS_MAX:
                 break
-        return ListedConversations([_listed(head) for head in found], cursor_of(after))
+        return ListedConversations([_listed(head) for head in found], cursor_of(after or None))
 
     async def _named(self, user_id: str) -> list[User]:
         """The user of exactly this id, who may have a profile and no conversation yet."""
@@ -102,22 +99,3 @@ def _listed(head: Head) -> ListedConversation:
         last_message_at=head.last_ms,
         created_at=head.created_ms,
     )
-
-
-def cursor_of(place: str | None) -> str | None:
-    """A place in a list, sealed so that a text that we did not make is noticed. None: the list ends here."""
-    raw = (place or "").encode()
-    return base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:6] + raw).decode() if raw else None
-
-
-def place_of(cursor: str | None) -> str:
-    """The place of a cursor; without one the beginning. Raises BadCursor."""
-    if not cursor:
-        return ""
-    try:
-        place = base64.urlsafe_b64decode(cursor)[6:].decode()
-    except ValueError:
-        place = ""
-    if cursor_of(place) != cursor:
-        raise BadCursor()
-    return place

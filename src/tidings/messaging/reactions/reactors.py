@@ -6,12 +6,7 @@ hides nobody else.
 
 from __future__ import annotations
 
-import base64
-import binascii
-
-import msgspec
-
-from tidings.errors import BadCursor
+from tidings.cursors import cursor_of, place_at
 from tidings.messaging.summaries import Summaries
 
 REACTORS_PAGE_MAX = 1_000  # users in one answer of who reacted
@@ -25,23 +20,11 @@ class Reactors:
         self, user_id: str, conversation_id: str, seq_no: int, *, cursor: str | None = None
     ) -> tuple[dict[str, list[str]], str | None]:
         """Key -> user ids, and the cursor of the next page. Raises NotFound, BadCursor."""
-        after = _decode_cursor(cursor) if cursor is not None else ("", "")
+        after = place_at(cursor, tuple[str, str]) if cursor is not None else ("", "")
         await self._summaries.target(user_id, conversation_id, seq_no, "read")
         summary, _ = await self._summaries.read(conversation_id, seq_no)
         pairs = sorted((key, one) for key, users in summary.reactions.items() for one in users if (key, one) > after)
         shown: dict[str, list[str]] = {}
         for key, one in pairs[:REACTORS_PAGE_MAX]:
             shown.setdefault(key, []).append(one)
-        return shown, _encode_cursor(*pairs[REACTORS_PAGE_MAX - 1]) if len(pairs) > REACTORS_PAGE_MAX else None
-
-
-def _encode_cursor(key: str, user_id: str) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode((key, user_id))).decode().rstrip("=")
-
-
-def _decode_cursor(cursor: str) -> tuple[str, str]:
-    try:
-        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return msgspec.json.decode(raw, type=tuple[str, str])
-    except (binascii.Error, ValueError, msgspec.DecodeError):
-        raise BadCursor() from None
+        return shown, cursor_of(pairs[REACTORS_PAGE_MAX - 1]) if len(pairs) > REACTORS_PAGE_MAX else None

@@ -8,13 +8,13 @@ points to messages: the log decides what is shown, so a message that the user ma
 from __future__ import annotations
 
 import asyncio
-import base64
 
 import msgspec
 
 from tidings.bounds import PAGE_DEFAULT
 from tidings.clock import Clock
-from tidings.errors import BadCursor, Conflict, NotFound
+from tidings.cursors import cursor_of, place_at
+from tidings.errors import Conflict, NotFound
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.history import History
 from tidings.messaging.summaries import Summaries
@@ -71,7 +71,7 @@ class Saved:
         found = await self._records.page(
             of_user(user_id),
             TIMES,
-            before=_decode_cursor(cursor) if cursor is not None else "",
+            before=place_at(cursor, str) if cursor is not None else "",
             limit=PAGE_DEFAULT + 1,
             newest_first=True,
         )
@@ -83,7 +83,7 @@ class Saved:
             for record, entry in zip(shown, entries, strict=True)
             if entry is not None
         ]
-        return saved, _encode_cursor(shown[-1].name) if len(found) > len(shown) else None
+        return saved, cursor_of(shown[-1].name) if len(found) > len(shown) else None
 
     async def _entry(self, user_id: str, record: Record) -> Entry | None:
         _, conversation_id, seq_no = _parts(record.name)
@@ -102,16 +102,3 @@ def _parts(name: str) -> tuple[int, str, int]:
     """When it was saved, the conversation and the number."""
     saved_ms, conversation_id, seq_no = name.split(" ")
     return int(saved_ms), conversation_id, int(seq_no)
-
-
-def _encode_cursor(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
-
-
-def _decode_cursor(cursor: str) -> str:
-    try:
-        name = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        _parts(name)
-    except ValueError:
-        raise BadCursor() from None
-    return name

@@ -11,14 +11,13 @@ takes LEAST_S at least. So its time does not tell how many words of others begin
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tidings.bounds import SEARCH_READ_MAX
 from tidings.clock import Clock
+from tidings.cursors import cursor_of, place_at
 from tidings.errors import BadCursor, BadRequest, NotFound
 from tidings.ids import is_id
 from tidings.messaging.access import Access, seen_by
@@ -138,13 +137,13 @@ class Search:
             read = await asyncio.gather(*(self._hit(user_id, place, question, terms, blocked) for place in places))
             for place, hit in zip(places, read, strict=True):
                 if hit is not None and len(hits) == question.limit:
-                    return Found(hits, _cursor_of(below), is_complete)
+                    return Found(hits, cursor_of(below), is_complete)
                 below = place
                 if hit is not None:
                     hits.append(hit)
             if len(places) < most:
                 return Found(hits, None, is_complete)
-        return Found(hits, _cursor_of(below), False)
+        return Found(hits, cursor_of(below), False)
 
     async def _hit(
         self, user_id: str, place: Place, question: Question, terms: tuple[Term, ...], blocked: frozenset[str]
@@ -209,7 +208,7 @@ class Search:
             is_complete = is_complete and is_whole
         found.sort(key=_place, reverse=True)
         page = found[: question.limit]
-        cursor = _cursor_of(_place(page[-1])) if len(found) > len(page) else None
+        cursor = cursor_of(_place(page[-1])) if len(found) > len(page) else None
         return Found(page, cursor, is_complete)
 
     async def _to_read(self, user_id: str, conversation_id: str | None) -> tuple[list[str], bool]:
@@ -258,16 +257,8 @@ def _place(hit: Hit) -> Place:
     return Place(hit.entry.sent_ms, hit.entry.conversation_id, hit.entry.seq_no)
 
 
-def _cursor_of(place: Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
-
-
 def _place_of(cursor: str) -> Place:
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
-        place = msgspec.json.decode(raw, type=Place)
-    except (binascii.Error, ValueError, msgspec.DecodeError):
-        raise BadCursor() from None
+    place = place_at(cursor, Place)
     if not (0 <= place.sent_ms < END.sent_ms and is_id(place.conversation_id) and 0 <= place.seq_no <= NEWEST):
         raise BadCursor()
     return place

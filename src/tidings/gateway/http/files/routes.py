@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidings.bounds import PAGE_MAX
+from tidings.cursors import cursor_of, place_at
 from tidings.errors import BadRequest
 from tidings.gateway.encode import file_of
 from tidings.gateway.http.routes import Reply, Request, Route
@@ -11,7 +12,6 @@ from tidings.messaging.files.downloads import Downloads, Link
 from tidings.messaging.files.thumbnails import Thumbnails
 from tidings.messaging.files.uploads import NewFile, Uploads
 from tidings.messaging.limits.limiter import Limiter
-from tidings.operators.listing import cursor_of, place_of
 from tidings.protocol.bodies import FileBody
 from tidings.protocol.file_bodies import (
     FileQuery,
@@ -108,7 +108,7 @@ class FileRoutes:
             request.id(),
             kind=query.kind,
             limit=min(query.limit, PAGE_MAX),
-            before=place_of(query.cursor),
+            before=place_at(query.cursor, str) if query.cursor else "",
         )
         files = [
             SentFileBody(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from tidings.bounds import PAGE_MAX
+from tidings.cursors import cursor_of, place_at
 from tidings.gateway.http.routes import Reply, Request, Routes, pay_create, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.bans import Bans
 from tidings.messaging.moderation.joining import Invite, Joining
-from tidings.operators.listing import cursor_of, place_of
 from tidings.protocol.rule_bodies import (
     BanBody,
     DirectoryBody,
@@ -38,7 +38,7 @@ class JoiningRoutes(Routes):
     async def directory(self, request: Request) -> Reply:
         """List the conversations that everybody may find."""
         query: DirectoryQuery = request.query
-        after = place_of(query.cursor)
+        after = place_at(query.cursor, str) if query.cursor else ""
         found, last = await self._joining.listed(query.query, after, min(query.limit, PAGE_MAX))
         listed = [ListedBody(one.conversation_id, one.kind, one.name, one.avatar_url) for one in found]
         return Reply(200, DirectoryBody(listed, cursor_of(last)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tidings.bounds import PAGE_MAX
+from tidings.cursors import cursor_of, place_at
 from tidings.gateway.encode import message_of
 from tidings.gateway.http.routes import Reply, Request, Routes, pay_create, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.moderation.reports import Reports
 from tidings.operators.audit.events import Audit
-from tidings.operators.listing import cursor_of, place_of
 from tidings.protocol.rule_bodies import NewReport, ReportBody, ReportMadeBody, ReportsBody, ReportsQuery, ReportVerdict
 
 _QUEUE = "/v1/admin/reports"
@@ -41,7 +41,7 @@ class ReportRoutes(Routes):
         """List the reports that wait, with their messages."""
         query: ReportsQuery = request.query
         limit = min(query.limit, PAGE_MAX)
-        found = await self._reports.waiting(place_of(query.cursor), limit)
+        found = await self._reports.waiting(place_at(query.cursor, str) if query.cursor else "", limit)
         for report, _ in found:
             self._seen(request, "report.read", f"{report.conversation_id} {report.seq}")
         listed = [
