@@ -14,8 +14,8 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "tidings"
-LEAVES = frozenset(("ids", "model", "pushes", "errors", "bounds", "clock", "tasks"))
-LEAF_ORDER = ("tasks", "errors", "pushes", "model", "ids", "bounds", "clock")  # a leaf may import those after it
+LEAVES = frozenset(("cursors", "ids", "model", "pushes", "errors", "bounds", "clock", "tasks"))
+LEAF_ORDER = ("cursors", "tasks", "errors", "pushes", "model", "ids", "bounds", "clock")  # a leaf may import those after it
 LAYERS = (
     "cli",
     "node",

@@ -119,7 +119,8 @@ class Search:
     ) -> Found:
         assert self._index is not None
         scope = await self._scope(user_id, question.conversation_id)
-        is_complete = scope.is_complete and not self._indexer.is_behind(scope.conversation_ids)
+        is_exact = question.conversation_id is not None  # its head was read; the rows of an inbox are a moment late
+        is_complete = scope.is_complete and (is_exact or not self._indexer.is_behind(scope.conversation_ids))
         hits: list[Hit] = []
         for number in range(ROUNDS_MAX):
             most = _TOGETHER if number else question.limit + 1  # one more tells whether there is a next page
