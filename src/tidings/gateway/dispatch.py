@@ -50,8 +50,7 @@ from tidings.model import Content, File, ReadState, Sent
 from tidings.operators.active_users import ActiveUsers
 from tidings.operators.audit.events import Audit
 from tidings.protocol import client_frames as protocol
-from tidings.protocol.bodies import NewMessage
-from tidings.protocol.own_bodies import NewScheduled
+from tidings.protocol.bodies import Written
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.registry import Registry
 from tidings.routing.router import Router
@@ -341,7 +340,7 @@ class Dispatch:
         return None
 
 
-def content_of(asked: protocol.Send | NewMessage | NewScheduled) -> Content:
+def content_of(asked: protocol.Send | Written) -> Content:
     """All that the sender wrote. Of a file only the id is known here."""
     files = tuple(map(File, asked.files)) if asked.files else ()
     mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions else ()

@@ -122,10 +122,10 @@ class ReceiptsQuery(msgspec.Struct, frozen=True):
     cursor: str | None = None  # the last user_id of the page before
 
 
-class NewMessage(RequestBody, frozen=True):
-    message_id: MessageId | None = None  # without one an id is made, and a retry is not safe
+class Written(RequestBody, frozen=True):
+    """The part of a new message that its author writes, whenever it is sent."""
+
     text: str = ""
-    ts: Timestamp | None = None
     data: Data | None = None
     silent: bool = False
     reply_to: Seq | None = None
@@ -135,6 +135,11 @@ class NewMessage(RequestBody, frozen=True):
     mention: Mention | None = None
     thread_seq: Seq | None = None
     also_here: bool = False
+
+
+class NewMessage(Written, frozen=True):
+    message_id: MessageId | None = None  # without one an id is made, and a retry is not safe
+    ts: Timestamp | None = None
 
 
 class MessagePatch(RequestBody, frozen=True):

@@ -10,21 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 from tidings.model import ConversationKind
-from tidings.protocol.bodies import BesideBody, ErrorFacts, MessageBody, RequestBody
-from tidings.protocol.types import (
-    Cursor,
-    Data,
-    Fields,
-    FileIds,
-    Id,
-    InboxFilter,
-    Limit,
-    Mention,
-    Mentions,
-    Seq,
-    Timestamp,
-    TtlS,
-)
+from tidings.protocol.bodies import BesideBody, ErrorFacts, MessageBody, RequestBody, Written
+from tidings.protocol.types import Cursor, Fields, Id, InboxFilter, Limit, Mention, Seq, Timestamp
 
 
 class MoreQuery(msgspec.Struct, frozen=True):
@@ -137,21 +124,11 @@ class ThreadsBody(msgspec.Struct, frozen=True):
     unread_threads: int
 
 
-class NewScheduled(RequestBody, frozen=True):
+class NewScheduled(Written, frozen=True, kw_only=True):
     """A message that the server sends at `send_at`, with the message_id of the path."""
 
     conversation_id: Id
     send_at: Timestamp
-    text: str = ""
-    data: Data | None = None
-    silent: bool = False
-    reply_to: Seq | None = None
-    files: FileIds = ()
-    ttl_s: TtlS | None = None
-    mentions: Mentions = msgspec.field(default_factory=list)
-    mention: Mention | None = None
-    thread_seq: Seq | None = None
-    also_here: bool = False
 
 
 class ScheduledBody(msgspec.Struct, frozen=True, omit_defaults=True):
