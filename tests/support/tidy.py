@@ -15,7 +15,7 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "tidings"
 LEAVES = frozenset(("cursors", "ids", "model", "pushes", "errors", "bounds", "clock", "tasks"))
-LEAF_ORDER = ("cursors", "tasks", "errors", "pushes", "model", "ids", "bounds", "clock")  # a leaf may import those after it
+LEAF_ORDER = ("cursors", "tasks", "errors", "pushes", "model", "ids", "bounds", "clock")  # each imports only later ones
 LAYERS = (
     "cli",
     "node",

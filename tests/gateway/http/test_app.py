@@ -205,5 +205,5 @@ async def test_a_route_without_a_body_names_the_field_that_it_does_not_know(gate
     headers, path = {"X-Api-Key": await gateway.api_key()}, "/v1/users/bob/revoke"
     status, _, answer = await http(gateway.port, "POST", path, {"at": 5}, headers)
     assert (status, answer["error"]["code"]) == (400, "bad_request") and "`at`" in answer["error"]["message"]
-    for body in (None, {}):
-        assert (await http(gateway.port, "POST", path, body, headers))[0] == 200
+    assert (await http(gateway.port, "POST", path, None, headers))[0] == 200
+    assert (await http(gateway.port, "POST", path, {}, headers))[0] == 200

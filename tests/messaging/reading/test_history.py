@@ -223,8 +223,9 @@ async def test_one_entry_is_shown_as_a_page_shows_it(a: FaultyNode, group: str) 
     await a.core.blocks.block("bob", "alice")
     page = await a.core.history.page("bob", group, before_seq=2)
     one = await a.core.history.shown("bob", group, 1)
-    assert one == (page.entries[0], True, page.beside[1]) and one.beside is not None
-    assert one.beside.is_pinned and one.beside.reactions["+1"].count == 1 and one.beside.thread is not None
+    beside = page.beside[1]
+    assert one == (page.entries[0], True, beside)
+    assert beside.is_pinned and beside.reactions["+1"].count == 1 and beside.thread is not None
 
 
 async def test_a_stranger_and_a_missing_conversation_get_the_same_answer(a: FaultyNode, direct: str) -> None:

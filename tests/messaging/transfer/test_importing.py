@@ -112,7 +112,7 @@ async def test_the_export_of_a_product_is_imported_with_threads_reactions_and_fi
     reader = room.members[0].user_id
     page = await a.core.history.page(reader, room.conversation_id, limit=100)
     assert [beside.reactions for beside in page.beside.values() if beside.reactions]
-    (file,) = (await a.core.filing.downloads.page(reader, room.conversation_id, kind=None, limit=9, cursor=None)).files
+    (file,) = (await a.core.filing.downloads.page(reader, room.conversation_id, kind=None, limit=9)).files
     assert (file[0].name, file[0].bytes) == ("notes.txt", len(FILE))
     assert await a.unread(reader) == 0 and await a.wrong() == []
     again = await a.core.importing.run(source)

@@ -16,7 +16,7 @@ from tidings.clock import Clock
 from tidings_proof.faults.trouble import VARIABLE, Trouble, TroubleFile
 from tidings_proof.sabotage.launcher import PARENT
 
-READY_S = 60.0  # a node that starts while its stores are in trouble waits for them
+READY_S = 300.0  # a node waits for stores in trouble, and a busy machine is slow: one that never starts is a defect
 STALL_MAX = 0.9  # of any time: so much may be a stall
 _POLL_S = 0.02
 
