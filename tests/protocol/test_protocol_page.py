@@ -21,6 +21,7 @@ from tidings.gateway.http.routes import Route
 from tidings.protocol.bodies import HistoryBody, InboxBody, InboxRowBody, MessageBody, ReadStateBody, SentBody
 from tidings.protocol.client_frames import ClientFrame, decode_frame
 from tidings.protocol.server_frames import SERVER_FRAMES, Ok
+from tidings.protocol.types import WORDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "use" / "protocol.md").read_text("utf-8")
 CLIENT_FRAMES: tuple[type[msgspec.Struct], ...] = get_args(ClientFrame)
@@ -178,3 +179,15 @@ def test_every_error_code_has_its_row_and_every_close_code_is_named() -> None:
 )
 def test_a_limit_on_the_page_is_the_limit_in_the_code(words: str) -> None:
     assert words in PAGE
+
+
+def patterns_in(schema: Any) -> set[str]:
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    mine = {schema["pattern"]} if isinstance(schema, dict) and isinstance(schema.get("pattern"), str) else set()
+    return mine.union(*map(patterns_in, parts))
+
+
+def test_every_pattern_of_the_api_is_said_in_words_where_it_refuses() -> None:
+    taken = [one for route in route_table() for one in (route.body, route.query) if one is not None]
+    found = patterns_in([msgspec.json.schema(one) for one in (*taken, ClientFrame)])
+    assert len(found) > 8 and found <= set(WORDS)

@@ -23,10 +23,10 @@ from tidings.bounds import (
     TEXT_BYTES_MAX,
 )
 from tidings.errors import BadCursor, BadRequest, Problem, TooLarge
-from tidings.ids import ID_PATTERN, MESSAGE_ID_PATTERN, USER_ID_PATTERN
 from tidings.model import ConversationKind
 from tidings.protocol.types import (
     DATA_INTEGER_MAX,
+    WORDS,
     Anchor,
     Cursor,
     Data,
@@ -187,11 +187,6 @@ _ids = msgspec.json.Decoder(_IdAlone)
 _CURSOR_FIELDS = ("`$.before_seq`", "`$.after_seq`", "`$.around_seq`", "`$.cursor`")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _REASON_CHARS_MAX = 200  # a reason names the field and need not repeat a long value
-_WORDS = {  # a pattern in words, for the reader of a refusal
-    f"`str` matching regex {ID_PATTERN!r}": "an id, 1-128 of A-Z a-z 0-9 _ . @ - and not . or ..",
-    f"`str` matching regex {USER_ID_PATTERN!r}": "a user id, 1-128 of A-Z a-z 0-9 _ . @ | + : = ~ - and not . or ..",
-    f"`str` matching regex {MESSAGE_ID_PATTERN!r}": "a message_id, 1-64 of A-Z a-z 0-9 _ -",
-}
 
 
 def decode_frame(text: str) -> ClientFrame:
@@ -235,8 +230,8 @@ def refusal_of(problem: Exception) -> Problem:
     if isinstance(problem, RecursionError):
         return BadRequest("the JSON is nested too deeply")
     reason = str(problem)
-    for pattern, words in _WORDS.items():
-        reason = reason.replace(pattern, words)
+    for pattern, words in WORDS.items():
+        reason = reason.replace(f"`str` matching regex {pattern!r}", words)
     kind: type[Problem] = BadCursor if reason.endswith(_CURSOR_FIELDS) else BadRequest
     return kind(reason[:_REASON_CHARS_MAX])
 

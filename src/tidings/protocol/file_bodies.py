@@ -9,8 +9,15 @@ from msgspec import Meta
 
 from tidings.bounds import FILE_NAME_CHARS_MAX, FILE_TYPE_CHARS_MAX
 from tidings.protocol.bodies import FileBody, RequestBody
-from tidings.protocol.types import INTEGER_MAX, Cursor, Limit, is_name
+from tidings.protocol.types import INTEGER_MAX, Cursor, Limit, is_name, shaped
 
+_MIME = shaped(
+    r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?![\s\S])",
+    "a media type without parameters, such as image/png",
+    max_length=FILE_TYPE_CHARS_MAX,
+)
+_SHA256 = shaped(r"^[0-9a-f]{64}(?![\s\S])", "the SHA-256 of the file, 64 of 0-9 a-f")
+_BLURHASH = shaped(r"^[!-~]{6,100}(?![\s\S])", "a blurhash, 6-100 printable characters of ASCII without a space")
 _PIXELS_MAX = 1_000_000  # of one side, as an uploader may claim it
 
 Pixels = Annotated[int, Meta(ge=1, le=_PIXELS_MAX)]
@@ -19,14 +26,12 @@ ThumbnailSize = Literal[160, 320, 640, 1024]
 
 class NewUpload(RequestBody, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=FILE_NAME_CHARS_MAX)]
-    mime: Annotated[
-        str, Meta(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?![\s\S])", max_length=FILE_TYPE_CHARS_MAX)
-    ]
+    mime: Annotated[str, _MIME]
     bytes: Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?![\s\S])")] | None = None
+    sha256: Annotated[str, _SHA256] | None = None
     width: Pixels | None = None
     height: Pixels | None = None
-    blurhash: Annotated[str, Meta(pattern=r"^[!-~]{6,100}(?![\s\S])")] | None = None
+    blurhash: Annotated[str, _BLURHASH] | None = None
 
     def __post_init__(self) -> None:
         if not is_name(self.name) or "/" in self.name or "\\" in self.name:

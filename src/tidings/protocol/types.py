@@ -25,13 +25,35 @@ INTEGER_MAX = 2**53 - 1  # every JSON reader keeps it exactly; also the highest 
 DATA_INTEGER_MAX = 2**63 - 1  # in `data`: nodes tell each other whole numbers of 64 bits
 DATE_MAX = 8_640_000_000_000_000  # the latest time that a JavaScript Date can show; a client would fail at a later one
 
+WORDS: dict[str, str] = {}  # a pattern -> what it asks for
+
+
+def shaped(pattern: str, words: str, **more: Any) -> Meta:
+    """A text of this pattern. A refusal says it in these words."""
+    WORDS[pattern] = words
+    return Meta(pattern=pattern, **more)
+
+
 # --- ids, numbers and times -----------------------------------------------------------------------
 
-Id = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a conversation or device.")]
-UserId = Annotated[str, Meta(pattern=USER_ID_PATTERN, description="A user id.")]
-MessageId = Annotated[
-    str, Meta(pattern=MESSAGE_ID_PATTERN, description="Made by the client; the key of a safe resend.")
-]
+_ID = shaped(
+    ID_PATTERN,
+    "an id, 1-128 of A-Z a-z 0-9 _ . @ - and not . or ..",
+    description="The id of a conversation or device.",
+)
+_USER_ID = shaped(
+    USER_ID_PATTERN,
+    "a user id, 1-128 of A-Z a-z 0-9 _ . @ | + : = ~ - and not . or ..",
+    description="A user id.",
+)
+_MESSAGE_ID = shaped(
+    MESSAGE_ID_PATTERN,
+    "a message_id, 1-64 of A-Z a-z 0-9 _ -",
+    description="Made by the client; the key of a safe resend.",
+)
+Id = Annotated[str, _ID]
+UserId = Annotated[str, _USER_ID]
+MessageId = Annotated[str, _MESSAGE_ID]
 Integer = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="A position in a conversation's log.")]
 Millis = Annotated[int, Meta(ge=0, le=INTEGER_MAX, description="Milliseconds since 1970, UTC.")]
@@ -69,10 +91,11 @@ Name = Annotated[
 UserIds = Annotated[list[UserId], Meta(max_length=MEMBERS_NAMED_MAX)]
 Url = Annotated[
     str,
-    Meta(
+    shaped(
+        r"^(https?://[^\s<>\"']+|/v1/pictures/[0-9a-f]{32}/[0-9a-f]{32})(?![\s\S])",
+        "a URL that begins with http:// or https://, or the path of an uploaded picture",
         max_length=URL_CHARS_MAX,
         description="A picture elsewhere, or one that was uploaded here.",
-        pattern=r"^(https?://[^\s<>\"']+|/v1/pictures/[0-9a-f]{32}/[0-9a-f]{32})(?![\s\S])",
     ),
 ]
 

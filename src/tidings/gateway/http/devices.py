@@ -20,7 +20,7 @@ from tidings.errors import BadRequest, NotFound
 from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.model import Provider
 from tidings.protocol.bodies import RequestBody
-from tidings.protocol.types import Id
+from tidings.protocol.types import Id, shaped
 from tidings.pushes import DeviceRemoved, Event
 from tidings.stores.push.ports import is_endpoint, is_token
 from tidings.stores.tables.ports import Devices
@@ -28,8 +28,8 @@ from tidings.stores.tables.values import Device
 
 _PATH = "/v1/devices"
 Token = Annotated[str, Meta(min_length=1, max_length=PUSH_TOKEN_CHARS_MAX)]
-PublicKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{87}=?(?![\s\S])", description="65 bytes, base64url.")]
-AuthSecret = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{22}(==)?(?![\s\S])", description="16 bytes, base64url.")]
+PublicKey = Annotated[str, shaped(r"^[A-Za-z0-9_-]{87}=?(?![\s\S])", "65 bytes in base64url")]
+AuthSecret = Annotated[str, shaped(r"^[A-Za-z0-9_-]{22}(==)?(?![\s\S])", "16 bytes in base64url")]
 
 
 class SubscriptionKeys(RequestBody, frozen=True):

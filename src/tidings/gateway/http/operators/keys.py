@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from tidings.errors import BadRequest, NotFound
 from tidings.gateway.http.operators.api_keys import ApiKeys, KeyRole
 from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.protocol.bodies import RequestBody
-from tidings.protocol.types import UserId
+from tidings.protocol.types import UserId, shaped
 from tidings.stores.tables.values import ApiKey
 
 _ALL = "/v1/admin/keys"
 _ID_CHARS = 16
+_NAME = shaped(r"^[!-~]{1,64}(?![\s\S])", "a name, 1-64 printable characters of ASCII without a space")
 
 
 class KeyBody(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class KeysBody(msgspec.Struct, frozen=True):
 class NewKey(RequestBody, frozen=True):
     """`name`: the purpose of the key; limits and the audit stream use it. `user_id`: the user of a key of role bot."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[!-~]+\Z")]
+    name: Annotated[str, _NAME]
     role: KeyRole = "readonly"
     user_id: UserId | None = None
 
