@@ -51,6 +51,7 @@ async def test_the_index_is_made_anew(
         view, _ = await core.directory.create("alice", kind="group", members=["bob"], name="g")
         await core.sends.send("alice", view.head.conversation_id, "m1", Content("hello"), None)
         assert await _index_all(core) == (1, 1)
+        await core.searching.indexer.follow()  # the node itself waits with the message for two seconds
         found = await core.searching.search.find("bob", Question(q="hello"))
         assert len(found.hits) == 1 and found.is_complete
         without = dataclasses.replace(core, tables=dataclasses.replace(core.tables, search=None))

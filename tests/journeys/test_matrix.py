@@ -53,7 +53,7 @@ async def row_of(client: Client, c: str) -> Frame:
 
 async def say_all(client: Client, c: str, name: str, count: int) -> list[int]:
     """One after another; their numbers."""
-    return [(await client.say(c, f"{name}-{n}", f"{name} {n}"))["seq"] for n in range(1, count + 1)]
+    return [(await client.say_until_stored(c, f"{name}-{n}", f"{name} {n}"))["seq"] for n in range(1, count + 1)]
 
 
 async def receipt(client: Client, user_id: str, **marks: int) -> Frame:

@@ -100,6 +100,12 @@ class Client:
     async def say(self, conversation_id: str, message_id: str, text: str = "hi") -> Frame:
         return await self.request("message.send", conversation_id=conversation_id, message_id=message_id, text=text)
 
+    async def say_until_stored(self, conversation_id: str, message_id: str, text: str) -> Frame:
+        """Send again while a store, beside other work, is too slow to answer."""
+        while (answer := await self.say(conversation_id, message_id, text)).get("code") == "unavailable":
+            await asyncio.sleep(0.2)
+        return answer
+
     async def event(self, is_wanted: Callable[[Frame], bool], within_s: float = 60) -> Frame:
         """The first event, past or to come, that is wanted."""
         async with asyncio.timeout(within_s):

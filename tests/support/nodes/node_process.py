@@ -160,14 +160,15 @@ class NodeProcess:
 
 
 def rest(port: int, method: str, path: str, body: Any, token: str) -> tuple[int, Any]:
-    """One REST request to whoever listens on the port: status and decoded answer."""
+    """One REST request to whoever listens on the port: status and decoded answer. A proxy's own page is None."""
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         raw = None if body is None else json.dumps(body)
         link.request(method, path, raw, {"Authorization": f"Bearer {token}"})
         answer = link.getresponse()
         content = answer.read()
-        return answer.status, json.loads(content) if content else None
+        is_json = answer.headers.get_content_type() == "application/json"
+        return answer.status, json.loads(content) if is_json and content else None
     finally:
         link.close()
 
