@@ -36,7 +36,7 @@ from tidings.bounds import (
 from tidings_proof.world.valkey import ValkeyProcess, start_valkey
 
 PREFIX = "many."
-WITHIN_S = 60.0  # whatever was promised has happened by then
+WITHIN_S = 240.0  # whatever was promised has happened by then, also on a busy machine
 
 
 class Site:
