@@ -42,6 +42,9 @@ def dynamodb() -> Iterator[DynamoLocal]:
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
     yield server
+    atexit.unregister(server.stop)  # a worker of a test run may end without its exit functions
+    server.stop()
+    start_dynamodb.cache_clear()
 
 
 def fresh_prefix() -> str:
