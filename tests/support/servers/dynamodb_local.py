@@ -42,9 +42,10 @@ def dynamodb() -> Iterator[DynamoLocal]:
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
     yield server
-    atexit.unregister(server.stop)  # a worker of a test run may end without its exit functions
-    server.stop()
-    start_dynamodb.cache_clear()
+    if start_dynamodb.cache_info().currsize:  # several folders have this fixture, and share the server
+        start_dynamodb.cache_clear()
+        atexit.unregister(server.stop)  # a worker of a test run may end without its exit functions
+        server.stop()
 
 
 def fresh_prefix() -> str:
