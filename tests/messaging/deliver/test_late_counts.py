@@ -125,6 +125,40 @@ async def test_counts_that_changed_while_they_were_read_are_pushed_again(monkeyp
     assert pushed == [2, 3] and next(counts, None) is None
 
 
+async def test_counts_of_a_busy_conversation_are_pushed_again_at_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of its entries brings newer counts, so pushes at a steady pace would go on for as long as people write."""
+    pauses: list[float] = []
+    is_still = asyncio.Event()
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 8:
+            is_still.set()
+
+    class Unread:
+        async def state(self, user_id: str, conversation_id: str) -> ReadState:
+            return ReadState(
+                conversation_id=conversation_id,
+                read_seq=0,
+                unread_count=7 if is_still.is_set() else len(pauses),
+                unread_capped=False,
+                first_unread_seq=1,
+                total_unread=None,
+            )
+
+    class Router:
+        def push(self, user_id: str, event: ReadSynced) -> None:
+            pass
+
+    spawn = Spawn()
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    LateCounts(Hub(), None, Unread(), Router(), spawn, None).sync_soon("bob", "c1")  # type: ignore[arg-type]
+    await asyncio.gather(*spawn.tasks)
+    assert pauses == [0.5, 1, 2, 4, 8, 8, 8, 8]
+
+
 @pytest.mark.parametrize("is_large", [False, True])
 async def test_however_many_members_are_cold_few_of_them_are_under_way(
     monkeypatch: pytest.MonkeyPatch, is_large: bool

@@ -17,7 +17,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import Counted
 from tidings.messaging.deliver.sequencer import Sequencer
-from tidings.messaging.unread.bounds import COUNTS_PAUSE_S, LATE_COUNTS_MAX
+from tidings.messaging.unread.bounds import COUNTS_PAUSE_S, COUNTS_RECHECK_S_MAX, LATE_COUNTS_MAX
 from tidings.model import ReadState
 from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
@@ -159,9 +159,12 @@ class LateCounts:
 
     async def _push_until_still(self, user_id: str, conversation_id: str) -> None:
         """Push the counts, and push them again if they changed: an entry that was indexed while they were read may have
-        gone out first, with newer ones."""
+        gone out first, with newer ones. Where entries come all the time each brings its own counts, so the pauses grow.
+        """
         pushed: ReadState | None = None
+        pause_s = COUNT_RESYNC_S
         while (state := await self._unread.state(user_id, conversation_id)) != pushed:
             self._router.push(user_id, ReadSynced(state))
             pushed = state
-            await asyncio.sleep(COUNT_RESYNC_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, COUNTS_RECHECK_S_MAX)

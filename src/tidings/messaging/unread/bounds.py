@@ -11,6 +11,7 @@ TALLY_TRIES_MAX = 20  # a build that is lost this often is refused as `unavailab
 COUNTS_KEPT = 50_000  # counts of members in large conversations that a node has in memory: about 20 MB
 LISTS_KEPT = 500  # users whose large conversations a node has in memory, ordered and added up: 100 of them are 30 KB
 COUNTS_PAUSE_S = 1.0  # between two pushes of the counts of a large conversation: all who are connected get one
+COUNTS_RECHECK_S_MAX = 8.0  # the longest pause before late counts of a busy conversation are compared again
 LATE_COUNTS_MAX = 500  # members who are counted apart at a time: a task each, of 5 KB; 8 of them rebuild, the rest wait
 READS_PAUSE_S = 0.0025  # read marks of a conversation gather so long for each that came just now: the first never waits
 READS_PAUSE_S_MAX = 0.25  # the longest of these pauses: the receipts of a read wait longer
