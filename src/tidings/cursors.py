@@ -5,12 +5,12 @@ A text that we did not make is noticed. It is no secret, so a place may still be
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from typing import Any, TypeVar
 
 import msgspec
 
+from tidings.base64url import from_base64url, to_base64url
 from tidings.errors import BadCursor
 
 T = TypeVar("T")
@@ -23,13 +23,13 @@ def cursor_of(place: Any) -> str | None:
         return None
     raw = msgspec.json.encode(place)
     seal = hashlib.sha256(raw).digest()[:_SEAL_BYTES]
-    return base64.urlsafe_b64encode(seal + raw).decode().rstrip("=")
+    return to_base64url(seal + raw)
 
 
 def place_at(cursor: str, kind: type[T]) -> T:
     """The place of a cursor. Raises BadCursor."""
     try:
-        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[_SEAL_BYTES:]
+        raw = from_base64url(cursor)[_SEAL_BYTES:]
         place = msgspec.json.decode(raw, type=kind)
     except (ValueError, msgspec.DecodeError):
         raise BadCursor() from None

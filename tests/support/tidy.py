@@ -14,8 +14,9 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "tidings"
-LEAVES = frozenset(("cursors", "ids", "model", "pushes", "errors", "bounds", "clock", "tasks"))
-LEAF_ORDER = ("cursors", "tasks", "errors", "pushes", "model", "ids", "bounds", "clock")  # each imports only later ones
+LEAVES = frozenset(("base64url", "cursors", "ids", "model", "pushes", "errors", "bounds", "clock", "tasks"))
+# each imports only later ones
+LEAF_ORDER = ("cursors", "tasks", "errors", "pushes", "model", "ids", "bounds", "clock", "base64url")
 LAYERS = (
     "cli",
     "node",

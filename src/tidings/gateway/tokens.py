@@ -9,7 +9,6 @@ nobody can change the user of a key.
 
 from __future__ import annotations
 
-import base64
 import re
 from contextlib import suppress
 from typing import Any
@@ -20,6 +19,7 @@ from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import OctKey
 from joserfc.jws import JWSRegistry, extract_compact, validate_compact
 
+from tidings.base64url import from_base64url, to_base64url
 from tidings.bounds import TOKEN_CHARS_MAX
 from tidings.clock import Clock
 from tidings.config.settings import Auth
@@ -155,8 +155,7 @@ def mint_token(auth: Auth, user_id: str, *, ttl_s: int, now_ms: int) -> str:
 
 
 def new_bot_key(user_id: str, clock: Clock) -> str:
-    named = base64.urlsafe_b64encode(user_id.encode()).decode().rstrip("=")
-    return f"{BOT_PREFIX}{named}.{clock.random_id(32)}"
+    return f"{BOT_PREFIX}{to_base64url(user_id.encode())}.{clock.random_id(32)}"
 
 
 def user_of_bot(key: str) -> str | None:
@@ -165,7 +164,7 @@ def user_of_bot(key: str) -> str | None:
         return None
     named = key[len(BOT_PREFIX) :].partition(".")[0]
     with suppress(ValueError):
-        user_id = base64.urlsafe_b64decode(named + "=" * (-len(named) % 4)).decode()
+        user_id = from_base64url(named).decode()
         return user_id if is_user_id(user_id) else None
     return None
 

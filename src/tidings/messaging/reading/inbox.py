@@ -7,7 +7,6 @@ conversation's head as it is read. While the keyspace is down the tables answer 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from tidings.base64url import from_base64url, to_base64url
 from tidings.bounds import PAGE_MAX
 from tidings.clock import Clock
 from tidings.errors import BadCursor, NotFound, Unavailable
@@ -46,13 +46,13 @@ _SCORE_MAX = 1 << 53  # ms; the largest number that a sorted set holds exactly
 def encode_cursor(user_id: str, place: Place) -> str:
     """Return where a page ended, sealed for the user: the cursor of another user is refused."""
     text = f"{place.part}:{place.score}:{place.conversation_id}".encode()
-    return base64.urlsafe_b64encode(_seal(user_id, text) + text).decode().rstrip("=")
+    return to_base64url(_seal(user_id, text) + text)
 
 
 def decode_cursor(user_id: str, cursor: str, is_known: Callable[[str], bool] = is_id) -> Place:
     """Return the place in a cursor. Raises BadCursor for a text that encode_cursor never makes for this user."""
     try:
-        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        raw = from_base64url(cursor)
         part, score, conversation_id = raw[_SEAL_BYTES:].decode().split(":")
         place = Place(part, int(score), conversation_id)
     except ValueError:

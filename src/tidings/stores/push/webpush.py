@@ -6,8 +6,6 @@ client. A browser shows every push to its user, so a silent notice is not sent a
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from tidings.base64url import from_base64url, to_base64url
 from tidings.bounds import PUSH_TTL_S
 from tidings.clock import Clock
 from tidings.stores.push.apns import es256_key
@@ -138,28 +137,21 @@ def encrypt(
 
 def topic_of(collapse_id: str) -> str:
     """32 characters of RFC 8030's alphabet, the same for the same id."""
-    return _encoded(hashlib.sha256(collapse_id.encode()).digest())[:TOPIC_CHARS_MAX]
+    return to_base64url(hashlib.sha256(collapse_id.encode()).digest())[:TOPIC_CHARS_MAX]
 
 
 def public_key_of(key: ECKey) -> str:
     """The public key in the form of a browser's `applicationServerKey`."""
     fields = key.as_dict(private=False)
-    return _encoded(b"\x04" + _decoded(str(fields["x"]), 32) + _decoded(str(fields["y"]), 32))
+    return to_base64url(b"\x04" + _decoded(str(fields["x"]), 32) + _decoded(str(fields["y"]), 32))
 
 
 def _hmac(key: bytes, text: bytes) -> bytes:
     return hmac.digest(key, text, "sha256")
 
 
-def _encoded(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
 def _decoded(text: str, size: int) -> bytes:
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except binascii.Error:
-        raise ValueError("not base64url") from None
+    raw = from_base64url(text)
     if len(raw) != size:
         raise ValueError(f"{len(raw)} bytes, not {size}")
     return raw
