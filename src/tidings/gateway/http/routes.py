@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from tidings.bounds import HTTP_BODY_BYTES_MAX
-from tidings.errors import BadRequest, Forbidden, NotFound, Unauthorized
+from tidings.errors import BadRequest, NotFound, Unauthorized
 from tidings.gateway.auth import Caller
 from tidings.ids import is_id, is_user_id
 from tidings.messaging.limits.limiter import Limiter
@@ -50,15 +50,13 @@ class Request:
             raise BadRequest(f"`{text[:40]}` in the path is not a user id")
         return text
 
-    def subject(self, *, needs_admin: bool = False) -> str:
+    def subject(self) -> str:
         """The user whom the path names. A user reaches only themself: others do not exist. A server key reaches all.
 
-        `needs_admin`: a server key must be of role admin. Raises NotFound, Forbidden."""
-        user_id, role = self.user(), self.caller.role
-        if role is None and self.caller.user_id != user_id:
+        Raises NotFound."""
+        user_id = self.user()
+        if self.caller.role is None and self.caller.user_id != user_id:
             raise NotFound()
-        if needs_admin and role not in (None, "admin"):
-            raise Forbidden("this needs an admin key")
         return user_id
 
     def id(self, position: int = 0) -> str:

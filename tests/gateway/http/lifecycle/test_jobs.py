@@ -54,6 +54,37 @@ async def test_a_person_gets_an_export_of_their_own_and_nobody_else_does() -> No
         assert (await http.get("/v1/users/bob/export")).status_code == 401
 
 
+async def test_a_readonly_key_exports_what_the_person_may_read_and_an_admin_key_also_what_they_left() -> None:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+        keys = {"admin": {"X-Api-Key": server.api_key}}
+        for role in ("readonly", "moderator"):
+            made = await http.post("/v1/admin/keys", headers=keys["admin"], json={"name": role, "role": role})
+            keys[role] = {"X-Api-Key": made.json()["key"]}
+        bob = {"Authorization": f"Bearer {server.token('bob')}"}
+        for name in ("stays", "leaves"):
+            made = await http.post(
+                "/v1/conversations", headers=bob, json={"kind": "group", "members": [], "name": name}
+            )
+            one = f"/v1/conversations/{made.json()['conversation_id']}"
+            await http.post(one + "/messages", headers=bob, json={"text": name})
+        assert (await http.delete(one + "/members/bob", headers=bob)).is_success
+        answers = {role: await http.get("/v1/users/bob/export", headers=key) for role, key in keys.items()}
+        answers["bob"] = await http.get("/v1/users/bob/export", headers=bob)
+        assert answers.pop("moderator").status_code == 403
+        assert {role: texts_of(answer) for role, answer in answers.items()} == {
+            "admin": ["leaves", "stays"],
+            "readonly": ["stays"],
+            "bob": ["stays"],
+        }
+
+
+def texts_of(answer: httpx2.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+        lines = map(json.loads, packed.read("export.jsonl").decode().splitlines())
+        return sorted(line["text"] for line in lines if line["type"] == "message")
+
+
 async def test_an_export_that_the_limit_refuses_takes_no_place() -> None:
     settings = Settings(limits=dataclasses.replace(Limits(), http=Limit(8, 600)))
     async with testing.server(settings) as server, httpx2.AsyncClient(base_url=server.url) as http:

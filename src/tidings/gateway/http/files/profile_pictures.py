@@ -28,7 +28,7 @@ class ProfilePictureRoutes(Routes):
     @route("PUT", _PICTURE, "profile", is_streamed=True, answer=ProfileBody, errors=("not_found", "too_large"))
     async def put(self, request: Request) -> Reply:
         """Upload a profile picture, as the bytes of an image: one's own, or any with a server key."""
-        user_id = request.subject(needs_admin=True)
+        user_id = request.subject()
         await pay_create(self._limiter, request)
         await self._pictures.put(user_id, request.body)
         self._auth.forget_user(user_id)
@@ -39,7 +39,7 @@ class ProfilePictureRoutes(Routes):
     @route("DELETE", _PICTURE, "profile", statuses=(204,), errors=("not_found",))
     async def remove(self, request: Request) -> Reply:
         """Remove the uploaded profile picture."""
-        user_id = request.subject(needs_admin=True)
+        user_id = request.subject()
         await pay_create(self._limiter, request)
         await self._pictures.remove(user_id)
         self._auth.forget_user(user_id)
