@@ -17,6 +17,37 @@ local epoch, who, id, score, cap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]),
 local unread_ttl_s, now_ms, removed_count = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local first_removed, last_removed = 9, 8 + removed_count
 
+local function user_is_cold(mark, leases)
+  note_cold(mark, id, score, unread_ttl_s)
+  return {-1, 0, 0, -1, leases, 0, 0, 0, 0}
+end
+
+-- It leaves the totals. A set may have been made anew, without an expiry, and an install puts another in place.
+local function go_cold(inbox, mark, unread, packed, leases, state)
+  local t = totals_of(mark, epoch)
+  if packed then
+    withdraw(inbox, t, id, packed, cap)
+  end
+  redis.call('UNLINK', unread, unread .. ':@')
+  t.cold = t.cold + 1
+  keep_totals(mark, t)
+  redis.call('HSET', mark, '~' .. id, next_gen(mark))
+  redis.call('HDEL', mark, id)
+  return {state or 0, 0, 0, -1, leases, 0, 0, 0, 0}
+end
+
+local function is_read(seq, seen, ranges)
+  if seq <= seen then
+    return true
+  end
+  for low, high in string.gmatch(ranges, '(%d+),(%d+)') do
+    if seq >= tonumber(low) and seq <= tonumber(high) then
+      return true
+    end
+  end
+  return false
+end
+
 local function show(inbox, mark, unread, ws, is_counted)
   local m = redis.call('HMGET', mark, ':epoch', '*', ':unread', ':convs', ':cold', ':more', id)
   local packed, leases = m[7], {}
@@ -24,29 +55,11 @@ local function show(inbox, mark, unread, ws, is_counted)
     leases = redis.call('ZRANGE', ws, now_ms, '+inf', 'BYSCORE')
   end
 
-  local function user_is_cold()
-    note_cold(mark, id, score, unread_ttl_s)
-    return {-1, 0, 0, -1, leases, 0, 0, 0, 0}
-  end
   if m[1] ~= epoch or not (m[2] and m[3] and m[4] and m[5] and m[6]) then
-    return user_is_cold()
+    return user_is_cold(mark, leases)
   end
 
-  -- It leaves the totals. A set may have been made anew, without an expiry, and an install puts another in place.
-  local function go_cold(state)
-    local t = totals_of(mark, epoch)
-    if packed then
-      withdraw(inbox, t, id, packed, cap)
-    end
-    redis.call('UNLINK', unread, unread .. ':@')
-    t.cold = t.cold + 1
-    keep_totals(mark, t)
-    redis.call('HSET', mark, '~' .. id, next_gen(mark))
-    redis.call('HDEL', mark, id)
-    return {state or 0, 0, 0, -1, leases, 0, 0, 0, 0}
-  end
-
-  local large = tonumber(string.match(m[6], '%d+$'))
+  local has_more = m[6] ~= '0 0 0 0 0 0 0' -- most users have nothing muted, archived, pinned, large or mentioned
   if not packed then
     local home = home_of(inbox, id)
     if score > 0 and redis.call('ZADD', home or inbox, 'GT', score, id) == 1 then
@@ -54,13 +67,13 @@ local function show(inbox, mark, unread, ws, is_counted)
       if m[2] == '0' then
         redis.call('EXPIRE', inbox, unread_ttl_s)
       end
-      return go_cold()
+      return go_cold(inbox, mark, unread, packed, leases)
     end
     if redis.call('HEXISTS', mark, '~' .. id) == 1 then
       redis.call('HSET', mark, '~' .. id, next_gen(mark))
     elseif home then
       redis.call('HDEL', mark, '*') -- its mark was lost, and the totals with it
-      return user_is_cold()
+      return user_is_cold(mark, leases)
     end
     return {0, 0, 0, -1, leases, 0, 0, 0, 0}
   end
@@ -70,7 +83,8 @@ local function show(inbox, mark, unread, ws, is_counted)
   seen, count, first, floor, day = tonumber(seen), tonumber(count), tonumber(first), tonumber(floor), tonumber(day)
   mentions, first_mention, flags = tonumber(mentions), tonumber(first_mention), tonumber(flags)
   if has(flags, 64) then
-    return go_cold() -- it is not large any more, or the sender's member list is older than the line: the tables decide
+    -- It is not large any more, or the sender's member list is older than the line: the tables decide
+    return go_cold(inbox, mark, unread, packed, leases)
   end
   local before, mentions_before, is_changed = floor > seen and cap or count, mentions, false
   local shown = before
@@ -78,31 +92,20 @@ local function show(inbox, mark, unread, ws, is_counted)
   if score > 0 and flags % 16 == 0 then
     if redis.call('ZADD', inbox, 'GT', score, id) == 1 then
       redis.call('HDEL', mark, '*') -- it has a mark, so the inbox was lost
-      return user_is_cold()
+      return user_is_cold(mark, leases)
     end
   elseif score > 0 then -- it is quiet, muted, archived or pinned
     local home = has(flags, 4) and inbox .. ':archived' or inbox
     if redis.call('ZADD', home, 'GT', score, id) == 1 then
       redis.call('HDEL', mark, '*')
-      return user_is_cold()
+      return user_is_cold(mark, leases)
     end
     if has(flags, 2) then
       redis.call('ZADD', inbox .. ':muted', 'XX', 'GT', score, id)
     elseif has(flags, 4) then
-      return go_cold(2) -- it comes back with a message that is later than the flag, and only the tables know which is
+      -- It comes back with a message that is later than the flag, and only the tables know which is
+      return go_cold(inbox, mark, unread, packed, leases, 2)
     end
-  end
-
-  local function is_read(seq)
-    if seq <= seen then
-      return true
-    end
-    for low, high in string.gmatch(ranges, '(%d+),(%d+)') do
-      if seq >= tonumber(low) and seq <= tonumber(high) then
-        return true
-      end
-    end
-    return false
   end
 
   local add, mention, lowest = {}, {}, nil
@@ -113,7 +116,7 @@ local function show(inbox, mark, unread, ws, is_counted)
       word, is_mention = string.sub(word, 1, -2), true
       seq = tonumber(word)
     end
-    if not is_read(seq) then
+    if not is_read(seq, seen, ranges) then
       if seq > floor then
         add[#add + 1] = word -- the score is the number itself: times may repeat and go back
         add[#add + 1] = word
@@ -133,8 +136,9 @@ local function show(inbox, mark, unread, ws, is_counted)
   end
   if removed_count > 0 and count + added > 0 then
     for i = first_removed, last_removed do
-      if floor > seen and not is_read(tonumber(ARGV[i])) then
-        return go_cold() -- how many were trimmed is not known, so whether this is still capped is not either
+      if floor > seen and not is_read(tonumber(ARGV[i]), seen, ranges) then
+        -- How many were trimmed is not known, so whether this is still capped is not either
+        return go_cold(inbox, mark, unread, packed, leases)
       end
     end
     removed = redis.call('ZREM', unread, unpack(ARGV, first_removed, last_removed))
@@ -148,7 +152,7 @@ local function show(inbox, mark, unread, ws, is_counted)
   if #add > 0 or (removed_count > 0 and count > 0) then
     local n = redis.call('ZCARD', unread)
     if n ~= count + added - removed then
-      return go_cold()
+      return go_cold(inbox, mark, unread, packed, leases)
     end
     if removed > 0 then
       local left = redis.call('ZRANGE', unread, 0, 0)[1]
@@ -163,13 +167,15 @@ local function show(inbox, mark, unread, ws, is_counted)
       if mentions > 0 then
         mentions = mentions - redis.call('ZREMRANGEBYSCORE', unread .. ':@', '-inf', floor)
         if redis.call('ZCARD', unread .. ':@') ~= mentions then
-          return go_cold() -- the set was lost, and with it which of the mentions were trimmed
+          -- The set was lost, and with it which of the mentions were trimmed
+          return go_cold(inbox, mark, unread, packed, leases)
         end
       end
     end
     if mentions ~= mentions_before or #mention > 0 or (removed > 0 and mentions > 0) then
       if redis.call('ZCARD', unread .. ':@') ~= mentions then
-        return go_cold() -- the set was lost: what was removed may have been a mention
+        -- The set was lost: what was removed may have been a mention
+        return go_cold(inbox, mark, unread, packed, leases)
       end
       local left = redis.call('ZRANGE', unread .. ':@', 0, 0)[1]
       first_mention = left and tonumber(left) or 0
@@ -182,7 +188,7 @@ local function show(inbox, mark, unread, ws, is_counted)
       redis.call('EXPIRE', mark, ttl_s)
       redis.call('EXPIRE', inbox, ttl_s)
       redis.call('EXPIRE', inbox .. ':unread', ttl_s)
-      if m[6] ~= '0 0 0 0 0 0 0' then
+      if has_more then
         for _, name in ipairs({'mentions', 'muted', 'archived', 'pinned', 'large'}) do
           redis.call('EXPIRE', inbox .. ':' .. name, ttl_s)
         end
@@ -194,7 +200,12 @@ local function show(inbox, mark, unread, ws, is_counted)
   end
 
   -- The filters move with the inbox.
-  local total, quiet, all_mentions = m[3] + shown - before, string.match(m[6], '^(%d+) (%d+)')
+  local total, quiet, all_mentions, is_known = m[3] + shown - before, 0, 0, m[5] == '0'
+  if has_more then
+    local large
+    quiet, all_mentions, large = string.match(m[6], '^(%d+) (%d+) .* (%d+)$')
+    is_known = is_known and large == '0'
+  end
   local convs = m[4] + (shown > 0 and 1 or 0) - (before > 0 and 1 or 0)
   if before > 0 and shown > 0 then
     if score > 0 then
@@ -231,7 +242,6 @@ local function show(inbox, mark, unread, ws, is_counted)
       string.format('[%s,%s,%d,%d,%d,%d,%d,%d,%d,%d,%s]', version, cursor, seen, count, first, floor, day, mentions,
         first_mention, flags, ranges))
   end
-  local is_known = m[5] == '0' and large == 0
   return {1, shown, floor > seen and 1 or 0, is_known and total - quiet or -1, leases, tonumber(version), mentions,
     tonumber(all_mentions), convs}
 end
