@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tests.support.messaging.faulty_stores import FaultyNode, Recorded, down
 from tests.support.messaging.two_nodes import connect
-from tidings.model import Beside, ReactionCount
+from tidings.model import Beside, Content, ReactionCount
 from tidings.pushes import MessageNew
 
 UP = "👍"
@@ -49,7 +49,24 @@ async def test_a_conversation_without_reactions_costs_its_pages_no_read(a: Fault
     await a.core.reactions.react("bob", group, 1, UP, is_on=True)
     recorded.asked.clear()
     assert 1 in await page(a, "carol", group)
-    assert recorded.asked == ["page"]
+    assert recorded.asked == ["page", "page"]  # of the summaries and of the threads
+
+
+async def test_messages_from_anywhere_show_the_same_in_one_read(a: FaultyNode, group: str) -> None:
+    other = (await a.core.directory.create("bob", kind="group", members=["alice"]))[0].head.conversation_id
+    for id_ in (group, other):
+        for at in range(3):
+            await a.send("alice", id_, f"m{at}")
+        await a.core.reactions.react("bob", id_, 1, UP, is_on=True)
+        await a.core.sends.send("bob", id_, "r1", Content("x", thread_seq=3))
+    entries = [entry for id_ in (group, other) for entry in await a.core.log.after(id_, 0, 100)]
+    expected = {(id_, seq): one for id_ in (group, other) for seq, one in (await page(a, "bob", id_)).items()}
+    assert len(expected) == 4
+    recorded = Recorded(a.tables.records)
+    a.core.summaries.records = cast(Any, recorded)
+    assert await a.core.summaries.beside_each("bob", entries) == expected
+    assert await a.core.summaries.beside_each("bob", []) == {}
+    assert recorded.asked == ["get_each"]
 
 
 async def test_another_node_and_a_lost_keyspace_miss_no_reaction(a: FaultyNode, b: FaultyNode, group: str) -> None:

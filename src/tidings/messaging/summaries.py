@@ -13,8 +13,9 @@ committed. A reader that finds nothing there reads the tables, and sets 0 unless
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -26,9 +27,10 @@ from tidings.model import KINDS, Beside, Entry, ReactionCount, ThreadBeside
 from tidings.stores.keyspace.call import Keyspace, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Messages
-from tidings.stores.tables.records import Put, Record, RecordKey, Records, of_conversation, seq_name
+from tidings.stores.tables.records import Put, Record, RecordKey, Records, conversation_of, of_conversation, seq_name
 
 COLLECTION = "summaries"
+_COLLECTIONS = (COLLECTION, "threads")  # the records of what is shown beside a message
 _HAS, _HAS_NOT = b"1", b"0"
 
 
@@ -43,6 +45,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
         counts = {key: ReactionCount(len(users), user_id in users) for key, users in self.reactions.items()}
         return Beside(counts, self.reactions_seq, self.is_pinned)
 
+
+Place = tuple[str, int]  # a conversation and the number of one of its entries
 
 _decode = msgspec.json.Decoder(Summary).decode
 _encode = msgspec.json.Encoder().encode
@@ -62,6 +66,19 @@ def summary_of(record: Record | None) -> tuple[Summary, int]:
     return (_decode(record.value), record.version) if record is not None else (NOTHING, 0)
 
 
+def _place_of(record: Record) -> Place:
+    return conversation_of(record.owner), int(record.name)
+
+
+def place_of(entry: Entry) -> Place:
+    return entry.conversation_id, entry.seq_no
+
+
+def _places(entries: Iterable[Entry]) -> set[Place]:
+    """The places of the messages that may have something beside them."""
+    return {place_of(entry) for entry in entries if KINDS[entry.kind].is_target and not entry.is_deleted}
+
+
 @dataclass(eq=False, repr=False)
 class Summaries:
     access: Access
@@ -69,8 +86,8 @@ class Summaries:
     records: Records
     keyspace: Keyspace
     keys: Keys
-    # (user_id, conversation_id, seqs) -> the threads of those messages that have one
-    threads: Callable[[str, str, Sequence[int]], Awaitable[dict[int, ThreadBeside]]]
+    # (user_id, the records of threads) -> those that have replies, as the user sees them
+    threads: Callable[[str, Mapping[Place, Record]], Awaitable[dict[Place, ThreadBeside]]]
 
     async def target(self, user_id: str, conversation_id: str, seq_no: int, action: Action) -> MemberList:
         """Authorize the user for a message that has not been deleted, and that the user may see. Raises NotFound."""
@@ -94,27 +111,38 @@ class Summaries:
         self, user_id: str, conversation_id: str, entries: Sequence[Entry], has_summaries: bool | None
     ) -> dict[int, Beside]:
         """seq_no -> what the user sees beside it, of the messages in a run of the log that have something."""
-        seqs = [entry.seq_no for entry in entries if KINDS[entry.kind].is_target and not entry.is_deleted]
-        if not seqs or has_summaries is False:
+        places = _places(entries)
+        if not places or has_summaries is False:
             return {}
         if has_summaries is None and not await self._look(conversation_id):
             return {}
-        found = await self.records.page(
-            of_conversation(conversation_id),
-            COLLECTION,
-            after=seq_name(min(seqs) - 1),
-            before=seq_name(max(seqs) + 1),
-            limit=PAGE_MAX,
+        owner, seqs = of_conversation(conversation_id), [seq_no for _, seq_no in places]
+        after, before = seq_name(min(seqs) - 1), seq_name(max(seqs) + 1)
+        found = await asyncio.gather(
+            *(self.records.page(owner, one, after=after, before=before, limit=PAGE_MAX) for one in _COLLECTIONS)
         )
-        shown = {int(record.name): _decode(record.value).seen_by(user_id) for record in found}
-        for seq_no, thread in (await self.threads(user_id, conversation_id, seqs)).items():
-            shown[seq_no] = msgspec.structs.replace(shown.get(seq_no, Beside({})), thread=thread)
-        return {seq_no: shown[seq_no] for seq_no in seqs if seq_no in shown}
+        shown = await self._shown(user_id, places, chain(*found))
+        return {seq_no: beside for (_, seq_no), beside in shown.items()}
+
+    async def beside_each(self, user_id: str, entries: Iterable[Entry]) -> dict[Place, Beside]:
+        """The same for messages from anywhere, in one read of the tables."""
+        places = _places(entries)
+        keys = [RecordKey(of_conversation(id_), one, seq_name(seq)) for id_, seq in places for one in _COLLECTIONS]
+        found = await self.records.get_each(keys) if keys else {}
+        return await self._shown(user_id, places, found.values())
+
+    async def _shown(self, user_id: str, places: set[Place], records: Iterable[Record]) -> dict[Place, Beside]:
+        kept = [(_place_of(record), record) for record in records if _place_of(record) in places]
+        shown = {place: _decode(one.value).seen_by(user_id) for place, one in kept if one.collection == COLLECTION}
+        threads = await self.threads(user_id, {place: one for place, one in kept if one.collection != COLLECTION})
+        for place, thread in threads.items():
+            shown[place] = msgspec.structs.replace(shown.get(place, Beside({})), thread=thread)
+        return shown
 
     async def _look(self, conversation_id: str) -> bool:
         """Whether the conversation has summaries, from the tables. A conversation without any is remembered."""
-        owner, pages = of_conversation(conversation_id), (COLLECTION, "threads")
-        if any(await asyncio.gather(*(self.records.page(owner, one, limit=1) for one in pages))):
+        owner = of_conversation(conversation_id)
+        if any(await asyncio.gather(*(self.records.page(owner, one, limit=1) for one in _COLLECTIONS))):
             await self._remember(conversation_id, b"HSET", _HAS)
             return True
         await self._remember(conversation_id, b"HSETNX", _HAS_NOT)

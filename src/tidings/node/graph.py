@@ -344,7 +344,7 @@ def _build_beside(stores: Stores, routing: Routing, members: MemberState, readin
     summaries, count, records = members.summaries, stores.metrics.reactions.inc, stores.tables.records
     access, threading = members.access, members.threading
     of_threads = threading.rebuilds, threading.unread, threading.follows
-    parts = access, members.log, members.blocks, records, stores.keyspace, members.scripts, *of_threads
+    parts = access, members.log, members.blocks, summaries, records, stores.keyspace, members.scripts, *of_threads
     return Beside(
         reactions=ReactionSends(members.access, members.blocks, summaries, sends, stores.clock, count),
         reactors=Reactors(summaries),

@@ -20,7 +20,7 @@ from tidings.messaging.log import Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.send.draft import Draft
 from tidings.messaging.send.lanes import Sends
-from tidings.messaging.summaries import NOTHING, Summaries, key_of, put_of
+from tidings.messaging.summaries import NOTHING, Summaries, key_of, place_of, put_of
 from tidings.model import Beside, Content, Entry, digest_of
 from tidings.stores.tables.records import Put, RecordKey, Records, of_conversation
 
@@ -47,6 +47,7 @@ class PinnedEntry(msgspec.Struct, frozen=True):
     entry: Entry
     pin: Pin
     is_hidden: bool
+    beside: Beside | None
 
 
 class _NothingChanges(Problem):
@@ -148,9 +149,10 @@ class Pins:
         pins = (await read_pins(self.records, conversation_id))[0].pins
         shown = [pin for pin in reversed(pins) if pin.seq_no > start]
         found = await asyncio.gather(*(self.log.entry(conversation_id, pin.seq_no) for pin in shown))
+        beside = await self.summaries.beside_each(user_id, filter(None, found))
         blocked, now_ms = await self.blocks.blocked_by(user_id), self.clock.now_ms()
         return [
-            PinnedEntry(entry, pin, entry.sender_id in blocked)
+            PinnedEntry(entry, pin, entry.sender_id in blocked, beside.get(place_of(entry)))
             for pin, entry in zip(shown, found, strict=True)
             if entry is not None and _is_shown(seen_by(user_id, entry, now_ms))
         ]

@@ -17,8 +17,8 @@ from tidings.cursors import cursor_of, place_at
 from tidings.errors import Conflict, NotFound
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.history import History
-from tidings.messaging.summaries import Summaries
-from tidings.model import Entry
+from tidings.messaging.summaries import Summaries, place_of
+from tidings.model import Beside, Entry
 from tidings.stores.tables.records import Put, Record, Records, of_user, seq_name
 
 PLACES = "saved"  # by conversation and number; the value is the name of the other record
@@ -31,6 +31,7 @@ class SavedEntry(msgspec.Struct, frozen=True):
     entry: Entry
     saved_ms: int
     is_hidden: bool
+    beside: Beside | None
 
 
 class Saved:
@@ -78,8 +79,9 @@ class Saved:
         shown = found[:PAGE_DEFAULT]
         blocked = await self._blocks.blocked_by(user_id)
         entries = await asyncio.gather(*(self._entry(user_id, record) for record in shown))
+        beside = await self._summaries.beside_each(user_id, filter(None, entries))
         saved = [
-            SavedEntry(entry, _parts(record.name)[0], entry.sender_id in blocked)
+            SavedEntry(entry, _parts(record.name)[0], entry.sender_id in blocked, beside.get(place_of(entry)))
             for record, entry in zip(shown, entries, strict=True)
             if entry is not None
         ]

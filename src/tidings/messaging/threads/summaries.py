@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from tidings.bounds import PAGE_MAX
 from tidings.messaging.access import Access
-from tidings.messaging.threads.records import THREADS, thread_id, thread_of
+from tidings.messaging.threads.records import Thread, thread_id, thread_of
 from tidings.messaging.threads.unread import ThreadUnread
 from tidings.model import ThreadBeside
-from tidings.stores.tables.records import Records, of_conversation, seq_name
+from tidings.stores.tables.records import Record
+
+Place = tuple[str, int]  # a conversation and the number of a root
 
 
 class ThreadSummaries:
-    def __init__(self, access: Access, records: Records, unread: ThreadUnread) -> None:
+    def __init__(self, access: Access, unread: ThreadUnread) -> None:
         self._access = access
-        self._records = records
         self._unread = unread
 
-    async def beside(self, user_id: str, conversation_id: str, seqs: Sequence[int]) -> dict[int, ThreadBeside]:
-        """seq_no -> the thread as the user sees it, of those of these messages that have replies."""
-        found = await self._records.page(
-            of_conversation(conversation_id),
-            THREADS,
-            after=seq_name(min(seqs) - 1),
-            before=seq_name(max(seqs) + 1),
-            limit=PAGE_MAX,
-        )
-        threads = {int(record.name): thread_of(record)[0] for record in found}
-        threads = {seq: thread for seq, thread in threads.items() if thread.last_seq and seq in seqs}
-        if not threads:
-            return {}
-        member_list = self._access.cached(conversation_id)
-        member = member_list.members.get(user_id) if member_list is not None else None
-        followed = {
-            thread_id(conversation_id, seq): seq
-            for seq, thread in threads.items()
-            if member is not None and user_id in thread.followers
-            if thread.followers[user_id].since_seq == member.joined_seq
-        }
-        marks = await self._unread.marks(user_id, list(followed)) if followed else {}
-        counts = {followed[id_]: mark.shown(self._unread.cap) for id_, mark in marks.items()}
+    async def beside(self, user_id: str, records: Mapping[Place, Record]) -> dict[Place, ThreadBeside]:
+        """The threads as the user sees them, of those of these records that have replies."""
+        threads = {place: thread_of(record)[0] for place, record in records.items()}
+        threads = {place: thread for place, thread in threads.items() if thread.last_seq}
+        ids = {thread_id(*place): place for place, thread in threads.items() if self._follows(user_id, place, thread)}
+        marks = await self._unread.marks(user_id, list(ids)) if ids else {}
+        counts = {ids[id_]: mark.shown(self._unread.cap) for id_, mark in marks.items()}
         return {
-            seq: ThreadBeside(thread.replies, thread.last_seq, thread.last_ms, counts.get(seq, 0), seq in counts)
-            for seq, thread in threads.items()
+            place: ThreadBeside(thread.replies, thread.last_seq, thread.last_ms, counts.get(place, 0), place in counts)
+            for place, thread in threads.items()
         }
+
+    def _follows(self, user_id: str, place: Place, thread: Thread) -> bool:
+        member_list, follower = self._access.cached(place[0]), thread.followers.get(user_id)
+        member = member_list.members.get(user_id) if member_list is not None else None
+        return member is not None and follower is not None and follower.since_seq == member.joined_seq

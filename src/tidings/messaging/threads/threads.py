@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from tidings.bounds import PAGE_DEFAULT, PAGE_MAX
 from tidings.clock import Clock
@@ -19,6 +20,7 @@ from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
 from tidings.messaging.reading.receipts import Receipts
+from tidings.messaging.summaries import Summaries
 from tidings.messaging.threads.follows import Follows
 from tidings.messaging.threads.records import (
     Thread,
@@ -30,7 +32,7 @@ from tidings.messaging.threads.records import (
 )
 from tidings.messaging.threads.unread import ThreadUnread
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
-from tidings.model import Entry, HistoryPage, ReadState
+from tidings.model import Beside, Entry, HistoryPage, ReadState
 from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.scripts.answers import Page, Place
 from tidings.stores.keyspace.scripts.marks import Mark
@@ -53,6 +55,7 @@ class ThreadItem(msgspec.Struct, frozen=True):
     thread: Thread
     unread_count: int
     first_unread_seq: int | None
+    beside: Beside | None = None  # what is shown beside the root
 
 
 class ThreadPage(msgspec.Struct, frozen=True):
@@ -67,6 +70,7 @@ class Threads:
         access: Access,
         log: Log,
         blocks: Blocks,
+        summaries: Summaries,
         records: Records,
         keyspace: Keyspace,
         scripts: Scripts,
@@ -79,6 +83,7 @@ class Threads:
         self._access = access
         self._log = log
         self._blocks = blocks
+        self._summaries = summaries
         self._records = records
         self._keyspace = keyspace
         self._scripts = scripts.threads
@@ -110,8 +115,10 @@ class Threads:
                         for one in page.listed
                     )
                 )
+                beside = await self._summaries.beside_each(user_id, [item.root for item in items if item.root])
+                items = [replace(item, beside=beside.get((item.conversation_id, item.thread_seq))) for item in items]
                 next_cursor = encode_cursor(user_id, page.next) if page.next else None
-                return ThreadPage(list(items), next_cursor, page.unread_conversations)
+                return ThreadPage(items, next_cursor, page.unread_conversations)
             await self._drop(user_id, gone)
         raise Unavailable("the threads are being rebuilt")
 
@@ -145,7 +152,7 @@ class Threads:
         count, cap = 0, self._scripts.cap
         while count < cap and (found := await read_replies(self._records, id_, after=after, newest_first=False)):
             count, after = count + sum(not reply.is_deleted for _, reply in found), found[-1][0]
-        return msgspec.structs.replace(thread, replies=min(count, cap))
+        return replace(thread, replies=min(count, cap))
 
     async def _drop(self, user_id: str, ids: Sequence[str]) -> None:
         """Drop listed threads that the user does not follow: the keyspace missed it."""
@@ -204,8 +211,10 @@ class Threads:
         is_more = len(found) > limit
         has_older = low > max(start, thread_seq) if is_forward else is_more
         delivered_all, read_all = await self._receipts.lowest(member_list, but=user_id)
+        shown = [seen_by(user_id, entry, self._clock.now_ms()) for entry in entries if entry is not None]
+        beside = await self._summaries.beside_each(user_id, shown)
         return HistoryPage(
-            entries=[seen_by(user_id, entry, self._clock.now_ms()) for entry in entries if entry is not None],
+            entries=shown,
             next_before_seq=seqs[-1] if seqs and has_older else None,
             next_after_seq=seqs[0] if seqs and ((is_forward and is_more) or before_seq is not None) else None,
             first_unread_seq=await self._first_unread(user_id, id_),
@@ -213,6 +222,7 @@ class Threads:
             delivered_all_seq=delivered_all,
             read_all_seq=read_all,
             blocked=await self._blocks.blocked_by(user_id),
+            beside={seq_no: one for (_, seq_no), one in beside.items()},
         )
 
     async def follow(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:

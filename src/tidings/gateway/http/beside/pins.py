@@ -6,12 +6,10 @@ from tidings.gateway.encode import message_of, reacted_of
 from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.reactions.pins import Pins
-from tidings.model import Beside
 from tidings.protocol.own_bodies import PinBody, PinsBody, ReactedBody
 
 _PIN = "/v1/conversations/{conversation_id}/messages/{seq}/pin"
 _REFUSED = ("not_found", "forbidden", "too_large", "rate_limited")
-_PINNED = Beside({}, is_pinned=True)
 
 
 class PinRoutes(Routes):
@@ -39,8 +37,8 @@ class PinRoutes(Routes):
     async def all(self, request: Request) -> Reply:
         """List the pinned messages, the latest pinned first."""
         found = await self._pins.all(request.user_id, request.id())
+        shown = [message_of(one.entry, is_hidden=one.is_hidden, beside=one.beside) for one in found]
         bodies = [
-            PinBody(one.pin.user_id, one.pin.pinned_ms, message_of(one.entry, is_hidden=one.is_hidden, beside=_PINNED))
-            for one in found
+            PinBody(one.pin.user_id, one.pin.pinned_ms, message) for one, message in zip(found, shown, strict=True)
         ]
         return Reply(200, PinsBody(bodies))

@@ -19,9 +19,10 @@ class SavedRoutes(Routes):
     async def page(self, request: Request) -> Reply:
         """List the caller's saved messages, the latest saved first."""
         found, cursor = await self._saved.page(request.user_id, request.query.cursor)
+        shown = [message_of(one.entry, is_hidden=one.is_hidden, beside=one.beside) for one in found]
         bodies = [
-            SavedBody(one.entry.conversation_id, one.saved_ms, message_of(one.entry, is_hidden=one.is_hidden))
-            for one in found
+            SavedBody(one.entry.conversation_id, one.saved_ms, message)
+            for one, message in zip(found, shown, strict=True)
         ]
         return Reply(200, SavedListBody(bodies, cursor))
 

@@ -40,7 +40,7 @@ def _body_of(item: ThreadItem) -> ThreadBody:
     return ThreadBody(
         conversation_id=item.conversation_id,
         thread_seq=item.thread_seq,
-        root=message_of(item.root, is_hidden=item.is_hidden) if item.root is not None else None,
+        root=message_of(item.root, is_hidden=item.is_hidden, beside=item.beside) if item.root is not None else None,
         replies=item.thread.replies,
         last_seq=item.thread.last_seq,
         last_sent_at=item.thread.last_ms,
