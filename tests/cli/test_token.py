@@ -51,5 +51,17 @@ def test_a_token_is_verified_with_its_user_or_its_reason(capsys: pytest.CaptureF
         assert f"valid: no\nreason: {reason}" in capsys.readouterr().out
 
 
+def test_a_time_is_milliseconds_for_a_program_and_a_date_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    by = ["--auth-secret", SECRET]
+    assert main(["token", "create", "--user", "alice", "--json", *by]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert main(["token", "verify", made["token"], "--json", *by]) == 0
+    assert json.loads(capsys.readouterr().out)["expires_at"] == made["expires_at"]
+    assert main(["token", "verify", expired(), "--json", *by]) == 1
+    assert json.loads(capsys.readouterr().out)["expires_at"] == 5000
+    assert main(["token", "verify", expired(), *by]) == 1
+    assert "expires_at: 1970-01-01T00:00:05Z\n" in capsys.readouterr().out
+
+
 def expired() -> str:
     return jwt.encode({"alg": "HS256"}, {"sub": "alice", "exp": 5}, OctKey.import_key(SECRET))

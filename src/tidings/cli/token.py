@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tidings.cli.verb import Verb, checked, load, print_report, run, show, utc
+from tidings.cli.verb import Verb, checked, load, print_report, run, show
 from tidings.clock import Clock
 from tidings.config.secret import to_sign
 from tidings.config.sections import Auth
@@ -48,7 +48,7 @@ async def _checked(auth: Auth, token: str) -> dict[str, object]:
         return {"valid": False, "reason": error.reason, "cause": str(error)}
     finally:
         await tokens.close()
-    facts = {"user_id": identity.user_id, "role": identity.role, "expires_at": utc(identity.expires_ms)}
+    facts = {"user_id": identity.user_id, "role": identity.role, "expires_at": identity.expires_ms}
     if identity.expires_ms <= clock.now_ms():
         return {"valid": False, "reason": "expired", "cause": "exp is in the past", **facts}
     return {"valid": True, **facts}
