@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.gateway.served import Gateway
@@ -10,9 +11,11 @@ from tests.support.gateway.standins import Recorder
 from tidings.bounds import IN_FLIGHT_PER_USER_MAX
 from tidings.clock import Clock
 from tidings.errors import Missing, NotFound, Throttled, Unavailable
-from tidings.gateway.dispatch import Dispatch, problem_of
+from tidings.gateway.dispatch import Dispatch, content_of, problem_of
 from tidings.gateway.fairness import Refusals
 from tidings.protocol import client_frames as protocol
+from tidings.protocol.bodies import NewMessage, Written
+from tidings.protocol.own_bodies import NewScheduled
 
 
 def dispatch_of(gateway: Gateway) -> Dispatch:
@@ -42,6 +45,23 @@ async def test_each_request_reaches_its_use_case_and_asks_its_class(gateway: Gat
         answer = await asked(gateway, frame)
         assert (answer["type"], answer["id"]) == ("ok", 1) and key in answer
         assert gateway.limiter.asked[-1] == (class_name, "alice")
+
+
+@pytest.mark.parametrize("kind", ["message.send", "message.begin", "post", "scheduled"])
+def test_null_for_an_optional_field_of_a_message_is_the_same_as_leaving_it_out(kind: str) -> None:
+    def decoded(asked: dict[str, Any]) -> protocol.Send | Written:
+        if kind in ("post", "scheduled"):
+            return msgspec.convert(asked, NewMessage if kind == "post" else NewScheduled)
+        frame = protocol.decode_frame(json.dumps({"type": kind, **asked}))
+        assert isinstance(frame, protocol.Send)
+        return frame
+
+    of = {"post": {}, "scheduled": {"conversation_id": "c1", "send_at": 5}}
+    given = of.get(kind, {"conversation_id": "c1", "message_id": "m1"}) | {"data": {"a": 1}}
+    for optional in Written.__struct_fields__:
+        expected = given | {"text": "hi"} if optional in ("text", "data") else given
+        expected = {name: value for name, value in expected.items() if name != optional}
+        assert content_of(decoded(expected | {optional: None})) == content_of(decoded(expected)), optional
 
 
 async def test_a_limit_above_100_is_served_as_100(gateway: Gateway) -> None:

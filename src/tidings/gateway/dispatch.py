@@ -345,16 +345,16 @@ def content_of(asked: protocol.Send | Written) -> Content:
     files = tuple(map(File, asked.files)) if asked.files else ()
     mentions = tuple(dict.fromkeys(asked.mentions)) if asked.mentions else ()
     return Content(
-        asked.text,
+        asked.text or "",
         asked.data,
-        asked.silent,
+        asked.silent or False,
         asked.reply_to,
         files,
         asked.ttl_s,
         mentions,
         asked.mention,
         thread_seq=asked.thread_seq,
-        also_here=asked.also_here,
+        also_here=asked.also_here or False,
     )
 
 

@@ -123,18 +123,18 @@ class ReceiptsQuery(msgspec.Struct, frozen=True):
 
 
 class Written(RequestBody, frozen=True):
-    """The part of a new message that its author writes, whenever it is sent."""
+    """The part of a new message that its author writes, whenever it is sent. Null is the same as absent."""
 
-    text: str = ""
+    text: str | None = ""
     data: Data | None = None
-    silent: bool = False
+    silent: bool | None = False
     reply_to: Seq | None = None
-    files: FileIds = ()
+    files: FileIds | None = ()
     ttl_s: TtlS | None = None
-    mentions: Mentions = []
+    mentions: Mentions | None = []
     mention: Mention | None = None
     thread_seq: Seq | None = None
-    also_here: bool = False
+    also_here: bool | None = False
 
 
 class NewMessage(Written, frozen=True):

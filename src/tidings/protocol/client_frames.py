@@ -62,19 +62,21 @@ class Connect(Frame, frozen=True, tag="connect"):
 
 
 class Send(Frame, frozen=True, tag="message.send", forbid_unknown_fields=True):
+    """A message. A field that need not be there may be null, which is the same as absent."""
+
     conversation_id: Id
     message_id: MessageId
-    text: str = ""
+    text: str | None = ""
     ts: Timestamp | None = None
     data: Data | None = None
-    silent: bool = False
+    silent: bool | None = False
     reply_to: Seq | None = None
-    files: FileIds = ()
+    files: FileIds | None = ()
     ttl_s: TtlS | None = None
-    mentions: Mentions = []
+    mentions: Mentions | None = []
     mention: Mention | None = None
     thread_seq: Seq | None = None
-    also_here: bool = False
+    also_here: bool | None = False
 
 
 class Begin(Send, frozen=True, tag="message.begin"):
@@ -202,7 +204,7 @@ def decode_frame(text: str) -> ClientFrame:
     elif type(frame) is Reaction:
         check_reaction_key(frame.key)
     elif type(frame) is Begin:
-        check_text(frame.text)
+        check_text(frame.text or "")
         check_data(frame.data or {})
         check_thread(frame.thread_seq, also_here=frame.also_here)
     elif type(frame) is End and frame.text is not None:
@@ -236,9 +238,9 @@ def refusal_of(problem: Exception) -> Problem:
     return kind(reason[:_REASON_CHARS_MAX])
 
 
-def check_content(text: str, data: dict[str, Any] | None, files: tuple[str, ...] = ()) -> None:
+def check_content(text: str | None, data: dict[str, Any] | None, files: tuple[str, ...] | None = ()) -> None:
     """Refuse a message that says nothing, or too much."""
-    check_text(text)
+    check_text(text or "")
     if data is not None:
         check_data(data)
     elif not files and (not text or text.isspace()):
@@ -275,7 +277,7 @@ def check_reaction_key(key: str) -> None:
         raise BadRequest("`key` must have no blanks and no control characters")
 
 
-def check_thread(thread_seq: int | None, *, also_here: bool) -> None:
+def check_thread(thread_seq: int | None, *, also_here: bool | None) -> None:
     if also_here and thread_seq is None:
         raise BadRequest("`also_here` is for a reply; give `thread_seq` too")
 

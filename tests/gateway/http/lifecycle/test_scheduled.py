@@ -17,7 +17,8 @@ async def test_a_message_is_put_replaced_listed_and_removed() -> None:
         body["send_at"] = server.node.core.clock.now_ms() + 60_000
         first = await http.put("/v1/scheduled/m1", headers=me, json=body)
         assert (first.status_code, first.json()) == (201, {"message_id": "m1", **body})
-        again = await http.put("/v1/scheduled/m1", headers=me, json={**body, "text": "hello"})
+        nulls = dict.fromkeys(("data", "silent", "reply_to", "files", "ttl_s", "mentions", "mention", "also_here"))
+        again = await http.put("/v1/scheduled/m1", headers=me, json={**nulls, **body, "text": "hello"})
         assert (again.status_code, again.json()["text"]) == (200, "hello")
         listed = await http.get("/v1/scheduled", headers=me)
         assert listed.json() == {"scheduled": [again.json()]}
