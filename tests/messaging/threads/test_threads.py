@@ -193,7 +193,12 @@ async def test_who_joined_after_the_root_is_shown_the_replies_that_they_see_and_
     await reply(a, "bob", group, "r1")
     await reply(a, "bob", group, "r2")
     await a.core.directory.add("alice", group, ["dan"], is_server=True)
+    for place in ({}, {"after_seq": 0}, {"before_seq": 3}):
+        with pytest.raises(NotFound):  # as where there is no such message
+            await a.core.threads.replies("dan", group, 1, **place)
     await reply(a, "bob", group, "r3", mentions=("dan",))
+    assert [entry.seq_no for entry in (await a.core.threads.replies("dan", group, 1)).entries] == [5]
+    assert (await a.core.threads.replies("dan", group, 1, after_seq=5)).entries == []
     await reply(a, "bob", group, "r4")
     page = await a.core.threads.page("dan", limit=20, cursor=None, filter_name="all")
     assert [(one.root, one.thread.replies, one.unread_count) for one in page.items] == [(None, 2, 2)]

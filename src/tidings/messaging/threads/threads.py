@@ -188,17 +188,14 @@ class Threads:
         after_seq: int | None = None,
         limit: int = 20,
     ) -> HistoryPage:
-        """A page of the replies of one thread, newest first. Raises NotFound where there is no such message.
+        """A page of the replies of one thread, newest first. Raises NotFound where the member sees nothing of it.
 
         Nothing above an open gap is shown: the gap may become a reply, and a reader who pages on would miss it.
         """
         await self._access.authorize(user_id, conversation_id, "read")
         member_list = check_read((await self._access.read([conversation_id])).get(conversation_id), user_id)
         start, id_ = member_list.visible_after(user_id), thread_id(conversation_id, thread_seq)
-        root = await self._log.entry(conversation_id, thread_seq) if thread_seq > start else None
-        known = (await read_threads(self._records, [id_])).get(id_)
-        if root is None and known is None:
-            raise NotFound("no such message")
+        await self._check_seen(id_, start)
         limit, newest = min(max(limit, 1), PAGE_MAX), await self._log.before(conversation_id, NEWEST, PAGE_DEFAULT)
         low, high = max(after_seq or 0, start), newest[0].seq_no + 1 if newest else 0
         high = high if before_seq is None else min(before_seq, high)
@@ -224,6 +221,17 @@ class Threads:
             blocked=await self._blocks.blocked_by(user_id),
             beside={seq_no: one for (_, seq_no), one in beside.items()},
         )
+
+    async def _check_seen(self, id_: str, start: int) -> None:
+        """A member who sees nothing up to `start` sees the root or, of a root that is older, a reply."""
+        conversation_id, thread_seq = parts_of(id_)
+        if thread_seq <= start:
+            is_seen = bool(await read_replies(self._records, id_, after=start, newest_first=True, limit=1))
+        else:
+            is_seen = await self._log.entry(conversation_id, thread_seq) is not None
+            is_seen = is_seen or id_ in await read_threads(self._records, [id_])
+        if not is_seen:
+            raise NotFound("no such message")
 
     async def follow(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
         return await self._follows.set(user_id, conversation_id, thread_seq, is_on=is_on)
