@@ -52,7 +52,11 @@ async def test_a_name_that_is_too_long_is_a_bad_request(gateway: Gateway) -> Non
 async def test_a_conversation_is_seen_renamed_and_deleted(gateway: Gateway) -> None:
     assert (await gateway.rest("GET", "/v1/conversations/c1"))[2]["kind"] == "group"
     assert (await gateway.rest("PATCH", "/v1/conversations/c1", {"name": None}))[0] == 200
-    assert gateway.directory.calls[-1] == ("rename", "c1", {"name": None, "avatar_url": UNSET})
+    assert gateway.directory.calls[-1] == (
+        "rename",
+        "c1",
+        {"name": None, "avatar_url": UNSET, "rules": {}, "companion": None},
+    )
     assert (await gateway.rest("DELETE", "/v1/conversations/c1"))[0] == 204
     assert gateway.directory.calls[-1] == ("delete", "c1")
 

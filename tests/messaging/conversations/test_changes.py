@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import httpx2
+
 from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect
 from tests.support.waiting import eventually
+from tidings import testing
 from tidings.messaging.conversations.changes import change_draft
 from tidings.model import Totals
 from tidings.pushes import ConversationUpdated, MessageNew
@@ -45,6 +48,29 @@ async def test_a_rename_to_the_same_name_is_an_entry_again(a: FaultyNode) -> Non
     await a.core.directory.rename("alice", group, name="old", avatar_url=None)
     (entry,) = await a.log(group)
     assert entry.content is not None and entry.content.conversation == {"name": "old", "avatar_url": None}
+
+
+async def test_a_name_and_rules_that_change_together_are_one_entry() -> None:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+        me = {"Authorization": f"Bearer {server.token('alice')}"}
+        made = await http.post("/v1/conversations", headers=me, json={"kind": "group", "members": ["bob"]})
+        path = f"/v1/conversations/{made.json()['conversation_id']}"
+        changed = {"name": "new", "slow_s": 30, "post": "admins"}
+        answer = await http.patch(path, headers=me, json=changed)
+        assert answer.status_code == 200 and answer.json()["name"] == "new"
+        assert answer.json()["rules"] == {"slow_s": 30, "post": "admins"}
+        (entry,) = (await http.get(f"{path}/messages", headers=me)).json()["messages"]
+        assert (entry["kind"], entry["conversation"]) == ("conversation", changed)
+
+
+async def test_a_name_that_a_direct_conversation_cannot_have_changes_no_rules_either() -> None:
+    async with testing.server() as server, httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+        me = {"Authorization": f"Bearer {server.token('alice')}"}
+        made = await http.post("/v1/conversations", headers=me, json={"kind": "direct", "members": ["bob"]})
+        path = f"/v1/conversations/{made.json()['conversation_id']}"
+        answer = await http.patch(path, headers=me, json={"name": "new", "data": {"color": "red"}})
+        assert answer.status_code == 403
+        assert (await http.get(f"{path}/messages", headers=me)).json()["messages"] == []
 
 
 async def test_a_frozen_conversation_can_be_renamed(a: FaultyNode) -> None:

@@ -88,10 +88,19 @@ class ConversationRoutes(Routes):
         await pay_create(self.limiter, request)
         if rules := {name: value for name in _RULES if (value := getattr(patch, name)) is not UNSET}:
             rules |= {"slow_s": None} if rules.get("slow_s") == 0 else {}
-            await self.rules.change(request.user_id, request.id(), rules)
         if patch.name is UNSET and patch.avatar_url is UNSET:
+            if rules:
+                await self.rules.change(request.user_id, request.id(), rules)
             return _reply(request, await self.directory.view(request.user_id, request.id()))
-        view = await self.directory.rename(request.user_id, request.id(), name=patch.name, avatar_url=patch.avatar_url)
+        companion = await self.rules.prepare(request.user_id, request.id(), rules) if rules else None
+        view = await self.directory.rename(
+            request.user_id,
+            request.id(),
+            name=patch.name,
+            avatar_url=patch.avatar_url,
+            rules=rules,
+            companion=companion,
+        )
         return _reply(request, view)
 
     @route("DELETE", _ONE, statuses=(204,), errors=_REFUSED)

@@ -9,7 +9,7 @@ before the inboxes have followed, the marker makes the index of their users cold
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -42,6 +42,7 @@ from tidings.messaging.conversations.rows import Rows, direct_row, shared_rows
 from tidings.messaging.people.consent import Consent
 from tidings.messaging.people.name_index import NameIndex
 from tidings.messaging.people.sight import Sight
+from tidings.messaging.send.draft import Companion
 from tidings.messaging.send.lanes import Sends
 from tidings.messaging.unread.line import crossed
 from tidings.messaging.unread.unknown_outcomes import UnknownOutcomes
@@ -173,8 +174,11 @@ class Directory:
         *,
         name: str | UnsetType | None = UNSET,
         avatar_url: str | UnsetType | None = UNSET,
+        rules: Mapping[str, Any] | None = None,
+        companion: Companion | None = None,
     ) -> View:
-        """Change the name or the picture, as a numbered entry of kind `conversation`. It counts for nobody.
+        """Change the name or the picture, as a numbered entry of kind `conversation`. It counts for nobody. The entry
+        names `rules` too, which the companion changes in its commit.
 
         The tables have the new name before the entry. Should the node die between the two, a repeated rename writes the
         entry."""
@@ -188,7 +192,8 @@ class Directory:
             )
         except Missing:
             raise NotFound("no such conversation") from None
-        await self.sends.complete(change_draft(self.clock, user_id, member_list, fields))
+        fields |= rules or {}
+        await self.sends.complete(change_draft(self.clock, user_id, member_list, fields, companion))
         await self.access.load(conversation_id)
         rows = [(member_id, conversation_id) for member_id in member_list.members]
         self.announcements.announce(rows, ConversationUpdated)

@@ -36,30 +36,35 @@ class RuleChanges:
     clock: Clock
 
     async def change(self, user_id: str, conversation_id: str, fields: Mapping[str, Any]) -> None:
-        """Change these rules: a leader, and in a direct conversation both. Raises NotFound, Forbidden."""
+        """Change these rules, as a numbered entry. Raises NotFound, Forbidden."""
+        change = await self.prepare(user_id, conversation_id, fields)
+        await self.sends.complete(change_draft(self.clock, user_id, change.member_list, fields, change))
+        self._announce(change.member_list)
+
+    async def prepare(self, user_id: str, conversation_id: str, fields: Mapping[str, Any]) -> RuleChange:
+        """The companion of a change by a leader, or by either side of a direct conversation. Raises as `change`."""
         member_list = await self.access.authorize(user_id, conversation_id, "read")
         if member_list.head.kind != "direct":
             check(member_list, user_id, "rename")
         elif not fields.keys() <= _OF_ALL:
             raise Forbidden("a direct conversation has no such rules")
-        companion = _NewRules(self.records, conversation_id, fields, self.clock)
-        await companion.read()
-        await self.sends.complete(change_draft(self.clock, user_id, member_list, fields, companion))
-        self._announce(member_list)
+        change = RuleChange(self.records, member_list, fields, self.clock)
+        await change.read()
+        return change
 
     def _announce(self, member_list: MemberList) -> None:
         rows = [(member_id, member_list.head.conversation_id) for member_id in member_list.members]
         self.announcements.announce(rows, ConversationUpdated)
 
 
-class _NewRules:
+class RuleChange:
     """The companion of a change: the record of the rules, and the one that lists the conversation."""
 
     last_seq = 0
 
-    def __init__(self, records: Records, conversation_id: str, fields: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(self, records: Records, member_list: MemberList, fields: Mapping[str, Any], clock: Clock) -> None:
         self._records = records
-        self._conversation_id = conversation_id
+        self.member_list, conversation_id = member_list, member_list.head.conversation_id
         self._fields = fields
         self._clock = clock
         self._key = RecordKey(of_conversation(conversation_id), RULES, RULES)
