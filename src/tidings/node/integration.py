@@ -233,15 +233,16 @@ def _build_large(stores: Stores, access: Access, scripts: Scripts, count: Count,
     )
 
 
-def build_searching(stores: Stores, access: Access, blocks: Blocks, entries: Log) -> Searching:
+def build_searching(stores: Stores, members: MemberState) -> Searching:
     tables = stores.tables
-    indexer = Indexer(tables.search, entries, tables.conversations)
+    indexer = Indexer(tables.search, members.log, tables.conversations)
     search = Search(
         index=tables.search,
         indexer=indexer,
-        access=access,
-        blocks=blocks,
-        entries=entries,
+        access=members.access,
+        blocks=members.blocks,
+        summaries=members.summaries,
+        entries=members.log,
         inboxes=tables.inboxes,
         clock=stores.clock,
         observe=stores.metrics.search_seconds.observe,

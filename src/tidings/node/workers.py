@@ -356,5 +356,5 @@ def build_reading(stores: Stores, events: Events, routing: Routing, members: Mem
         receipts=receipts,
         history=History(access, members.blocks, tables.conversations, log, unread, receipts, members.summaries),
         resume=Resume(access, members.blocks, tables.conversations, log, inbox, unread, receipts, members.summaries),
-        searching=build_searching(stores, access, members.blocks, log),
+        searching=build_searching(stores, members),
     )

@@ -29,6 +29,7 @@ async def search(request: pytest.FixtureRequest, a: FaultyNode) -> AsyncIterator
             indexer=core.searching.indexer,
             access=core.access,
             blocks=core.blocks,
+            summaries=core.summaries,
             entries=core.log,
             inboxes=core.tables.inboxes,
             clock=core.clock,
@@ -125,7 +126,7 @@ async def test_a_word_of_others_of_a_left_group_deleted_or_expired_costs_what_a_
     await find(a, search, "mallory", "word")
     expected = await work.of(search, "mallory", "nobody")
     assert work.words == 0
-    has_index = search._index is not None
+    has_index = search.index is not None
     # A deleted or expired text takes its words out of the list. A word that others still use is one row of the list,
     # whoever asks and whoever has it: docs/use/search.md says so. No message of theirs is read for it.
     for word, words in (("deleted", 0), ("minute", 0), ("strange", has_index), ("departed", has_index)):

@@ -48,7 +48,7 @@ async def test_only_what_is_undecided_is_indexed_again(a: FaultyNode, direct: st
 async def test_a_batch_that_cannot_be_routed_is_answered_once_and_routed_later(a: FaultyNode, group: str) -> None:
     bob = Device("bob", "socket")
     a.core.hub.attach(bob)
-    routed, route = 0, a.core.takeover._deliver.route
+    routed, route = 0, a.core.takeover.deliver.route
 
     async def fails_once(*args: object) -> None:
         nonlocal routed
@@ -57,7 +57,7 @@ async def test_a_batch_that_cannot_be_routed_is_answered_once_and_routed_later(a
             await down(route)  # type: ignore[arg-type]
         await route(*args)  # type: ignore[arg-type]
 
-    a.core.takeover._deliver.route = fails_once  # type: ignore[assignment,method-assign]
+    a.core.takeover.deliver.route = fails_once  # type: ignore[assignment,method-assign]
     assert await a.code("alice", group, "m1") == "stored"
     await a.core.takeover.finish_own()
     assert bob.seqs() == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from tidings.gateway.encode import message_of
 from tidings.gateway.http.routes import Reply, Request, Routes, route
 from tidings.messaging.limits.limiter import Limiter
 from tidings.messaging.search.search import Question, Search
+from tidings.messaging.summaries import place_of
 from tidings.protocol.bodies import MessageBody
 from tidings.protocol.types import Cursor, Id, Limit, Millis, UserId
 
@@ -45,17 +47,19 @@ class SearchBody(msgspec.Struct, frozen=True):
     complete: bool
 
 
+@dataclass(eq=False, repr=False)
 class SearchRoutes(Routes):
-    def __init__(self, search: Search, limiter: Limiter) -> None:
-        self._search = search
-        self._limiter = limiter
+    messages: Search
+    limiter: Limiter
 
     @route("GET", "/v1/search", query=SearchQuery, answer=SearchBody, errors=("bad_cursor", "not_found"))
     async def search(self, request: Request) -> Reply:
         """Find messages of one's own conversations by words."""
-        await self._limiter.admit("search", request.user_id)
+        await self.limiter.admit("search", request.user_id)
         asked = {name: getattr(request.query, name) for name in SearchQuery.__struct_fields__}
         asked["limit"] = min(asked["limit"], PAGE_MAX)
-        found = await self._search.find(request.user_id, Question(**asked))
-        hits = [HitBody(hit.entry.conversation_id, message_of(hit.entry), hit.snippet) for hit in found.hits]
+        found = await self.messages.find(request.user_id, Question(**asked))
+        shown = [message_of(hit.entry, beside=found.beside.get(place_of(hit.entry))) for hit in found.hits]
+        pairs = zip(found.hits, shown, strict=True)
+        hits = [HitBody(hit.entry.conversation_id, message, hit.snippet) for hit, message in pairs]
         return Reply(200, SearchBody(hits, found.next_cursor, found.is_complete))

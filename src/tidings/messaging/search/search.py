@@ -11,7 +11,8 @@ takes LEAST_S at least. So its time does not tell how many words of others begin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -25,7 +26,8 @@ from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.people.blocks import Blocks
 from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.search.words import Piece, has_link, hits_in, snippet_of, terms_of
-from tidings.model import KINDS, Entry
+from tidings.messaging.summaries import Summaries
+from tidings.model import KINDS, Beside, Entry
 from tidings.stores.tables.ports import Inboxes
 from tidings.stores.tables.search import END, Asked, Place, SearchIndex, Term
 from tidings.tasks import Recent
@@ -59,6 +61,7 @@ class Found(msgspec.Struct, frozen=True):
     hits: list[Hit]
     next_cursor: str | None
     is_complete: bool
+    beside: Mapping[tuple[str, int], Beside] = {}  # (conversation_id, seq_no) of a hit -> what is shown beside it
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -68,59 +71,52 @@ class _Scope(msgspec.Struct, frozen=True):
     is_complete: bool
 
 
+@dataclass(eq=False, repr=False)
 class Search:
-    def __init__(
-        self,
-        *,
-        index: SearchIndex | None,
-        indexer: Indexer,
-        access: Access,
-        blocks: Blocks,
-        entries: Log,
-        inboxes: Inboxes,
-        clock: Clock,
-        observe: Callable[[float], object],
-    ) -> None:
-        self._index = index
-        self._indexer = indexer
-        self._access = access
-        self._blocks = blocks
-        self._entries = entries
-        self._inboxes = inboxes
-        self._clock = clock
-        self._observe = observe
+    index: SearchIndex | None
+    indexer: Indexer
+    access: Access
+    blocks: Blocks
+    summaries: Summaries
+    entries: Log
+    inboxes: Inboxes
+    clock: Clock
+    observe: Callable[[float], object]
+
+    def __post_init__(self) -> None:
         self._scopes = Recent[str, tuple[float, _Scope]](KNOWN_MAX)
 
     async def find(self, user_id: str, question: Question) -> Found:
         """Raises BadRequest, BadCursor, NotFound for a conversation of others, and StoreError."""
-        began_s = self._clock.monotonic_s()
+        began_s = self.clock.monotonic_s()
         terms = terms_of(question.q)
         if not terms:
             raise BadRequest("`q` has no word to look for")
         below = _place_of(question.cursor) if question.cursor else END
         if question.before is not None:
             below = min(below, Place(question.before, "", 0))
-        blocked = await self._blocks.blocked_by(user_id)
-        find = self._by_reading if self._index is None else self._by_index
+        blocked = await self.blocks.blocked_by(user_id)
+        find = self._by_reading if self.index is None else self._by_index
         found = await find(user_id, question, terms, below, blocked)
-        took_s = self._clock.monotonic_s() - began_s
-        self._observe(took_s)
+        beside = await self.summaries.beside_each(user_id, [hit.entry for hit in found.hits])
+        took_s = self.clock.monotonic_s() - began_s
+        self.observe(took_s)
         await asyncio.sleep(max(0.0, LEAST_S - took_s))
-        return found
+        return msgspec.structs.replace(found, beside=beside)
 
     def deleted(self, conversation_id: str) -> None:
         """The words of a conversation that is gone must go too."""
-        self._indexer.note(conversation_id)
+        self.indexer.note(conversation_id)
 
     # --- with an index ------------------------------------------------------------------------------
 
     async def _by_index(
         self, user_id: str, question: Question, terms: tuple[Term, ...], below: Place, blocked: frozenset[str]
     ) -> Found:
-        assert self._index is not None
+        assert self.index is not None
         scope = await self._scope(user_id, question.conversation_id)
         is_exact = question.conversation_id is not None  # its head was read; the rows of an inbox are a moment late
-        is_complete = scope.is_complete and (is_exact or not self._indexer.is_behind(scope.conversation_ids))
+        is_complete = scope.is_complete and (is_exact or not self.indexer.is_behind(scope.conversation_ids))
         hits: list[Hit] = []
         for number in range(ROUNDS_MAX):
             most = _TOGETHER if number else question.limit + 1  # one more tells whether there is a next page
@@ -134,7 +130,7 @@ class Search:
                 has_link=question.has == "link",
                 limit=most,
             )
-            places = await self._index.find(asked) if scope.conversation_ids else []
+            places = await self.index.find(asked) if scope.conversation_ids else []
             read = await asyncio.gather(*(self._hit(user_id, place, question, terms, blocked) for place in places))
             for place, hit in zip(places, read, strict=True):
                 if hit is not None and len(hits) == question.limit:
@@ -151,27 +147,27 @@ class Search:
     ) -> Hit | None:
         """The message at a place, if it is one that the asker may see and that fits as it is now."""
         try:
-            member_list = await self._access.authorize(user_id, place.conversation_id, "read")
+            member_list = await self.access.authorize(user_id, place.conversation_id, "read")
         except NotFound:
-            self._indexer.note(place.conversation_id)  # it may be deleted: then its words go
+            self.indexer.note(place.conversation_id)  # it may be deleted: then its words go
             return None
         if place.seq_no <= member_list.visible_after(user_id):
             return None
-        entry = await self._entries.entry(place.conversation_id, place.seq_no)
-        now_ms = self._clock.now_ms()
+        entry = await self.entries.entry(place.conversation_id, place.seq_no)
+        now_ms = self.clock.now_ms()
         return None if entry is None else _hit_of(seen_by(user_id, entry, now_ms), question, terms, blocked)
 
     async def _scope(self, user_id: str, conversation_id: str | None) -> _Scope:
         if conversation_id is not None:
-            await self._access.authorize(user_id, conversation_id, "read")
-            head = await self._entries.top(conversation_id)
+            await self.access.authorize(user_id, conversation_id, "read")
+            head = await self.entries.top(conversation_id)
             return _Scope([conversation_id], not await self._behind({conversation_id: head}))
         known = self._scopes.get(user_id)
-        if known is not None and known[0] > self._clock.monotonic_s():
+        if known is not None and known[0] > self.clock.monotonic_s():
             return known[1]
         heads, is_all = await self._heads(user_id)
         scope = _Scope(list(heads), is_all and not await self._behind(heads))
-        self._scopes.put(user_id, (self._clock.monotonic_s() + KNOWN_S, scope))
+        self._scopes.put(user_id, (self.clock.monotonic_s() + KNOWN_S, scope))
         return scope
 
     async def _heads(self, user_id: str) -> tuple[dict[str, int], bool]:
@@ -179,7 +175,7 @@ class Search:
         heads: dict[str, int] = {}
         after_id = ""
         while len(heads) < CONVERSATIONS_MAX:
-            page = await self._inboxes.scan(user_id, after_id=after_id, limit=_TOGETHER)
+            page = await self.inboxes.scan(user_id, after_id=after_id, limit=_TOGETHER)
             heads |= {row.conversation_id: row.last_seq for row in page if not row.is_invited}
             if len(page) < _TOGETHER:
                 return heads, True
@@ -188,11 +184,11 @@ class Search:
 
     async def _behind(self, heads: dict[str, int]) -> bool:
         """Whether a conversation is not indexed up to its head. Those that are not are indexed soon."""
-        assert self._index is not None
-        cursors = await self._index.cursors(heads)
+        assert self.index is not None
+        cursors = await self.index.cursors(heads)
         behind = [id_ for id_, head in heads.items() if cursors.get(id_, 0) < head]
         for conversation_id in behind:
-            self._indexer.note(conversation_id)
+            self.indexer.note(conversation_id)
         return bool(behind)
 
     # --- without an index ---------------------------------------------------------------------------
@@ -214,9 +210,9 @@ class Search:
 
     async def _to_read(self, user_id: str, conversation_id: str | None) -> tuple[list[str], bool]:
         if conversation_id is not None:
-            await self._access.authorize(user_id, conversation_id, "read")
+            await self.access.authorize(user_id, conversation_id, "read")
             return [conversation_id], True
-        rows = await self._inboxes.latest(user_id, before=None, limit=READ_CONVERSATIONS + 1)
+        rows = await self.inboxes.latest(user_id, before=None, limit=READ_CONVERSATIONS + 1)
         ids = [row.conversation_id for row in rows if not row.is_invited]
         return ids[:READ_CONVERSATIONS], len(rows) <= READ_CONVERSATIONS
 
@@ -225,11 +221,11 @@ class Search:
     ) -> tuple[list[Hit], bool]:
         """Hits, and whether the log was read down to where it ends for the asker."""
         try:
-            start = (await self._access.authorize(user_id, conversation_id, "read")).visible_after(user_id)
+            start = (await self.access.authorize(user_id, conversation_id, "read")).visible_after(user_id)
         except NotFound:
             return [], True
-        entries, is_end = await self._entries.down(conversation_id, NEWEST, lambda entry: entry.seq_no > start, most)
-        now_ms = self._clock.now_ms()
+        entries, is_end = await self.entries.down(conversation_id, NEWEST, lambda entry: entry.seq_no > start, most)
+        now_ms = self.clock.now_ms()
         seen = [seen_by(user_id, entry, now_ms) for entry in entries]
         hits = [hit for entry in seen if (hit := _hit_of(entry, question, terms, frozenset())) is not None]
         is_whole = is_end or bool(entries and entries[-1].seq_no == start + 1) or len(entries) < most

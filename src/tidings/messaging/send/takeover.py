@@ -10,6 +10,7 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from tidings.bounds import GAP_CLOSE_S, NODE_LEASE_S, PAGE_MAX
@@ -28,58 +29,42 @@ _LEASE_MS = int(NODE_LEASE_S * 1000)
 _TOGETHER = 8  # conversations that are indexed again at the same time
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Takeover:
-    def __init__(
-        self,
-        *,
-        keyspace: Keyspace,
-        keys: Keys,
-        access: Access,
-        log: Log,
-        messages: Messages,
-        index: Index,
-        deliver: Deliver,
-        open_work: OpenWork,
-        lease_now_ms: Callable[[], int],
-        clock: Clock,
-        node_id: str,
-        count_repair: Callable[[str, int], None],
-        left_behind: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self._left_behind = left_behind
-        self._keyspace = keyspace
-        self._keys = keys
-        self._access = access
-        self._log = log
-        self._messages = messages
-        self._index = index
-        self._deliver = deliver
-        self._open_work = open_work
-        self._lease_now_ms = lease_now_ms
-        self._clock = clock
-        self._node_id = node_id
-        self._count_repair = count_repair
+    keyspace: Keyspace
+    keys: Keys
+    access: Access
+    log: Log
+    messages: Messages
+    index: Index
+    deliver: Deliver
+    open_work: OpenWork
+    lease_now_ms: Callable[[], int]
+    clock: Clock
+    node_id: str
+    count_repair: Callable[[str, int], None]
+    left_behind: Callable[[str], Awaitable[None]]
 
     async def finish_dead(self) -> int:
         """Finish the work of every node whose lease ran out. Returns how many conversations there were."""
-        key, now_ms = self._keys.nodes, self._lease_now_ms()
+        key, now_ms = self.keys.nodes, self.lease_now_ms()
         calls = [
             plain(key, b"ZRANGEBYSCORE", key, b"-inf", now_ms),
             plain(key, b"ZRANGEBYSCORE", key, now_ms + 2 * _LEASE_MS, b"+inf"),
         ]
-        dead, too_long = await self._keyspace.run(calls)
+        dead, too_long = await self.keyspace.run(calls)
         await self._shorten(too_long, now_ms + _LEASE_MS)
         done = 0
         for node_id in (name.decode() for name in dead):
-            if node_id == self._node_id:
+            if node_id == self.node_id:
                 continue
-            opened = self._keys.open(node_id)
-            ids = [name.decode() for name in await self._keyspace.one(plain(opened, b"SMEMBERS", opened))]
+            opened = self.keys.open(node_id)
+            ids = [name.decode() for name in await self.keyspace.one(plain(opened, b"SMEMBERS", opened))]
             ids.sort(key=self._place)
             for start in range(0, len(ids), _TOGETHER):
                 await asyncio.gather(*(self._finish(id_, node_id) for id_ in ids[start : start + _TOGETHER]))
             done += len(ids)
-            await self._keyspace.run([plain(opened, b"DEL", opened), plain(key, b"ZREM", key, node_id)])
+            await self.keyspace.run([plain(opened, b"DEL", opened), plain(key, b"ZREM", key, node_id)])
         return done
 
     async def _shorten(self, nodes: Sequence[bytes], until_ms: int) -> None:
@@ -89,26 +74,26 @@ class Takeover:
         """
         if nodes:
             ends = [part for name in nodes for part in (until_ms, name)]
-            await self._keyspace.one(plain(self._keys.nodes, b"ZADD", self._keys.nodes, b"XX", *ends))
+            await self.keyspace.one(plain(self.keys.nodes, b"ZADD", self.keys.nodes, b"XX", *ends))
 
     def _place(self, conversation_id: str) -> int:
         """An order of our own: each of the nodes that are left begins with other conversations."""
-        return zlib.crc32(f"{self._node_id} {conversation_id}".encode())
+        return zlib.crc32(f"{self.node_id} {conversation_id}".encode())
 
     async def finish_own(self) -> None:
         """Finish our own batches that failed half-way, and the work of an earlier life under the same name."""
         await self._finish_left_over()
-        now_s = self._clock.monotonic_s()
-        for conversation_id, undecided in list(self._open_work.undecided.items()):
+        now_s = self.clock.monotonic_s()
+        for conversation_id, undecided in list(self.open_work.undecided.items()):
             if now_s - undecided.since_s > GAP_CLOSE_S:
-                await self._log.close(conversation_id, undecided.first, undecided.last)
+                await self.log.close(conversation_id, undecided.first, undecided.last)
             reached = await self._index_from(conversation_id, undecided.first)
-            if reached >= undecided.last or await self._access.load(conversation_id) is None:
-                self._open_work.decided(conversation_id, undecided)
+            if reached >= undecided.last or await self.access.load(conversation_id) is None:
+                self.open_work.decided(conversation_id, undecided)
 
     async def index_again(self) -> None:
         """Index and route again what another primary may lack, after the keyspace began another epoch."""
-        suspect = self._open_work.suspect
+        suspect = self.open_work.suspect
         while together := list(islice(suspect.items(), _TOGETHER)):
             await asyncio.gather(*(self._index_from(id_, first) for id_, first in together))
             for id_, first in together:
@@ -117,34 +102,34 @@ class Takeover:
             logger.info("indexed again", extra={"conversations": len(together), "cause": "another epoch"})
 
     async def _finish_left_over(self) -> None:
-        key = self._keys.open(self._node_id)
-        for conversation_id in await self._open_work.left_over():
-            await self._finish(conversation_id, self._node_id)
-            if not self._open_work.is_busy(conversation_id):
-                await self._keyspace.one(plain(key, b"SREM", key, conversation_id))
+        key = self.keys.open(self.node_id)
+        for conversation_id in await self.open_work.left_over():
+            await self._finish(conversation_id, self.node_id)
+            if not self.open_work.is_busy(conversation_id):
+                await self.keyspace.one(plain(key, b"SREM", key, conversation_id))
 
     async def _finish(self, conversation_id: str, node_id: str) -> None:
-        key, field = self._keys.conv(conversation_id), f"open:{node_id}"
-        numbers = await self._keyspace.one(plain(key, b"HGET", key, field))
+        key, field = self.keys.conv(conversation_id), f"open:{node_id}"
+        numbers = await self.keyspace.one(plain(key, b"HGET", key, field))
         if numbers is not None:  # otherwise another node has finished it
             first, last = map(int, numbers.split(b"-"))
-            await self._log.close(conversation_id, first, last)
+            await self.log.close(conversation_id, first, last)
             await self._index_from(conversation_id, first)
-            await self._keyspace.one(plain(key, b"HDEL", key, field))
-        await self._left_behind(conversation_id)
-        self._count_repair("open", 1)
+            await self.keyspace.one(plain(key, b"HDEL", key, field))
+        await self.left_behind(conversation_id)
+        self.count_repair("open", 1)
         logger.info("open work finished", extra={"of_node": node_id})
 
     async def _index_from(self, conversation_id: str, seq_no: int) -> int:
         """Index and route again the entries from seq_no on. Returns the number up to which everything is decided."""
         after = seq_no - 1
-        while entries := await self._log.after(conversation_id, after, PAGE_MAX):
-            await self._messages.catch_up(conversation_id, entries)
-            member_list = await self._access.load(conversation_id)
+        while entries := await self.log.after(conversation_id, after, PAGE_MAX):
+            await self.messages.catch_up(conversation_id, entries)
+            member_list = await self.access.load(conversation_id)
             if member_list is None:
                 break
-            (counts,) = await self._index.index([(member_list, entries)], since=self._open_work.epoch_changes())
-            await self._deliver.route(member_list, entries, counts, {})
+            (counts,) = await self.index.index([(member_list, entries)], since=self.open_work.epoch_changes())
+            await self.deliver.route(member_list, entries, counts, {})
             after = entries[-1].seq_no
             if len(entries) < PAGE_MAX:
                 break

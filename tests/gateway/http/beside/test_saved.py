@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx2
 
 from tidings import testing
@@ -30,6 +32,13 @@ async def test_a_message_is_the_same_in_every_list_as_on_a_page_of_history() -> 
         assert [one["root"] for one in (await http.get("/v1/threads", headers=me)).json()["threads"]] == [root]
         replies = await http.get(f"{path}/messages?thread_seq={head}", headers=me)
         assert replies.json()["messages"] == [answer]
+        assert (await http.delete("/v1/blocks/bob", headers=me)).is_success  # a message of somebody blocked is no hit
+        for word, seq in (("root", head), ("reply", seqs[1])):
+            one = (await http.get(f"{path}/messages/{seq}", headers=me)).json()
+            hits: list[dict[str, Any]] = []
+            while not hits:  # the index follows within seconds
+                hits = (await http.get("/v1/search", params={"q": word}, headers=me)).json()["hits"]
+            assert [hit["message"] for hit in hits] == [one]
 
 
 async def test_a_message_is_saved_listed_and_removed() -> None:
