@@ -8,10 +8,12 @@ import re
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import NamedTuple
 
 import pytest
 
+from tests.support import tidy
 from tests.support.paths import ROOT
 from tidings import testing
 
@@ -80,15 +82,28 @@ def test_a_send_is_read_in_few_files() -> None:
     assert len(files) <= FILES_OF_A_SEND_MAX
 
 
-async def files_of_plain_sends(count: int) -> list[set[str]]:
-    """The files of the server that each of these sends runs through, from its frame to the recipient's."""
-    crossed: set[str] = set()
+class Crossing(NamedTuple):
+    """What one plain send runs through: files below src/tidings, and calls (caller, callee) between them."""
+
+    files: set[str]
+    calls: set[tuple[str, str]]
+
+
+def place(code: CodeType) -> str:
+    """`gateway/connection.py Connection.push`, or nothing for code that is not the server's."""
+    folder, slash, file = code.co_filename.partition(f"{SRC}/")
+    return f"{file} {code.co_qualname}" if slash and not folder else ""
+
+
+async def plain_sends(count: int) -> list[Crossing]:
+    """Trace each of these sends, from its frame to the recipient's."""
+    codes: set[tuple[CodeType | None, CodeType]] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
-            crossed.add(frame.f_code.co_filename)
+            codes.add((frame.f_back.f_code if frame.f_back is not None else None, frame.f_code))
 
-    sends: list[set[str]] = []
+    sends: list[Crossing] = []
     threading.setprofile(note)  # for the threads of the tables, which start with the node
     try:
         async with testing.server() as server:
@@ -96,25 +111,51 @@ async def files_of_plain_sends(count: int) -> list[set[str]]:
             conversation_id = await alice.direct("bob")
             heard = bob.messages(conversation_id)
             for number in range(count):
-                crossed.clear()
+                codes.clear()
                 sys.setprofile(note)
                 await alice.send(conversation_id, f"text {number}")
                 await asyncio.wait_for(anext(heard), 60)
                 sys.setprofile(None)
-                now = crossed.copy()  # in one step: the threads of the tables go on
-                sends.append({str(Path(name).relative_to(SRC)) for name in now if name.startswith(f"{SRC}/")})
+                now = codes.copy()  # in one step: the threads of the tables go on
+                calls = {(place(caller) if caller is not None else "", place(callee)) for caller, callee in now}
+                sends.append(Crossing({callee.partition(" ")[0] for _, callee in calls if callee}, calls))
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
     return sends
 
 
-async def test_a_plain_send_runs_through_no_more_files_than_the_page_says() -> None:
-    sends = await files_of_plain_sends(60)
-    always = set.intersection(*sends[1:])  # the first fills caches, and background work comes in between
+def is_upward(call: tuple[str, str]) -> bool:
+    """The callee stands before the caller on the way of a message."""
+    caller, callee = (tidy.LAYERS.index(top) if (top := one.partition("/")[0]) in tidy.LAYERS else None for one in call)
+    return caller is not None and callee is not None and callee < caller
+
+
+@pytest.fixture(scope="module")
+def sends() -> list[Crossing]:
+    return asyncio.run(plain_sends(60))
+
+
+def test_a_plain_send_runs_through_no_more_files_than_the_page_says(sends: list[Crossing]) -> None:
+    # The first fills caches, and background work comes in between.
+    always = set.intersection(*(send.files for send in sends[1:]))
     assert {"gateway/socket.py", "messaging/send/pipeline.py", "stores/tables/sqlite/log.py"} <= always
     said = re.search(r"runs through at most (\d+) files", " ".join(PAGE.split()))
     assert said is not None and len(always) <= int(said[1]), sorted(always)
+
+
+def test_nothing_is_called_upwards_but_the_answer_and_the_events_of_devices(sends: list[Crossing]) -> None:
+    """Run time obeys the direction of imports too. The reader of an answer of the keyspace belongs to its caller."""
+    seen = {call for send in sends for call in send.calls}
+    upward = {callee for caller, callee in filter(is_upward, seen)}
+    assert {"gateway/connection.py Connection.push", "gateway/dispatch.py Dispatch._answer_send"} <= upward
+    assert upward <= {
+        "gateway/connection.py Connection.push",
+        "gateway/dispatch.py Dispatch._answer_send",
+        "messaging/push/due.py DueConversations._record.<locals>.recorded",
+    }
+    assert is_upward(("stores/keyspace/link.py Link.f", "messaging/access.py Access.g"))
+    assert not is_upward(("gateway/dispatch.py Dispatch.send", "messaging/send/lanes.py Sends.submit"))
 
 
 def test_the_walk_of_a_send_passes_every_stage_of_the_pipeline() -> None:

@@ -184,14 +184,10 @@ def build_counts(
     unknown_outcomes: UnknownOutcomes,
 ) -> Counts:
     tables, keyspace, clock, router = stores.tables, stores.keyspace, stores.clock, routing.router
-
-    def count_rebuild(what: str) -> None:
-        stores.metrics.rebuilds[what].inc()
-
+    metrics = stores.metrics
     count, in_threads = Count(tables, scripts, clock), ThreadCount(tables, scripts.threads, clock)
-    rebuilds = Rebuilds(keyspace, scripts, count, clock, count_rebuild=count_rebuild)
-    rebuilt = stores.metrics.rebuilds["threads"]
-    of_threads = Rebuilds(keyspace, scripts.threads, in_threads, clock, count_rebuild=lambda _: rebuilt.inc())
+    rebuilds = Rebuilds(keyspace, scripts, count, clock, count_rebuild=metrics.count_rebuild)
+    of_threads = Rebuilds(keyspace, scripts.threads, in_threads, clock, count_rebuild=metrics.count_rebuilt_threads)
     large = _build_large(stores, access, scripts, count, rebuilds)
     # No thread is large, so these counts only pass on what the index of threads says.
     small = LargeCounts(keyspace, scripts.threads, large.scripts, large.tallies, in_threads, of_threads)
@@ -215,8 +211,7 @@ def build_counts(
 def _build_large(stores: Stores, access: Access, scripts: Scripts, count: Count, rebuilds: Rebuilds) -> Large:
     stores.metrics.large_conversations.set_function(access.count_large)
     keyspace, tally_scripts = stores.keyspace, TallyScripts(stores.keys, cap=scripts.cap)
-    rebuilt = stores.metrics.rebuilds
-    tallies = Tallies(keyspace, tally_scripts, stores.tables, stores.clock, lambda what: rebuilt[what].inc())
+    tallies = Tallies(keyspace, tally_scripts, stores.tables, stores.clock, stores.metrics.count_rebuild)
     return Large(
         scripts=tally_scripts,
         tallies=tallies,

@@ -198,6 +198,13 @@ class Metrics:
     def count_repair(self, what: str, n: int) -> None:
         self.repairs[what].inc(n)
 
+    def count_rebuild(self, what: str) -> None:
+        self.rebuilds[what].inc()
+
+    def count_rebuilt_threads(self, what: str) -> None:
+        """All that is rebuilt of the index of threads counts as one."""
+        self.rebuilds["threads"].inc()
+
     def render(self) -> bytes:
         """The text of `/metrics`."""
         return generate_latest(self.registry)
