@@ -5,9 +5,9 @@ A summary changes only in the commit of an entry of kind reaction or pin, so it 
 recount of the log gives the same. `reactions_seq` is the last reaction that it holds: a reader of the log applies later
 ones only.
 
-A page costs nothing where its conversation has no summaries. The keyspace says so with the answer that admits the
-member: the number of a reaction, a pin or a reply sets `summaries` of the conversation to 1 before anything is
-committed. A reader that finds nothing there reads the tables, and sets 0 unless somebody was first.
+A page of history costs nothing where its conversation has no summaries. The keyspace says so with the answer that
+admits the member: the number of a reaction, a pin or a reply sets `summaries` of the conversation to 1 before anything
+is committed. A reader that finds nothing there reads the tables, and sets 0 unless somebody was first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, starmap
 
 import msgspec
 
@@ -30,7 +30,8 @@ from tidings.stores.tables.ports import Messages
 from tidings.stores.tables.records import Put, Record, RecordKey, Records, conversation_of, of_conversation, seq_name
 
 COLLECTION = "summaries"
-_COLLECTIONS = (COLLECTION, "threads")  # the records of what is shown beside a message
+_THREADS = "threads"
+_COLLECTIONS = (COLLECTION, _THREADS)  # the records of what is shown beside a message
 _HAS, _HAS_NOT = b"1", b"0"
 
 
@@ -125,9 +126,10 @@ class Summaries:
         return {seq_no: beside for (_, seq_no), beside in shown.items()}
 
     async def beside_each(self, user_id: str, entries: Iterable[Entry]) -> dict[Place, Beside]:
-        """The same for messages from anywhere, in one read of the tables."""
-        places = _places(entries)
-        keys = [RecordKey(of_conversation(id_), one, seq_name(seq)) for id_, seq in places for one in _COLLECTIONS]
+        """The same for messages from anywhere, in one read of the tables. A reply is the root of no thread."""
+        shown = list(entries)
+        places, roots = _places(shown), _places([entry for entry in shown if entry.thread_seq is None])
+        keys = [*starmap(key_of, places), *(RecordKey(of_conversation(id_), _THREADS, seq_name(n)) for id_, n in roots)]
         found = await self.records.get_each(keys) if keys else {}
         return await self._shown(user_id, places, found.values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
@@ -16,6 +17,7 @@ from tidings.config.settings import Settings
 from tidings.errors import NotFound
 from tidings.messaging.deliver import late_counts
 from tidings.messaging.deliver.late_counts import LateCounts
+from tidings.messaging.unread.bounds import COUNTS_COMPARED_MAX
 from tidings.model import ReadState
 from tidings.pushes import MessageNew, ReadSynced
 from tidings.routing.hub import Hub
@@ -125,24 +127,21 @@ async def test_counts_that_changed_while_they_were_read_are_pushed_again(monkeyp
     assert pushed == [2, 3] and next(counts, None) is None
 
 
-async def test_counts_of_a_busy_conversation_are_pushed_again_at_growing_pauses(
+async def test_members_whose_counts_change_all_the_time_leave_their_places_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each of its entries brings newer counts, so pushes at a steady pace would go on for as long as people write."""
-    pauses: list[float] = []
-    is_still = asyncio.Event()
-
-    async def sleep(pause_s: float) -> None:
-        pauses.append(pause_s)
-        if len(pauses) == 8:
-            is_still.set()
+    """Comparing them would go on for as long as people write, and each entry brings its own counts."""
+    monkeypatch.setattr(late_counts, "COUNT_RESYNC_S", 0)
+    monkeypatch.setattr(late_counts, "LATE_COUNTS_MAX", 3)
+    asked: list[str] = []
 
     class Unread:
         async def state(self, user_id: str, conversation_id: str) -> ReadState:
+            asked.append(user_id)
             return ReadState(
                 conversation_id=conversation_id,
                 read_seq=0,
-                unread_count=7 if is_still.is_set() else len(pauses),
+                unread_count=len(asked),
                 unread_capped=False,
                 first_unread_seq=1,
                 total_unread=None,
@@ -153,10 +152,12 @@ async def test_counts_of_a_busy_conversation_are_pushed_again_at_growing_pauses(
             pass
 
     spawn = Spawn()
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    LateCounts(Hub(), None, Unread(), Router(), spawn, None).sync_soon("bob", "c1")  # type: ignore[arg-type]
-    await asyncio.gather(*spawn.tasks)
-    assert pauses == [0.5, 1, 2, 4, 8, 8, 8, 8]
+    late = LateCounts(Hub(), None, Unread(), Router(), spawn, None)  # type: ignore[arg-type]
+    for number in range(10):
+        late.sync_soon(f"user-{number}", "c1")
+    while unfinished := [task for task in spawn.tasks if not task.done()]:
+        await asyncio.wait(unfinished)
+    assert Counter(asked) == {f"user-{number}": COUNTS_COMPARED_MAX for number in range(10)}
 
 
 @pytest.mark.parametrize("is_large", [False, True])

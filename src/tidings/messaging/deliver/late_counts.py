@@ -17,7 +17,7 @@ from tidings.errors import Problem, StoreError
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.deliver.count_resync import Counted
 from tidings.messaging.deliver.sequencer import Sequencer
-from tidings.messaging.unread.bounds import COUNTS_PAUSE_S, COUNTS_RECHECK_S_MAX, LATE_COUNTS_MAX
+from tidings.messaging.unread.bounds import COUNTS_COMPARED_MAX, COUNTS_PAUSE_S, LATE_COUNTS_MAX
 from tidings.model import ReadState
 from tidings.pushes import ReadSynced
 from tidings.routing.hub import Hub
@@ -159,12 +159,12 @@ class LateCounts:
 
     async def _push_until_still(self, user_id: str, conversation_id: str) -> None:
         """Push the counts, and push them again if they changed: an entry that was indexed while they were read may have
-        gone out first, with newer ones. Where entries come all the time each brings its own counts, so the pauses grow.
-        """
+        gone out first, with newer ones. In a busy conversation they change all the time, and each entry brings its own
+        counts, so this ends after a few comparisons and leaves its place to the next member."""
         pushed: ReadState | None = None
-        pause_s = COUNT_RESYNC_S
-        while (state := await self._unread.state(user_id, conversation_id)) != pushed:
+        for _ in range(COUNTS_COMPARED_MAX):
+            if (state := await self._unread.state(user_id, conversation_id)) == pushed:
+                return
             self._router.push(user_id, ReadSynced(state))
             pushed = state
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, COUNTS_RECHECK_S_MAX)
+            await asyncio.sleep(COUNT_RESYNC_S)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidings.messaging.access import Access
+from tidings.messaging.summaries import Place
 from tidings.messaging.threads.records import Thread, thread_id, thread_of
 from tidings.messaging.threads.unread import ThreadUnread
 from tidings.model import ThreadBeside
 from tidings.stores.tables.records import Record
-
-Place = tuple[str, int]  # a conversation and the number of a root
 
 
 class ThreadSummaries:
