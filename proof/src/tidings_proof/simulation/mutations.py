@@ -49,7 +49,7 @@ def inbox_moves_back() -> None:
 
 def redelivery_revives() -> None:
     """Count an entry that was read once more when it is indexed again."""
-    change_script("inbox_index", "if not is_read(seq) then", "if seq > 0 then")
+    change_script("inbox_index", "if not is_read(seq, seen, ranges) then", "if seq > 0 then")
 
 
 def known_means_stored() -> None:
