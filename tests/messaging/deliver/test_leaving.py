@@ -120,6 +120,30 @@ async def test_who_comes_back_gets_what_was_before_the_removal_and_what_is_after
     assert news(bob) == [1, 2, ConversationAdded, 6]
 
 
+async def test_of_a_membership_that_came_and_went_before_it_was_told_nothing_is_pushed(
+    a: FaultyNode, group: str
+) -> None:
+    """Its entries would come behind `conversation.added` of the membership of now, and a gap behind them."""
+    bob = await connect(a, "bob")
+    with unrouted(a):
+        await a.core.directory.remove("alice", group, "bob")
+    a.core.deliver.accept(await member_list_of(a, group), await a.log(group), {}, NOBODY)
+    with unrouted(a):
+        await a.core.directory.add("alice", group, ["bob"], is_server=True)
+        await a.send("alice", group, "short")
+    await member_list_of(a, group)
+    with unrouted(a):
+        await a.core.directory.remove("alice", group, "bob")
+        await a.send("alice", group, "away")
+        await a.core.directory.add("alice", group, ["bob"], is_server=True)
+        await a.send("alice", group, "back")
+    log = await a.log(group)
+    a.core.deliver.accept(await member_list_of(a, group), log[1:], {}, NOBODY)
+    await eventually(lambda: log[-1].seq_no in bob.seqs())
+    told = news(bob)
+    assert told[told.index(ConversationAdded) :] == [ConversationAdded, log[-1].seq_no], told
+
+
 async def test_who_is_missed_by_a_stream_that_begins_gets_no_later_entry_from_an_older_list(
     a: FaultyNode, group: str
 ) -> None:

@@ -48,8 +48,10 @@ def last_entries(sequencer: Sequencer, member_list: MemberList, ready: Sequence[
         if now is not None and now.joined_seq == leaver.member.joined_seq:
             continue  # this list was read before the removal, and has the member
         below = _below_removal(user_id, ready)
-        leaver.is_served = leaver.is_served or bool(below)
         is_out = len(below) < len(ready)
+        if is_out and any(held.entry.seq_no == leaver.member.joined_seq for held in below):
+            below = []  # a membership that comes and goes at once: nobody was told that it began
+        leaver.is_served = leaver.is_served or bool(below)
         if is_out:
             del sequencer.leaving[user_id]
         alone = msgspec.structs.replace(member_list, members={user_id: leaver.member})
