@@ -34,6 +34,17 @@ class Spawn:
         return self.tasks[-1]
 
 
+def state_of(conversation_id: str, unread_count: int) -> ReadState:
+    return ReadState(
+        conversation_id=conversation_id,
+        read_seq=0,
+        unread_count=unread_count,
+        unread_capped=False,
+        first_unread_seq=1,
+        total_unread=None,
+    )
+
+
 async def test_a_count_that_comes_after_its_entry_is_told_again(a: FaultyNode, b: FaultyNode, group: str) -> None:
     async with telling(a, b):
         bob = await connect(b, "bob")
@@ -108,14 +119,7 @@ async def test_counts_that_changed_while_they_were_read_are_pushed_again(monkeyp
 
     class Unread:
         async def state(self, user_id: str, conversation_id: str) -> ReadState:
-            return ReadState(
-                conversation_id=conversation_id,
-                read_seq=0,
-                unread_count=next(counts),
-                unread_capped=False,
-                first_unread_seq=1,
-                total_unread=None,
-            )
+            return state_of(conversation_id, next(counts))
 
     class Router:
         def push(self, user_id: str, event: ReadSynced) -> None:
@@ -138,14 +142,7 @@ async def test_members_whose_counts_change_all_the_time_leave_their_places_to_ot
     class Unread:
         async def state(self, user_id: str, conversation_id: str) -> ReadState:
             asked.append(user_id)
-            return ReadState(
-                conversation_id=conversation_id,
-                read_seq=0,
-                unread_count=len(asked),
-                unread_capped=False,
-                first_unread_seq=1,
-                total_unread=None,
-            )
+            return state_of(conversation_id, len(asked))
 
     class Router:
         def push(self, user_id: str, event: ReadSynced) -> None:
