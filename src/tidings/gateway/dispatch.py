@@ -64,6 +64,8 @@ log = logging.getLogger("tidings.gateway")
 
 def problem_of(error: Exception, clock: Clock) -> Problem:
     """The problem that the client gets as an answer. An error that is not the client's is logged."""
+    if isinstance(error, Problem | StoreError):
+        error.__traceback__ = None  # it holds frames that hold the error: only the garbage collector would free them
     if isinstance(error, Problem):
         return error
     if isinstance(error, StoreError):

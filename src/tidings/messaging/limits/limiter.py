@@ -104,7 +104,10 @@ class Limiter:
         except Unavailable:
             answers = [self._admit_locally(class_name, user_id, cost, is_whole) for user_id, cost in wanted]
         asked = zip(wanted, check.limits, answers, strict=True)
-        return [(answer.admitted, _refusal(class_name, cost, limit, answer)) for (_, cost), limit, answer in asked]
+        return [
+            (answer.admitted, _refusal(class_name, limit, answer) if answer.admitted < cost else None)
+            for (_, cost), limit, answer in asked
+        ]
 
     @asynccontextmanager
     async def admitted(self, class_name: str, user_id: str, cost: int = 1) -> AsyncIterator[None]:
@@ -224,8 +227,8 @@ class Limiter:
             (answer,) = self.decide(check, await replies)
         except Unavailable:
             answer = self._admit_locally(class_name, user_id, cost)
-        if (refusal := _refusal(class_name, cost, limit, answer)) is not None:
-            raise refusal
+        if answer.admitted < cost:
+            raise _refusal(class_name, limit, answer)
         return Budget(limit.count if limit else 0, answer.remaining, _ms(answer.reset_us))
 
     def _payable(self, class_name: str, user_id: str, cost: int) -> int:
@@ -325,9 +328,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     is_local: bool = False  # refused from memory
 
 
-def _refusal(class_name: str, cost: int, limit: Limit | None, answer: Admission) -> RateLimited | None:
-    if answer.admitted >= cost:
-        return None
+def _refusal(class_name: str, limit: Limit | None, answer: Admission) -> RateLimited:
     count = limit.count if limit else 0
     return RateLimited(retry_after_ms=_ms(answer.retry_after_us), limit=count, class_name=class_name)
 
