@@ -48,15 +48,17 @@ class ThreadCount(Count):
         *,
         is_for_index: bool = False,
     ) -> AsyncIterator[list[Counted]]:
-        """Count every thread that the user follows, in chunks. `before_more` runs between two chunks."""
+        """Count every thread that the user follows, in chunks. `before_more` as for the conversations."""
         after, limit = "", REBUILD_CHUNK
         while records := await self._tables.records.page(of_user(user_id), FOLLOWS, limit=limit, after=after):
             is_more, limit = len(records) >= limit, REBUILD_BIG_CHUNK
             after = records[-1].name
-            followed = await followed_in(self._tables, user_id, records)
-            yield await self._count_followed([one for one in followed if is_listed(one)])
-            if before_more is not None and is_more:
-                await before_more()
+            size = limit if is_more else len(records)
+            for at in range(0, len(records), size):
+                if before_more is not None and is_more:
+                    await before_more()
+                followed = await followed_in(self._tables, user_id, records[at : at + size])
+                yield await self._count_followed([one for one in followed if is_listed(one)])
 
     async def oldest_unread(self, user_id: str, conversation_id: str, *, after: int, ranges: Ranges) -> int | None:
         blocked = await self.blocked(user_id)

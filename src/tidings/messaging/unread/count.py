@@ -108,26 +108,17 @@ class Count:
     ) -> AsyncIterator[list[Counted]]:
         """Count every conversation that the user's inbox must show, in chunks.
 
-        `before_more` runs between two chunks of an inbox that has more than one. `is_for_index`: as in `one`.
+        `before_more` runs before each chunk of an inbox that has more than one. `is_for_index`: as in `one`.
         """
         after_id, limit = "", REBUILD_CHUNK
         while rows := await self._tables.inboxes.scan(user_id, after_id=after_id, limit=limit):
             is_more, limit = len(rows) >= limit, REBUILD_BIG_CHUNK
             after_id = rows[-1].conversation_id
-            ids = [row.conversation_id for row in rows]
-            heads, statuses = await asyncio.gather(
-                self._tables.conversations.heads(ids), self._tables.statuses.get(user_id, ids)
-            )
-            yield await self._count(
-                [
-                    (row, heads[id_], effective(statuses.get(id_), row))
-                    for id_, row in zip(ids, rows, strict=True)
-                    if id_ in heads and is_shown(heads[id_], row)
-                ],
-                is_for_index,
-            )
-            if before_more is not None and is_more:
-                await before_more()
+            size = limit if is_more else len(rows)
+            for at in range(0, len(rows), size):
+                if before_more is not None and is_more:
+                    await before_more()
+                yield await self._count_rows(user_id, rows[at : at + size], is_for_index)
 
     async def oldest_unread(self, user_id: str, conversation_id: str, *, after: int, ranges: Ranges) -> int | None:
         """Find the first unread in the log. Above the cap, the oldest numbers are not in the set."""
@@ -143,6 +134,18 @@ class Count:
                     return entry.seq_no
             after = entries[-1].seq_no
         return None
+
+    async def _count_rows(self, user_id: str, rows: Sequence[Row], is_for_index: bool) -> list[Counted]:
+        ids = [row.conversation_id for row in rows]
+        heads, statuses = await asyncio.gather(
+            self._tables.conversations.heads(ids), self._tables.statuses.get(user_id, ids)
+        )
+        members = [
+            (row, heads[id_], effective(statuses.get(id_), row))
+            for id_, row in zip(ids, rows, strict=True)
+            if id_ in heads and is_shown(heads[id_], row)
+        ]
+        return await self._count(members, is_for_index)
 
     async def _count(self, members: Sequence[tuple[Row, Head, Status]], is_for_index: bool) -> list[Counted]:
         """Count conversations of one user. Only those with entries above the member's cursor are read in the log."""

@@ -105,7 +105,7 @@ class Verify:
     ) -> tuple[int, list[Wrong]]:
         """Return (conversations compared, differences). A cold user gives (0, []), apart from the threads.
 
-        `before_more` runs between two chunks of a big inbox.
+        `before_more` runs before each chunk of a big inbox.
         """
         count, wrong = await self._compare(user_id, before_more)
         if self.threads is not None:
