@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.devices.plain_client import token_for
+from tests.support.gateway.raw_websocket import Wire, http
 from tests.support.waiting import eventually
+from tidings.bounds import Limit
 from tidings.clock import Clock
-from tidings.config.settings import Settings
-from tidings.errors import Unavailable
+from tidings.config.settings import Limits, Settings
+from tidings.errors import Problem, Unavailable
 from tidings.messaging.limits.overrides import Overrides
 from tidings.messaging.send.takeover import Takeover
 from tidings.model import Content
@@ -181,3 +185,36 @@ async def test_a_node_whose_clock_is_right_says_nothing_of_it(
 ) -> None:
     async with node.open_node(settings):
         assert "clock" not in caplog.text
+
+
+async def test_what_is_refused_leaves_nothing_to_the_garbage_collector(settings: Settings) -> None:
+    """A refusal that is part of a cycle stays, with all the frames it went through, until the collector stops the loop
+    for it. Thousands of refusals a second did so for 10 ms and more."""
+    async with node.open_node(replace(settings, limits=Limits(create=Limit(1, 3600)))) as refusing:
+        token = token_for(refusing, "ann")
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        wire = await Wire.open(refusing.port)
+        await wire.connect(token)
+        strangers = {"conversation_id": "no-such", "message_id": "m1", "text": "hi"}
+        requests: list[tuple[str, str, Any, int]] = [
+            ("POST", "/v1/conversations", {"kind": "group", "members": ["bob"]}, 429),
+            ("POST", "/v1/conversations", {"kind": "nonsense"}, 400),
+            ("GET", "/v1/conversations/no-such", None, 404),
+            ("POST", "/v1/conversations/no-such/messages", {"message_id": "m1", "text": "hi"}, 404),
+            ("PUT", "/v1/inbox", None, 405),
+        ]
+        await http(refusing.port, *requests[0][:3], headers)
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for method, path, body, status in requests:
+                assert (await http(refusing.port, method, path, body, headers))[0] == status
+            assert (await wire.ask("message.send", **strangers))["code"] == "not_found"
+            assert (await wire.ask("auth.refresh", token="nonsense"))["type"] == "error"
+            gc.collect()
+            kept = [type(one).__name__ for one in gc.garbage if isinstance(one, Problem)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            wire.drop()
+    assert kept == []

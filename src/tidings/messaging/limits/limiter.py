@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -286,35 +287,20 @@ class Limiter:
         return Admission(admitted, 0, int((last_out_s + limit.window_s - now_s) * 1e6) + 1, 0, "")
 
 
+@dataclass(slots=True)
 class LimitCheck:
     """One question to the limiter: how many of each user's requests may pass? `calls` ask what memory cannot answer."""
 
-    __slots__ = (
-        "answers",
-        "asked_s",
-        "calls",
-        "changes",
-        "class_name",
-        "is_refusal_likely",
-        "is_whole",
-        "limits",
-        "tokens",
-        "wanted",
-    )
-
-    def __init__(
-        self, class_name: str, wanted: Sequence[tuple[str, int]], changes: int, asked_s: float, is_whole: bool
-    ) -> None:
-        self.class_name = class_name
-        self.is_whole = is_whole  # all requests of a user pass, or none
-        self.wanted = wanted
-        self.changes = changes  # changes of limits before the question
-        self.asked_s = asked_s
-        self.limits: list[Limit | None] = []  # one for each user
-        self.answers: list[Admission | None] = []  # None: the keyspace is asked
-        self.calls: list[Call[Admitted]] = []
-        self.tokens: list[str] = []
-        self.is_refusal_likely = False  # of at least one user
+    class_name: str
+    wanted: Sequence[tuple[str, int]]
+    changes: int  # changes of limits before the question
+    asked_s: float
+    is_whole: bool  # all requests of a user pass, or none
+    limits: list[Limit | None] = field(default_factory=list)  # one for each user
+    answers: list[Admission | None] = field(default_factory=list)  # None: the keyspace is asked
+    calls: list[Call[Admitted]] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    is_refusal_likely: bool = False  # of at least one user
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):

@@ -96,6 +96,7 @@ class BatchGroup:
 
     def refuse(self, draft: Draft, problem: Problem) -> None:
         self._leave(draft)
+        problem.__traceback__ = None  # it holds frames that hold the draft: a cycle
         draft.problem = problem
         self.refused.append(draft)
 

@@ -19,7 +19,7 @@ from tidings.config.values import SettingsError
 from tidings.errors import Problem, StoreError
 from tidings.gateway.server import loop_factory
 from tidings.node.channel import Channel
-from tidings.node.node import Node, Stop, open_node, spare_the_collector
+from tidings.node.node import Node, Stop, open_node, prepare_the_interpreter
 from tidings.node.siblings import Siblings
 from tidings.telemetry.logs import configure_logs
 
@@ -66,7 +66,7 @@ class Worker:
         async with open_node(order.settings, None, order.sources, Siblings(channel), order.dead) as node:
             self._node = node
             node.core.events.leave_requested.add(self._stopped.set)
-            spare_the_collector()
+            prepare_the_interpreter()
             await channel.ask("ready")
             await self._stopped.wait()
             log.info("draining")
