@@ -7,7 +7,7 @@ from tests.support.messaging.two_nodes import connect
 from tests.support.waiting import eventually
 from tidings.errors import Unavailable
 from tidings.pushes import ConversationAdded
-from tidings.stores.keyspace.call import SLICE_WORDS
+from tidings.stores.keyspace.call import SLICE_STEPS
 
 
 async def test_whoever_is_connected_is_told_of_a_new_row(a: FaultyNode) -> None:
@@ -31,5 +31,5 @@ async def test_the_inboxes_of_a_big_group_are_entered_in_slices(a: FaultyNode) -
     await a.core.directory.create("alice", kind="group", members=people, name="Crew")
     runs = [[name for name in run if name in ("inbox_join", "unread_put")] for run in a.keyspace.runs]
     assert sum(map(len, runs)) == 3 * 301  # a marker, a row, and the marker removed
-    assert max(map(len, runs)) <= SLICE_WORDS // 8  # each of these calls has more words than that
+    assert max(map(len, runs)) <= SLICE_STEPS // 8  # each of these calls has more words than that
     assert await a.unread("user7") == 0 and await a.wrong() == []

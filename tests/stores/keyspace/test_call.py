@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from tidings.clock import Clock
-from tidings.stores.keyspace.call import SLICE_WORDS, Call, Slices, op_of, plain
+from tidings.stores.keyspace.call import SLICE_STEPS, Call, Slices, op_of, plain
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.keyspace.scripts.session import session_release
 from tidings.stores.keyspace.server import open_keyspace
@@ -50,10 +50,18 @@ async def test_a_long_run_goes_in_slices_and_those_of_two_take_turns() -> None:
     assert [*await asyncio.gather(slices.run(long), slices.run(longer))] == [list(range(20)), list(range(22))]
     assert keyspace.runs == [*["a5", "b5"] * 4, "b2"]
     keyspace.runs.clear()
-    assert await slices.run(long[:15]) == list(range(15)) and await slices.run([]) == []
-    assert keyspace.runs == ["a15"], "a batch of the usual size leaves at once"
-    wide = plain("w", b"ECHO", "1", *["x"] * 2 * SLICE_WORDS, parse=int)
+    assert await slices.run(long[:10]) == list(range(10)) and await slices.run([]) == []
+    assert keyspace.runs == ["a10"], "a batch of the usual size leaves at once"
+    wide = plain("w", b"ECHO", "1", *["x"] * 2 * SLICE_STEPS, parse=int)
     assert await slices.run([wide, *long[:2], wide]) == [1, 0, 1, 1], "a call is never cut"
+
+
+async def test_a_run_is_cut_by_what_its_calls_cost_the_server_and_not_by_their_words() -> None:
+    keyspace = Recorded()
+    dear = [Call("d", (b"ECHO", str(i)), int, steps=SLICE_STEPS // 2) for i in range(6)]
+    assert await Slices(cast(Any, keyspace)).run(dear) == list(range(6))
+    assert keyspace.runs == ["d2"] * 3
+    assert plain("k", b"ECHO", "1").steps == 2
 
 
 async def test_the_epoch_goes_in_where_the_call_says(valkey: ValkeyProcess) -> None:

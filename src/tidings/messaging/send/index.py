@@ -26,14 +26,14 @@ from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.unread.count import flags_of, taken_out
 from tidings.messaging.unread.line import Line
 from tidings.model import EVERYBODY, KINDS, Entry, Head, MemberChange
-from tidings.stores.keyspace.call import Arg, Call, Keyspace, Slices, plain
+from tidings.stores.keyspace.call import SLICE_STEPS, Arg, Call, Keyspace, Slices, plain
 from tidings.stores.keyspace.scripts.answers import Indexed
 from tidings.stores.keyspace.scripts.marks import Flags
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import Added
 from tidings.stores.tables.ports import Tables
 
-_TOGETHER_MAX = 32  # members of one call: the server does nothing else for that time, a quarter of a millisecond
+_CALL_STEPS = SLICE_STEPS // 2  # of one call, which is never cut: 35 members share one number, 4 share 45 of them
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
 
 
@@ -293,7 +293,8 @@ class Index:
         self, conversation_id: str, members: Digits, shared: tuple[Arg, ...]
     ) -> list[tuple[Digits, Call[list[Indexed]]]]:
         """The calls for members who share their arguments. The servers of a cluster need one for each member."""
-        slices = sliced(members, 1 if self._keyspace.is_cluster else _TOGETHER_MAX)
+        size = 1 if self._keyspace.is_cluster else max(1, _CALL_STEPS // len(shared))
+        slices = sliced(members, size)
         return [(some, self._scripts.inbox_index_all(some, conversation_id, shared)) for some in slices]
 
     def _mentioned(self, member_list: MemberList, counted: Sequence[Entry]) -> set[str]:

@@ -15,17 +15,18 @@ from tidings.errors import Unavailable
 
 R = TypeVar("R")
 Arg = str | bytes | int
-SLICE_WORDS = 500  # of calls in one slice: one or two milliseconds of the server
-AT_ONCE_WORDS = 1_500  # a run of no more is not cut: the batches of all lanes leave together, and share their wake-ups
+SLICE_STEPS = 500  # of calls in one slice: about a millisecond of the server
+AT_ONCE_STEPS = 1_000  # a run of no more is not cut: the batches of all lanes leave together, and share their wake-ups
 
 
 class Call(Generic[R]):
     """One command. `words` is complete, except that the epoch is inserted at `epoch_at` when the call is written.
 
-    `epoch_tag` is added to that epoch: what was built under another tag counts as built in another epoch.
+    `epoch_tag` is added to that epoch: what was built under another tag counts as built in another epoch. `steps` say
+    what the call costs the server, about 2 us each: 0 stands for as many as it has words.
     """
 
-    __slots__ = ("epoch_at", "epoch_tag", "key", "parse", "words")
+    __slots__ = ("epoch_at", "epoch_tag", "key", "parse", "steps", "words")
 
     def __init__(
         self,
@@ -34,12 +35,14 @@ class Call(Generic[R]):
         parse: Callable[[Any], R],
         epoch_at: int | None = None,
         epoch_tag: str = "",
+        steps: int = 0,
     ) -> None:
         self.key = key  # decides the slot
         self.words = words
         self.parse = parse
         self.epoch_at = epoch_at
         self.epoch_tag = epoch_tag
+        self.steps = steps or len(words)
 
 
 SCRIPT_NAMES: dict[Arg, str] = {}  # hash -> name of every script; each library adds its own
@@ -116,7 +119,7 @@ class Slices:
 
     async def run(self, calls: Sequence[Call[R]]) -> list[R]:
         """Run the calls in their order. Their answers may be of different moments."""
-        if sum([len(call.words) for call in calls]) <= AT_ONCE_WORDS:
+        if sum([call.steps for call in calls]) <= AT_ONCE_STEPS:
             return await self._keyspace.run(calls) if calls else []
         answers: list[R] = []
         for some in _sliced(calls):
@@ -126,12 +129,12 @@ class Slices:
 
 
 def _sliced(calls: Sequence[Call[R]]) -> Iterator[Sequence[Call[R]]]:
-    start = words = 0
+    start = steps = 0
     for at, call in enumerate(calls):
-        words += len(call.words)
-        if words > SLICE_WORDS and at > start:
+        steps += call.steps
+        if steps > SLICE_STEPS and at > start:
             yield calls[start:at]
-            start, words = at, len(call.words)
+            start, steps = at, call.steps
     if start < len(calls):
         yield calls[start:]
 

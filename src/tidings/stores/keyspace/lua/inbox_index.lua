@@ -17,6 +17,19 @@ local epoch, who, id, score, cap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]),
 local unread_ttl_s, now_ms, removed_count = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local first_removed, last_removed = 9, 8 + removed_count
 
+-- What a member adds who has read none of the seqs: the same for nearly all. The score is the number itself: times
+-- may repeat and go back.
+local fresh, lowest_fresh, has_mentions = {}, nil, false
+for i = last_removed + 1, #ARGV do
+  local seq = tonumber(ARGV[i])
+  has_mentions = has_mentions or not seq
+  if seq then
+    lowest_fresh = lowest_fresh and math.min(lowest_fresh, seq) or seq
+    fresh[#fresh + 1] = ARGV[i]
+    fresh[#fresh + 1] = ARGV[i]
+  end
+end
+
 local function user_is_cold(mark, leases)
   note_cold(mark, id, score, unread_ttl_s)
   return {-1, 0, 0, -1, leases, 0, 0, 0, 0}
@@ -109,7 +122,11 @@ local function show(inbox, mark, unread, ws, is_counted)
   end
 
   local add, mention, lowest = {}, {}, nil
-  for i = last_removed + 1, is_counted and #ARGV or 0 do
+  local is_fresh = lowest_fresh and not has_mentions and lowest_fresh > seen and lowest_fresh > floor and ranges == ''
+  if is_counted and is_fresh then
+    add, lowest = fresh, lowest_fresh
+  end
+  for i = last_removed + 1, is_counted and not is_fresh and #ARGV or 0 do
     local word, is_mention = ARGV[i], false
     local seq = tonumber(word)
     if not seq then
@@ -118,7 +135,7 @@ local function show(inbox, mark, unread, ws, is_counted)
     end
     if not is_read(seq, seen, ranges) then
       if seq > floor then
-        add[#add + 1] = word -- the score is the number itself: times may repeat and go back
+        add[#add + 1] = word
         add[#add + 1] = word
         lowest = lowest and math.min(lowest, seq) or seq
         if is_mention then

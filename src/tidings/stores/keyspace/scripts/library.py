@@ -33,10 +33,11 @@ class Library:
         parse: Callable[[Any], R],
         has_epoch: bool = True,
         epoch_tag: str = "",
+        steps: int = 0,
     ) -> Call[R]:
         """The epoch is the first of ARGV, inserted by the connection that writes the call."""
         words: tuple[Arg, ...] = (b"EVALSHA", self._sha[name], len(keys), *keys, *args)
-        return Call(keys[0], words, parse, 3 + len(keys) if has_epoch else None, epoch_tag)
+        return Call(keys[0], words, parse, 3 + len(keys) if has_epoch else None, epoch_tag, steps)
 
 
 def _part(line: re.Match[str]) -> str:

@@ -200,10 +200,12 @@ class Scripts:
     ) -> Call[list[Indexed]]:
         """`members`: user -> "1" where the added numbers count, "0" where none does. `shared`: of inbox_index_args.
 
-        The keys of all of them must be on one server. The answers come in the order of the members.
+        The keys of all of them must be on one server. The answers come in the order of the members. A member costs the
+        server about 10 us, and 2 us for each number.
         """
         keys = [key for user_id in members for key in self._index_keys(user_id, conversation_id)]
-        return self._indexed("inbox_index", tuple(keys), ("".join(members.values()), *shared), read_all_indexed)
+        args, steps = ("".join(members.values()), *shared), len(members) * len(shared)
+        return _call("inbox_index", tuple(keys), args, read_all_indexed, epoch_tag=self.epoch_tag, steps=steps)
 
     def _index_keys(self, user_id: str, conversation_id: str) -> tuple[str, str, str, str]:
         keys = self.keys
