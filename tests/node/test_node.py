@@ -218,3 +218,16 @@ async def test_what_is_refused_leaves_nothing_to_the_garbage_collector(settings:
             gc.garbage.clear()
             wire.drop()
     assert kept == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a slack of timers that a process may set")
+def test_the_timers_of_a_nodes_threads_fire_on_time() -> None:
+    code = (
+        "import os, threading\n"
+        "from tidings.node.node import sharpen_the_timers\n"
+        "sharpen_the_timers()\n"
+        "def show(): print(open(f'/proc/{threading.get_native_id()}/timerslack_ns').read())\n"
+        "one = threading.Thread(target=show); one.start(); one.join()\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(found.stdout) == node.TIMER_SLACK_NS

@@ -20,7 +20,7 @@ from tidings.clock import Clock
 from tidings.errors import Held, Problem, RateLimited, StoreUnavailable
 from tidings.operators.audit.events import Audit
 
-FRAMES_AT_ONCE = 128  # of all sockets in one turn of the loop, and one more of each: about three milliseconds
+FRAMES_AT_ONCE = 32  # of all sockets in one turn of the loop, and one more of each: about half a millisecond
 _EVERYBODY = ""  # no user id
 
 

@@ -200,6 +200,7 @@ def _build_delivery(stores: Stores, routing: Routing, members: MemberState, read
         clock=stores.clock,
         node_id=stores.settings.node.id,
         count_deliveries=stores.metrics.deliveries.inc,
+        quiet=stores.tables.quiet,
     )
     return Delivery(count_resync=count_resync, deliver=deliver)
 

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.faulty_stores import FaultyNode, code_of
 from tests.support.messaging.two_nodes import connect, write
 from tidings.messaging.deliver import fan_out
 from tidings.model import Content
@@ -45,6 +45,27 @@ async def test_a_burst_goes_out_in_slices_and_each_device_gets_it_in_order(
     assert [device.seqs() for device in devices] == [list(range(1, 10))] * 3
     await a.core.deliver._fan_out.settle(group)
     assert not a.core.deliver._fan_out._lines
+
+
+async def test_a_burst_gives_way_to_the_tables_between_two_slices(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    commit = asyncio.Event()
+
+    async def quiet() -> None:
+        await commit.wait()
+
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", quiet)
+    bob, carol = await connect(a, "bob"), await connect(a, "carol")
+    sending = a.submit("alice", group, "m1")
+    while not bob.seqs() + carol.seqs():
+        await asyncio.sleep(0.001)
+    assert sorted([len(bob.seqs()), len(carol.seqs())]) == [0, 1], "the first slice goes at once"
+    commit.set()
+    assert code_of(await sending) == "stored"
+    await a.core.deliver._fan_out.settle(group)
+    assert bob.seqs() == carol.seqs() == [1]
 
 
 async def test_a_batch_is_over_when_its_pushes_are_out(

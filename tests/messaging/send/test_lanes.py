@@ -25,13 +25,13 @@ from tidings.stores.tables.records import Put, RecordKey
 
 
 class Lists(Access):
-    """Member lists without a table below."""
+    """Member lists without a table below: two members each, unless a size says otherwise. Size 0: not in memory."""
 
     def __init__(self, sizes: dict[str, int] | None = None) -> None:
         self._sizes = sizes or {}
 
     def cached(self, conversation_id: str) -> MemberList | None:
-        size = self._sizes.get(conversation_id)
+        size = self._sizes.get(conversation_id, 2)
         return member_list_of({f"u{i}": "member" for i in range(size)}) if size else None
 
 
@@ -152,6 +152,13 @@ def test_a_group_with_many_members_takes_a_batch_of_its_own_and_few_of_these_are
     assert lane.gather(lists) == ([], []) and len(lane.queues) == 4
     lane.heavy.clear()
     assert len(lane.gather(lists)[1]) == 4 and not lane.queues
+
+
+def test_a_burst_into_a_conversation_whose_members_are_not_in_memory_takes_a_batch_of_its_own() -> None:
+    """It may have hundreds of members, and the others of the lane would wait until all of them are indexed."""
+    lane = lane_of(*(draft(f"m{i}", "unknown") for i in range(20)), draft("single", "new"), draft("other", "d"))
+    batch, heavy = lane.gather(Lists({"unknown": 0, "new": 0}))
+    assert ids(batch) == ["single", "other"] and [len(group) for group in heavy] == [20]
 
 
 async def test_a_message_waits_for_no_large_group_of_its_lane(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from tidings.bounds import PUSHES_AT_ONCE
@@ -44,6 +44,7 @@ class FanOut:
         late_counts: LateCounts,
         spawn: Spawn,
         count_deliveries: Callable[[int], None],
+        quiet: Callable[[], Awaitable[None]],
     ) -> None:
         self._hub = hub
         self._blocks = blocks
@@ -51,6 +52,7 @@ class FanOut:
         self._late_counts = late_counts
         self._spawn = spawn
         self._count_deliveries = count_deliveries
+        self._quiet = quiet  # returns in a later turn, when the tables do not need the loop's time
         self._lines: dict[str, Line] = {}
 
     def push(self, member_list: MemberList, ready: Sequence[Held]) -> None:
@@ -83,7 +85,7 @@ class FanOut:
     async def _finish(self, conversation_id: str, line: Line) -> None:
         try:
             while line.waiting:
-                await asyncio.sleep(0)
+                await self._quiet()
                 if self._is_done(line.waiting[0]):
                     line.waiting.popleft()
         finally:

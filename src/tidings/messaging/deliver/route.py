@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -72,6 +72,7 @@ class Deliver:
         clock: Clock,
         node_id: str,
         count_deliveries: Callable[[int], None],
+        quiet: Callable[[], Awaitable[None]],
     ) -> None:
         self._hub = hub
         self._access = access
@@ -88,7 +89,7 @@ class Deliver:
         self._sequencers: dict[str, Sequencer] = {}
         self._tasks: dict[object, asyncio.Task[None]] = {}
         self._late_counts = LateCounts(hub, access, unread, router, self._spawn, membership_events.push_back)
-        self._fan_out = FanOut(hub, blocks, membership_events, self._late_counts, self._spawn, count_deliveries)
+        self._fan_out = FanOut(hub, blocks, membership_events, self._late_counts, self._spawn, count_deliveries, quiet)
         self._expected: set[Id] = set()  # messages that the lanes have under way
 
     # --- in -----------------------------------------------------------------------------------------

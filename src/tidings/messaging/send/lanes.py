@@ -40,6 +40,7 @@ from tidings.messaging.send.pipeline import Pipeline
 from tidings.model import Content, MemberChange, Sent
 from tidings.tasks import Recent
 
+_UNKNOWN_MEMBERS = 10  # of a conversation whose list is not in memory: a burst into it takes a batch of its own
 _HEAVY_MAX = 8  # batches of one large group under way in a lane
 _DRAFT_BYTES = 1024  # of a draft beside its content: the struct, its ids and the closure of its reply
 _DATA_BYTES = 32 * 1024  # of the application's data in a content: 8 KiB of JSON take several times that as objects
@@ -129,8 +130,8 @@ class Lane:
             if len(batch) >= BATCH_ENTRIES_MAX or fan_out >= BATCH_FANOUT_MAX:
                 break
             id_, queue = self.queues.popitem(last=False)
-            member_list = access.cached(id_)
-            members = len(member_list.members) if member_list is not None and not member_list.head.large_ms else 1
+            known = access.cached(id_)
+            members = _UNKNOWN_MEMBERS if known is None else 1 if known.head.large_ms else len(known.members)
             is_heavy = members * min(len(queue), GROUP_ENTRIES_MAX) > GROUP_FANOUT_MAX
             if id_ not in self.aside and not (is_heavy and len(self.heavy) + len(heavy) >= _HEAVY_MAX):
                 taken = queue.group(BATCH_ENTRIES_MAX - len(batch))
@@ -146,8 +147,7 @@ class Lane:
 
     def abandon(self, origin: str, conversation_id: str, message_id: str, place: int) -> None:
         """The sender gave the draft up: if it is refused, no later send waits behind it. The queue is not walked."""
-        queue = self.queues.get(conversation_id)
-        if queue is not None:
+        if (queue := self.queues.get(conversation_id)) is not None:
             if queue.abandoned is None:
                 queue.abandoned = Recent(HOLD_MESSAGES_MAX)
             queue.abandoned.put((origin, message_id), place)

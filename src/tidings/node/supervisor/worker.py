@@ -19,7 +19,7 @@ from tidings.config.values import SettingsError
 from tidings.errors import Problem, StoreError
 from tidings.gateway.server import loop_factory
 from tidings.node.channel import Channel
-from tidings.node.node import Node, Stop, open_node, prepare_the_interpreter
+from tidings.node.node import Node, Stop, open_node, prepare_the_interpreter, sharpen_the_timers
 from tidings.node.siblings import Siblings
 from tidings.telemetry.logs import configure_logs
 
@@ -63,6 +63,7 @@ class Worker:
 
     async def _serve(self, channel: Channel) -> None:
         order = self._order
+        sharpen_the_timers()
         async with open_node(order.settings, None, order.sources, Siblings(channel), order.dead) as node:
             self._node = node
             node.core.events.leave_requested.add(self._stopped.set)

@@ -6,6 +6,7 @@ trips or commits. Reads see every write that was answered before. `tests/contrac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -337,6 +338,10 @@ class Counts:
 def _uncounted(name: str, amount: float) -> None: ...
 
 
+async def _next_turn() -> None:
+    await asyncio.sleep(0)
+
+
 async def _nothing_to_wipe() -> bool:
     return True
 
@@ -362,6 +367,8 @@ class Tables:
     whole: Whole
     search: SearchIndex | None = None  # None: messages are found by reading them
     commit_max: int = GROUP_ENTRIES_MAX  # entries and records of one group: a larger one may be several commits
+    # Returns in a later turn of the loop, when the tables do not need it for a commit that is under way.
+    quiet: Callable[[], Awaitable[None]] = _next_turn
     ping: Callable[[], Awaitable[None]]  # raises Unavailable when the tables cannot answer now
     close: Callable[[], Awaitable[None]]
     # Overwrites what the files keep of removed texts. False: somebody reads them, so try again. Raises Unavailable.

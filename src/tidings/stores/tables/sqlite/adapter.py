@@ -132,6 +132,7 @@ def tables_on(
         whole=SqliteWhole(reads, writes),
         search=search,
         commit_max=bounds.COMMIT_MAX,
+        quiet=writes.quiet,
         ping=ping,
         close=close,
     )

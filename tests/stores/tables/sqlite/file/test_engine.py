@@ -14,6 +14,7 @@ import pytest
 from tidings.clock import Clock
 from tidings.errors import Conflict, Unavailable
 from tidings.stores.tables.ports import NO_COUNTS
+from tidings.stores.tables.sqlite.file import bounds
 from tidings.stores.tables.sqlite.file import file as sqlite_file
 from tidings.stores.tables.sqlite.file.engine import (
     Port,
@@ -218,6 +219,33 @@ async def test_what_waits_while_a_thread_is_busy_is_carried_together(path: Path)
     may_go_on.set()
     await asyncio.gather(first, *others)
     assert sizes == [1, 30]
+    await threads.close()
+
+
+async def test_it_is_quiet_when_no_task_is_under_way_or_after_a_while(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that keeps the loop busy waits for a commit, but not for a disk that hangs."""
+    is_started, may_go_on = threading.Event(), threading.Event()
+
+    def block(tx: Transaction) -> None:
+        is_started.set()
+        may_go_on.wait(60)
+
+    threads = Threads("test", [sqlite_file.connect(path)], read_together, NO_COUNTS)
+    await threads.quiet()
+    working = asyncio.ensure_future(threads.run(block))
+    await asyncio.to_thread(is_started.wait, 60)
+    monkeypatch.setattr(bounds, "QUIET_S", 0.01)
+    await threads.quiet()
+    assert not working.done(), "it gave way for a while only"
+    monkeypatch.setattr(bounds, "QUIET_S", 3_600)
+    waiting = [asyncio.ensure_future(threads.quiet()) for _ in range(3)]
+    await asyncio.to_thread(lambda: None)
+    assert not any(one.done() for one in waiting)
+    may_go_on.set()
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
+    assert working.done()
     await threads.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 BUSY_S = 5.0  # several nodes may share one file; a commit takes milliseconds
 READERS = 2  # reader threads; each hop carries every read that waits
 WAL_PAGES = 4_000  # 16 MB of log before a checkpoint: pages written often are then copied once
+QUIET_S = 0.002  # wait of bulk work on the loop for the commit that is under way: it takes a millisecond
 TURN_S = 0.02  # wait for the write lock before a node says that it waits
 QUEUE_S = 0.25  # wait for the write lock before a node says so again: another node may have taken the turn
 GIVE_WAY_S = 0.004  # pause of a node that has committed while another waits, which tries the lock every millisecond

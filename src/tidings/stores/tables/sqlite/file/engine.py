@@ -23,6 +23,8 @@ import apsw
 
 from tidings.errors import StoreError, Unavailable
 from tidings.stores.tables.ports import Counts
+from tidings.stores.tables.sqlite.file import bounds
+from tidings.tasks import wait_at_most
 
 T = TypeVar("T")
 log = logging.getLogger("tidings.tables")
@@ -120,6 +122,8 @@ class Threads:
         self._counts = counts
         self._upkeep = upkeep
         self._gathering: list[Task[Any]] = []
+        self._under_way = 0  # tasks that are not settled
+        self._quiet: asyncio.Event | None = None  # somebody waits until none is
         self._queue: SimpleQueue[list[Task[Any]] | None] = SimpleQueue()
         self._is_closed = False
         self._ended = asyncio.Event()
@@ -134,6 +138,7 @@ class Threads:
             raise Unavailable("the tables are closed", store="tables", op=_name_of(work))
         future: asyncio.Future[T] = self._loop.create_future()
         task = Task(work, future)
+        self._under_way += 1
         if not self._gathering:
             self._loop.call_soon(self._hand_over)
         self._gathering.append(task)
@@ -142,6 +147,18 @@ class Threads:
         except StoreError as error:
             error.locate("tables", _name_of(work))
             raise
+
+    async def quiet(self) -> None:
+        """Return in a later turn of the loop: when no task is under way, or after QUIET_S.
+
+        Work that keeps the loop busy waits here between two parts. A thread asks for the interpreter at each of its
+        statements, and beside a busy loop it waits for it each time.
+        """
+        await asyncio.sleep(0)
+        if self._under_way:
+            if self._quiet is None or self._quiet.is_set():  # set by the timer of one who waited long enough
+                self._quiet = asyncio.Event()
+            await wait_at_most(self._quiet, bounds.QUIET_S)
 
     async def close(self) -> None:
         """Finish the waiting tasks, then end the threads and their connections."""
@@ -219,6 +236,10 @@ class Threads:
             self._counts.write(table, rows)
         for task in tasks:
             task.settle()
+        self._under_way -= len(tasks)
+        if self._quiet is not None and not self._under_way:
+            self._quiet.set()
+            self._quiet = None
 
     def _end_one(self) -> None:
         self._alive -= 1
