@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.messaging.faulty_stores import FaultyNode, down
 from tidings.model import Content, ThreadBeside
 
@@ -26,3 +28,15 @@ async def test_a_cold_index_is_counted_from_the_tables(a: FaultyNode, group: str
     assert (await a.core.history.page("alice", group)).beside[1].thread == expected
     a.keyspace.fail("HMGET", *[down] * 3)
     assert (await a.core.history.page("alice", group)).beside[1].thread == expected
+
+
+async def test_a_follower_is_told_so_though_the_node_forgot_the_member_list(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node keeps the lists of the conversations that were used last, and a page may come from an older one."""
+    await a.send("alice", group, "root")
+    await a.core.sends.send("bob", group, "r1", Content("x", thread_seq=1))
+    expected = (await a.core.history.page("alice", group)).beside[1].thread
+    monkeypatch.setattr(a.core.access, "cached", lambda conversation_id: None)
+    assert (await a.core.history.page("alice", group)).beside[1].thread == expected
+    assert expected is not None and expected.following

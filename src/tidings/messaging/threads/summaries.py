@@ -21,7 +21,9 @@ class ThreadSummaries:
         """The threads as the user sees them, of those of these records that have replies."""
         threads = {place: thread_of(record)[0] for place, record in records.items()}
         threads = {place: thread for place, thread in threads.items() if thread.last_seq}
-        ids = {thread_id(*place): place for place, thread in threads.items() if self._follows(user_id, place, thread)}
+        ids = {
+            thread_id(*place): place for place, thread in threads.items() if await self._follows(user_id, place, thread)
+        }
         marks = await self._unread.marks(user_id, list(ids)) if ids else {}
         counts = {ids[id_]: mark.shown(self._unread.cap) for id_, mark in marks.items()}
         return {
@@ -29,7 +31,10 @@ class ThreadSummaries:
             for place, thread in threads.items()
         }
 
-    def _follows(self, user_id: str, place: Place, thread: Thread) -> bool:
-        member_list, follower = self._access.cached(place[0]), thread.followers.get(user_id)
+    async def _follows(self, user_id: str, place: Place, thread: Thread) -> bool:
+        follower = thread.followers.get(user_id)
+        if follower is None:
+            return False
+        member_list = self._access.cached(place[0]) or await self._access.load(place[0])
         member = member_list.members.get(user_id) if member_list is not None else None
-        return member is not None and follower is not None and follower.since_seq == member.joined_seq
+        return member is not None and follower.since_seq == member.joined_seq
