@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.messaging.faulty_stores import Device, FaultyNode
 from tests.support.messaging.two_nodes import connect, member_list_of, write
 from tests.support.waiting import eventually
 from tidings.messaging.access import MemberList
+from tidings.messaging.deliver import fan_out
 from tidings.model import Entry
 from tidings.pushes import ConversationAdded, ConversationRemoved, MessageNew
 from tidings.routing.bus import Delivery
@@ -142,6 +144,31 @@ async def test_of_a_membership_that_came_and_went_before_it_was_told_nothing_is_
     await eventually(lambda: log[-1].seq_no in bob.seqs())
     told = news(bob)
     assert told[told.index(ConversationAdded) :] == [ConversationAdded, log[-1].seq_no], told
+
+
+async def test_what_waits_in_a_burst_goes_out_before_the_news_of_a_later_join(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slice with the entries of the first membership is still to come when the second one begins."""
+    devices = [await connect(a, user_id) for user_id in ("bob", "carol")]
+    entries = await write(a, group, 1, 4)
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    is_quiet = asyncio.Event()
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    a.core.deliver.accept(await member_list_of(a, group), entries, {}, NOBODY)
+    late = next(device for device in devices if not device.seqs())
+    with unrouted(a):
+        await a.core.directory.remove("alice", group, late.user_id)
+        await a.core.directory.add("alice", group, [late.user_id], is_server=True)
+        await a.send("alice", group, "back")
+        new, log = await member_list_of(a, group), await a.log(group)
+    assert not late.seqs(), "the test would show nothing"
+    a.core.deliver.accept(new, log[4:], {}, NOBODY)
+    await eventually(lambda: not a.core.deliver._membership_events.joining)
+    is_quiet.set()
+    await eventually(lambda: log[-1].seq_no in late.seqs() and 4 in late.seqs())
+    told = news(late)
+    assert told[:4] == [1, 2, 3, 4] and told[-2:] == [ConversationAdded, log[-1].seq_no], told
 
 
 async def test_who_is_missed_by_a_stream_that_begins_gets_no_later_entry_from_an_older_list(

@@ -57,11 +57,7 @@ class FanOut:
 
     def push(self, member_list: MemberList, ready: Sequence[Held]) -> None:
         """Push entries to the members connected here; others cost nothing. Older entries are history to a newcomer."""
-        conversation_id = member_list.head.conversation_id
-        if changes := [entry for entry, _, _ in ready if entry.member is not None]:
-            for key in self._membership_events.hold_joins(member_list, changes):
-                self._spawn(object(), self._membership_events.finish_join(key))
-        self._begin(conversation_id, self._pushes(member_list, ready))
+        self._begin(member_list.head.conversation_id, self._pushes(member_list, ready))
 
     def push_removed(self, conversation_id: str, user_id: str) -> None:
         """Push the news of a removal to a user who is connected here, after the entries that were pushed so far."""
@@ -105,7 +101,13 @@ class FanOut:
         return False
 
     def _pushes(self, member_list: MemberList, ready: Sequence[Held]) -> Iterator[int]:
-        """Push to one member after the other. Yields how many events each got."""
+        """Push to one member after the other. Yields how many events each got.
+
+        A join is held and told when the entries before it are out: they are of an earlier membership.
+        """
+        if changes := [entry for entry, _, _ in ready if entry.member is not None]:
+            for key in self._membership_events.hold_joins(member_list, changes):
+                self._spawn(object(), self._membership_events.finish_join(key))
         conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
         last_counts = ready[-1][1]
         voids = {

@@ -367,7 +367,7 @@ class Tables:
     whole: Whole
     search: SearchIndex | None = None  # None: messages are found by reading them
     commit_max: int = GROUP_ENTRIES_MAX  # entries and records of one group: a larger one may be several commits
-    # Returns in a later turn of the loop, when the tables do not need it for a commit that is under way.
+    # Returns in a later turn of the loop. Work that keeps the loop busy lets a commit that is under way pass here.
     quiet: Callable[[], Awaitable[None]] = _next_turn
     ping: Callable[[], Awaitable[None]]  # raises Unavailable when the tables cannot answer now
     close: Callable[[], Awaitable[None]]

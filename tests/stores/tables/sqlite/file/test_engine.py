@@ -222,7 +222,7 @@ async def test_what_waits_while_a_thread_is_busy_is_carried_together(path: Path)
     await threads.close()
 
 
-async def test_it_is_quiet_when_no_task_is_under_way_or_after_a_while(
+async def test_it_is_quiet_when_what_was_under_way_is_settled_or_after_a_while(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work that keeps the loop busy waits for a commit, but not for a disk that hangs."""
