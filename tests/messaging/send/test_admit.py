@@ -7,12 +7,13 @@ import dataclasses
 
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode, code_of, down, open_faulty, record_members
+from tests.support.messaging.faulty_stores import FaultyNode, Gate, code_of, down, open_faulty, record_members
 from tidings.bounds import Limit
 from tidings.config.settings import Settings
 from tidings.errors import RateLimited
 from tidings.messaging.send.admit import Lately
 from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.lanes import Lane
 from tidings.model import Sent
 from tidings.stores.keyspace.call import plain
 
@@ -188,6 +189,32 @@ async def test_a_send_that_was_refused_after_it_was_numbered_does_not_pass_free(
     assert await a.code("alice", direct, "late") == "rate_limited"
     assert "conversation_number" in a.keyspace.said
     assert await b.code("alice", direct, "late") == "rate_limited"
+
+
+async def test_a_send_over_the_budget_below_a_member_change_that_is_under_way_holds_up_no_other(
+    a: FaultyNode, b: FaultyNode, direct: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its group waits for the change with a number to close, and with nothing to send."""
+    monkeypatch.setattr(a.core.sends, "_lanes", [Lane()])
+    await a.send("carol", group, "m0")
+    for i in range(5):
+        await b.send("alice", group, f"m{i}")
+    change, numbering = Gate(), Gate()
+    b.faulty_log.faults.append(change)
+    removal = asyncio.ensure_future(b.core.directory.remove("alice", group, "bob"))
+    await change.reached.wait()
+    a.keyspace.fail("conversation_number", numbering)
+    over = a.submit("alice", group, "late")
+    await numbering.reached.wait()
+    other = a.submit("bob", direct, "quiet")
+    numbering.opened.set()
+    async with asyncio.timeout(60):
+        assert code_of(await over) == "rate_limited"
+        assert code_of(await other) == "stored"
+        change.opened.set()
+        await removal
+        assert code_of(await a.submit("carol", group, "after")) == "stored"
+    assert "void" in [entry.kind for entry in await a.log(group)]
 
 
 # --- what costs a slot, and what gives it back ---------------------------------------------------------

@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from tidings.errors import Throttled, Unavailable
+from tidings.messaging.access import MemberList
+from tidings.messaging.deliver.fan_out import FanOut
 from tidings.messaging.deliver.route import Deliver
-from tidings.messaging.deliver.sequencer import Sequencer
+from tidings.messaging.deliver.sequencer import Held, Sequencer
 from tidings.messaging.files import attach
 from tidings.messaging.limits.held import Holds
 from tidings.messaging.log import Log
@@ -280,6 +282,19 @@ def any_list_decides() -> None:
     Deliver.list_replaced = lambda self, old, new: None  # type: ignore[method-assign]
 
 
+def joins_are_told_at_once() -> None:
+    """A join is held and told before the pushes that still wait, though these are of an earlier membership."""
+    real = FanOut.push
+
+    def push(self: FanOut, member_list: MemberList, ready: Sequence[Held]) -> None:
+        changes = [entry for entry, _, _ in ready if entry.member is not None]
+        for key in self._membership_events.hold_joins(member_list, changes):
+            self._spawn(object(), self._membership_events.finish_join(key))
+        real(self, member_list, ready)
+
+    FanOut.push = push  # type: ignore[method-assign]
+
+
 def numbers_of_two_tries_are_kept() -> None:
     """A group is stored under the numbers that its messages had, although they do not rise."""
     patched: Any = store
@@ -325,6 +340,7 @@ ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
         ("finding", files_are_taken_twice),
         ("finding", the_index_keeps_deleted_words),
         ("removals", any_list_decides),
+        ("slices", joins_are_told_at_once),
         ("tables_away", numbers_of_two_tries_are_kept),
         ("tables_away", old_numbers_are_kept),
     )

@@ -4,7 +4,8 @@ Two servers take themselves for the primary for a while. Clocks go back at a fai
 counts change by a restart. Tables refuse writes of hot keys. Strangers send and acknowledge what is not theirs. A
 server evicts keys. People do more than send and read, and share files while an index follows the log. A member is
 removed and comes back through one node while others send through all of them. Tables hardly answer for seconds, and
-clients send the first of their messages again alone. Each is played during the whole time of trouble, from the seed.
+clients send the first of their messages again alone. Pushes go out one at a time, with pauses. Each is played during
+the whole time of trouble, from the seed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tidings import bounds
 from tidings.errors import Problem, StoreError
+from tidings.messaging.deliver import fan_out
 from tidings.messaging.send.draft import Draft
 from tidings.model import Content, Sent
+from tidings_proof.sabotage.seams import replace
 from tidings_proof.simulation.beside import play_beside
 from tidings_proof.simulation.finding import play_finding
 from tidings_proof.simulation.nodes import Gone
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
 KINDS = (
     *("two_primaries", "clock_back", "settings", "throttle", "strangers", "evict", "beside", "finding"),
-    *("removals", "tables_away"),
+    *("removals", "tables_away", "slices"),
 )
 STRANGER = "mallory"
 CAPS = (2, 3, 5, 10_000)
@@ -48,6 +52,7 @@ class Oddities:
     def end(self) -> None:
         """Peace: one primary, no refusals, and every node with the settings of now."""
         world = self._world
+        fan_out.PUSHES_AT_ONCE = bounds.PUSHES_AT_ONCE
         world.weather.throttle = 0.0
         world.server.join()
         for node in world.live_nodes():
@@ -150,6 +155,17 @@ class Oddities:
             self._send_by(dice.choice(world.devices), world.conversation_ids[0])
             if number % 6 == 5:
                 world.spawn(self._change_members(world.conversation_ids[0], is_back=number % 12 == 11))
+
+    async def _play_slices(self) -> None:
+        """The same, while each push waits for a commit that takes its time."""
+        fan_out.PUSHES_AT_ONCE = 1
+
+        async def quiet() -> None:
+            await asyncio.sleep(self._dice.random() * 0.1)
+
+        for node in self._world.live_nodes():
+            replace(node.core.deliver._fan_out, "_quiet", quiet)
+        await self._play_removals()
 
     async def _change_members(self, conversation_id: str, *, is_back: bool) -> None:
         node = self._world.some_node()

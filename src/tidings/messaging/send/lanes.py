@@ -375,7 +375,7 @@ class Sends:
 
     def _put_aside(self, lane: Lane, drafts: list[Draft], run: Callable[[Batch], Awaitable[None]], part: Batch) -> None:
         """Take one group through the pipeline by itself, beside the lane."""
-        lane.aside[drafts[0].conversation_id] = drafts
+        lane.aside[part.groups[0].conversation_id] = drafts  # none where all of them were refused after the numbering
         task = asyncio.get_running_loop().create_task(self._finish(lane, run, part), name="lane, aside")
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)

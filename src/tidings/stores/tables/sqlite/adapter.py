@@ -76,7 +76,7 @@ async def open(url: str, counts: Counts, clock: Clock) -> Tables:
         await search.rewrite()
         return await wipe(index_path(path), clock) and await wipe(path, clock)
 
-    return replace(tables_on(identity, reads, writes, clock, search), wipe=wipe_all)
+    return replace(tables_on(identity, reads, writes, clock, search), quiet=writes.quiet, wipe=wipe_all)
 
 
 def _open(path: Path, clock: Clock) -> tuple[Identity, apsw.Connection, list[apsw.Connection]]:
@@ -132,7 +132,6 @@ def tables_on(
         whole=SqliteWhole(reads, writes),
         search=search,
         commit_max=bounds.COMMIT_MAX,
-        quiet=writes.quiet,
         ping=ping,
         close=close,
     )
