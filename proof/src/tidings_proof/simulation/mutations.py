@@ -12,10 +12,8 @@ from typing import Any
 import msgspec
 
 from tidings.errors import Throttled, Unavailable
-from tidings.messaging.access import MemberList
-from tidings.messaging.deliver.fan_out import FanOut
 from tidings.messaging.deliver.route import Deliver
-from tidings.messaging.deliver.sequencer import Held, Sequencer
+from tidings.messaging.deliver.sequencer import Sequencer
 from tidings.messaging.files import attach
 from tidings.messaging.limits.held import Holds
 from tidings.messaging.log import Log
@@ -24,6 +22,8 @@ from tidings.messaging.search.indexer import Indexer
 from tidings.messaging.send import members, store
 from tidings.messaging.send.batch import Batch, BatchGroup
 from tidings.messaging.send.counters import Counters
+from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.lanes import Lane, Sends
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.store import Store, to_entry
 from tidings.messaging.send.takeover import Takeover
@@ -282,17 +282,14 @@ def any_list_decides() -> None:
     Deliver.list_replaced = lambda self, old, new: None  # type: ignore[method-assign]
 
 
-def joins_are_told_at_once() -> None:
-    """A join is held and told before the pushes that still wait, though these are of an earlier membership."""
-    real = FanOut.push
+def what_waits_has_a_message() -> None:
+    """A group that waits for a member change is taken to have something to send."""
+    real = Sends._put_aside
 
-    def push(self: FanOut, member_list: MemberList, ready: Sequence[Held]) -> None:
-        changes = [entry for entry, _, _ in ready if entry.member is not None]
-        for key in self._membership_events.hold_joins(member_list, changes):
-            self._spawn(object(), self._membership_events.finish_join(key))
-        real(self, member_list, ready)
+    def put_aside(self: Sends, lane: Lane, drafts: list[Draft], *rest: Any) -> None:
+        real(self, lane, [drafts[0], *drafts[1:]], *rest)
 
-    FanOut.push = push  # type: ignore[method-assign]
+    Sends._put_aside = put_aside  # type: ignore[method-assign]
 
 
 def numbers_of_two_tries_are_kept() -> None:
@@ -340,7 +337,7 @@ ODD_MUTATIONS: dict[str, tuple[str, Callable[[], None]]] = {
         ("finding", files_are_taken_twice),
         ("finding", the_index_keeps_deleted_words),
         ("removals", any_list_decides),
-        ("slices", joins_are_told_at_once),
+        ("slices", what_waits_has_a_message),
         ("tables_away", numbers_of_two_tries_are_kept),
         ("tables_away", old_numbers_are_kept),
     )

@@ -52,7 +52,7 @@ class Oddities:
     def end(self) -> None:
         """Peace: one primary, no refusals, and every node with the settings of now."""
         world = self._world
-        fan_out.PUSHES_AT_ONCE = bounds.PUSHES_AT_ONCE
+        replace(fan_out, "PUSHES_AT_ONCE", bounds.PUSHES_AT_ONCE)
         world.weather.throttle = 0.0
         world.server.join()
         for node in world.live_nodes():
@@ -158,10 +158,11 @@ class Oddities:
 
     async def _play_slices(self) -> None:
         """The same, while each push waits for a commit that takes its time."""
-        fan_out.PUSHES_AT_ONCE = 1
+        replace(fan_out, "PUSHES_AT_ONCE", 1)
 
         async def quiet() -> None:
-            await asyncio.sleep(self._dice.random() * 0.1)
+            is_peace = getattr(fan_out, "PUSHES_AT_ONCE") > 1
+            await asyncio.sleep(0 if is_peace else self._dice.random() * 0.1)
 
         for node in self._world.live_nodes():
             replace(node.core.deliver._fan_out, "_quiet", quiet)
