@@ -289,7 +289,7 @@ def what_waits_has_a_message() -> None:
     def put_aside(self: Sends, lane: Lane, drafts: list[Draft], *rest: Any) -> None:
         real(self, lane, [drafts[0], *drafts[1:]], *rest)
 
-    Sends._put_aside = put_aside  # type: ignore[method-assign]
+    Sends._put_aside = put_aside  # type: ignore[assignment, method-assign]
 
 
 def numbers_of_two_tries_are_kept() -> None:

@@ -161,7 +161,7 @@ class Oddities:
         replace(fan_out, "PUSHES_AT_ONCE", 1)
 
         async def quiet() -> None:
-            is_peace = getattr(fan_out, "PUSHES_AT_ONCE") > 1
+            is_peace = vars(fan_out)["PUSHES_AT_ONCE"] > 1
             await asyncio.sleep(0 if is_peace else self._dice.random() * 0.1)
 
         for node in self._world.live_nodes():
