@@ -52,7 +52,7 @@ ADAPTERS: dict[str, tuple[type[Any], ...]] = {
     "archive": (SqliteArchive, DynamoArchive),
     "whole": (SqliteWhole, PostgresWhole, DynamoWhole),
 }
-NO_PORTS = ("ping", "wipe", "close", "commit_max")
+NO_PORTS = ("ping", "quiet", "wipe", "close", "commit_max")
 PORTS = [field.name for field in dataclasses.fields(ports.Tables) if field.name not in NO_PORTS]
 
 
