@@ -68,6 +68,67 @@ async def test_a_burst_gives_way_to_the_tables_between_two_slices(
     assert bob.seqs() == carol.seqs() == [1]
 
 
+async def test_small_pushes_that_wait_share_a_slice(a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would wait for a commit of its own, and entries come faster than that."""
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 6)
+    may_go_on, waited = asyncio.Semaphore(0), list[None]()
+
+    async def quiet() -> None:
+        waited.append(None)
+        await may_go_on.acquire()
+
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", quiet)
+    devices = [await connect(a, user_id) for user_id in ("alice", "bob", "carol")]
+    entries = await write(a, group, 1, 10)
+    member_list = await a.core.access.load(group)
+    assert member_list is not None
+    a.core.deliver.accept(member_list, entries[:4], {}, NOBODY)
+    for entry in entries[4:]:
+        a.core.deliver.accept(member_list, [entry], {}, NOBODY)
+    assert a.core.deliver._fan_out._lines, "the test would show nothing"
+    for _ in entries:
+        may_go_on.release()
+    await a.core.deliver._fan_out.settle(group)
+    assert [device.seqs() for device in devices] == [list(range(1, 11))] * 3
+    assert len(waited) <= 4, "22 pushes in slices of six"
+
+
+async def test_a_batch_waits_for_its_own_pushes_and_for_no_later_ones(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may write in the conversation all the time, through other nodes: then its line is never empty."""
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    may_go_on = asyncio.Semaphore(0)
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", may_go_on.acquire)
+    bob, carol = await connect(a, "bob"), await connect(a, "carol")
+    entries = await write(a, group, 1, 3)
+    member_list = await a.core.access.load(group)
+    assert member_list is not None
+    a.core.deliver.accept(member_list, entries[:1], {}, NOBODY)
+    batch = asyncio.ensure_future(a.core.deliver._fan_out.settle(group))
+    await asyncio.sleep(0)
+    a.core.deliver.accept(member_list, entries[1:], {}, NOBODY)
+    while len(bob.seqs() + carol.seqs()) < 3:
+        may_go_on.release()
+        await asyncio.sleep(0)
+    await asyncio.wait({batch}, timeout=10)
+    assert batch.done() and len(bob.seqs() + carol.seqs()) < 6
+
+
+async def test_a_batch_waits_for_no_pushes_of_a_node_that_ends(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", asyncio.Event().wait)
+    for user_id in ("bob", "carol"):
+        await connect(a, user_id)
+    await a.send("alice", group, "m1")
+    assert a.core.deliver._fan_out._lines, "the test would show nothing"
+    await a.core.deliver.close()
+    async with asyncio.timeout(60):
+        await a.core.sends.drain()
+
+
 async def test_a_batch_is_over_when_its_pushes_are_out(
     a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

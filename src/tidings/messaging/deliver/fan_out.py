@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidings.bounds import PUSHES_AT_ONCE
 from tidings.messaging.access import MemberList, mask, seen_by
@@ -27,12 +27,11 @@ _UNKNOWN: Counts = (None, False, None, None, None, None)
 _NO_COUNTS: Mapping[str, Counts] = {}
 
 
-class Line:
+class Line(NamedTuple):
     """The pushes of one conversation that are under way."""
 
-    def __init__(self) -> None:
-        self.waiting: deque[Iterator[int]] = deque()
-        self.task: asyncio.Task[None] | None = None
+    waiting: deque[Iterator[int]]
+    task: asyncio.Task[None]
 
 
 class FanOut:
@@ -64,41 +63,41 @@ class FanOut:
         self._begin(conversation_id, self._removal(conversation_id, user_id))
 
     def _begin(self, conversation_id: str, pushes: Iterator[int]) -> None:
-        line = self._lines.get(conversation_id)
-        if line is None and self._is_done(pushes):
+        if (line := self._lines.get(conversation_id)) is not None:
+            line.waiting.append(pushes)
             return
-        if line is None:
-            line = self._lines[conversation_id] = Line()
-            line.task = self._spawn(object(), self._finish(conversation_id, line))
-        line.waiting.append(pushes)
+        waiting = deque((pushes,))
+        self._push_slice(waiting)
+        if waiting:
+            task = self._spawn(object(), self._finish(conversation_id, waiting))
+            self._lines[conversation_id] = Line(waiting, task)
 
     async def settle(self, conversation_id: str) -> None:
-        """Wait until all entries that were pushed so far are out."""
-        line = self._lines.get(conversation_id)
-        if line is not None and line.task is not None:
-            await asyncio.wait([line.task])
+        """Wait until all entries that were pushed so far are out, and for none that come meanwhile."""
+        if (line := self._lines.get(conversation_id)) is not None:
+            are_out: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            line.waiting.append(_mark(are_out))
+            await asyncio.wait([line.task, are_out], return_when=asyncio.FIRST_COMPLETED)
 
-    async def _finish(self, conversation_id: str, line: Line) -> None:
+    async def _finish(self, conversation_id: str, waiting: deque[Iterator[int]]) -> None:
         try:
-            while line.waiting:
+            while waiting:
                 await self._quiet()
-                if self._is_done(line.waiting[0]):
-                    line.waiting.popleft()
+                self._push_slice(waiting)
         finally:
             del self._lines[conversation_id]
 
-    def _is_done(self, pushes: Iterator[int]) -> bool:
-        """Make the next pushes. False: there are more, for a later turn."""
+    def _push_slice(self, waiting: deque[Iterator[int]]) -> None:
+        """Make the next pushes, as many as a turn takes. What is left waits for a later turn."""
         made = 0
-        for count in pushes:
-            made += count
-            if made >= PUSHES_AT_ONCE:
-                break
-        else:
-            self._count_deliveries(made)
-            return True
+        while waiting and made < PUSHES_AT_ONCE:
+            for count in waiting[0]:
+                made += count
+                if made >= PUSHES_AT_ONCE:
+                    break
+            else:
+                waiting.popleft()
         self._count_deliveries(made)
-        return False
 
     def _pushes(self, member_list: MemberList, ready: Sequence[Held]) -> Iterator[int]:
         """Push to one member after the other. Yields how many events each got.
@@ -151,3 +150,9 @@ class FanOut:
         """Sender -> the people who blocked them; empty where nobody blocked any."""
         senders = {entry.sender_id for entry, _, _ in ready}
         return {one: self._blocks.blockers(one) for one in senders} if self._blocks.has_blocker(senders) else {}
+
+
+def _mark(are_out: asyncio.Future[None]) -> Iterator[int]:
+    """No push: its turn comes when all pushes before it are out."""
+    are_out.set_result(None)
+    yield 0
