@@ -171,6 +171,85 @@ async def test_what_waits_in_a_burst_goes_out_before_the_news_of_a_later_join(
     assert told[:4] == [1, 2, 3, 4] and told[-2:] == [ConversationAdded, log[-1].seq_no], told
 
 
+async def test_of_a_membership_that_came_and_went_while_a_burst_went_out_nothing_follows_the_later_join(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entries wait in the burst, and the row that is read for it is already that of the membership of now."""
+    devices = [await connect(a, user_id) for user_id in ("bob", "carol")]
+    entries = await write(a, group, 1, 2)
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    is_quiet = asyncio.Event()
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    with unrouted(a):
+        await a.core.directory.remove("alice", group, "bob")
+    removed = await a.log(group)
+    a.core.deliver.accept(await member_list_of(a, group), removed, {}, NOBODY)
+    bob = devices[0]
+    for word in ("short", "away", "back"):
+        is_joined = word != "away"
+        with unrouted(a):
+            if is_joined:
+                await a.core.directory.add("alice", group, ["bob"], is_server=True)
+            else:
+                await a.core.directory.remove("alice", group, "bob")
+            await a.send("alice", group, word)
+        log = await a.log(group)
+        a.core.deliver.accept(await member_list_of(a, group), log[len(removed) :], {}, NOBODY)
+        removed = log
+    assert entries and not bob.seqs() and a.core.deliver._fan_out._lines, "the test would show nothing"
+    is_quiet.set()
+    last = removed[-1].seq_no
+    await eventually(lambda: last in bob.seqs() and not a.core.deliver._tasks)
+    assert [one for one in news(bob) if one is not ConversationRemoved] == [ConversationAdded, last], news(bob)
+
+
+async def test_the_removal_is_told_again_behind_what_waits_in_a_burst(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that gets an entry takes itself for a member again."""
+    devices = [await connect(a, user_id) for user_id in ("bob", "carol")]
+    entries = await write(a, group, 1, 4)
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    is_quiet = asyncio.Event()
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    a.core.deliver.accept(await member_list_of(a, group), entries, {}, NOBODY)
+    late = next(device for device in devices if not device.seqs())
+    with unrouted(a):
+        await a.core.directory.remove("alice", group, late.user_id)
+    a.core.hub.push(late.user_id, ConversationRemoved(group))  # the node of its lane says so
+    a.core.deliver.accept(await member_list_of(a, group), (await a.log(group))[4:], {}, NOBODY)
+    is_quiet.set()
+    await a.core.deliver._fan_out.settle(group)
+    assert news(late) == [ConversationRemoved, 1, 2, 3, 4, ConversationRemoved]
+
+
+async def test_a_removal_whose_burst_took_long_is_not_told_to_who_came_back_meanwhile(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lane of another node may add a member while the lane of the removal still waits for its pushes."""
+    bob, _ = await connect(a, "bob"), await connect(a, "carol")
+    entries = await write(a, group, 1, 2)
+    monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
+    is_quiet = asyncio.Event()
+    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    a.core.deliver.accept(await member_list_of(a, group), entries, {}, NOBODY)
+    with unrouted(a):
+        await a.core.directory.remove("alice", group, "bob")
+    removal = (await a.log(group))[2:]
+    routing = asyncio.ensure_future(a.core.deliver.route(await member_list_of(a, group), removal, {}, {}))
+    await asyncio.sleep(0)
+    with unrouted(a):
+        await a.core.directory.add("alice", group, ["bob"], is_server=True)
+        await a.send("alice", group, "back")
+    back = (await a.log(group))[3:]
+    a.core.deliver.accept(await member_list_of(a, group), back, {}, NOBODY)
+    assert not routing.done(), "the test would show nothing"
+    is_quiet.set()
+    await routing
+    await eventually(lambda: not a.core.deliver._tasks and not a.core.router._sending)
+    assert news(bob)[-2:] == [ConversationAdded, back[-1].seq_no], news(bob)
+
+
 async def test_who_is_missed_by_a_stream_that_begins_gets_no_later_entry_from_an_older_list(
     a: FaultyNode, group: str
 ) -> None:

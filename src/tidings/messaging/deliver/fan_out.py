@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidings.bounds import PUSHES_AT_ONCE
 from tidings.messaging.access import MemberList, mask, seen_by
@@ -23,15 +23,9 @@ from tidings.routing.bus import Counts
 from tidings.routing.hub import Hub
 
 Spawn = Callable[[object, Coroutine[Any, Any, None]], asyncio.Task[None]]
+Line = tuple[deque[Iterator[int]], asyncio.Task[None]]  # the pushes of a conversation that wait, and who makes them
 _UNKNOWN: Counts = (None, False, None, None, None, None)
 _NO_COUNTS: Mapping[str, Counts] = {}
-
-
-class Line(NamedTuple):
-    """The pushes of one conversation that are under way."""
-
-    waiting: deque[Iterator[int]]
-    task: asyncio.Task[None]
 
 
 class FanOut:
@@ -64,20 +58,23 @@ class FanOut:
 
     def _begin(self, conversation_id: str, pushes: Iterator[int]) -> None:
         if (line := self._lines.get(conversation_id)) is not None:
-            line.waiting.append(pushes)
+            line[0].append(pushes)
             return
         waiting = deque((pushes,))
         self._push_slice(waiting)
         if waiting:
-            task = self._spawn(object(), self._finish(conversation_id, waiting))
-            self._lines[conversation_id] = Line(waiting, task)
+            self._lines[conversation_id] = waiting, self._spawn(object(), self._finish(conversation_id, waiting))
+
+    def is_under_way(self, conversation_id: str) -> bool:
+        """Whether entries that were pushed so far are still to go out."""
+        return conversation_id in self._lines
 
     async def settle(self, conversation_id: str) -> None:
         """Wait until all entries that were pushed so far are out, and for none that come meanwhile."""
         if (line := self._lines.get(conversation_id)) is not None:
             are_out: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            line.waiting.append(_mark(are_out))
-            await asyncio.wait([line.task, are_out], return_when=asyncio.FIRST_COMPLETED)
+            line[0].append(_mark(are_out))
+            await asyncio.wait([line[1], are_out], return_when=asyncio.FIRST_COMPLETED)
 
     async def _finish(self, conversation_id: str, waiting: deque[Iterator[int]]) -> None:
         try:
@@ -88,7 +85,7 @@ class FanOut:
             del self._lines[conversation_id]
 
     def _push_slice(self, waiting: deque[Iterator[int]]) -> None:
-        """Make the next pushes, as many as a turn takes. What is left waits for a later turn."""
+        """Make the next pushes, as many as a turn takes. The rest waits for a later turn."""
         made = 0
         while waiting and made < PUSHES_AT_ONCE:
             for count in waiting[0]:
@@ -118,8 +115,9 @@ class FanOut:
         members, of_user, joining = member_list.members, self._hub.of_user, self._membership_events.joining
         for user_id in self._hub.present(members):
             connections = of_user(user_id)
-            start = members[user_id].joined_seq - (not is_limited)
-            waiting = joining.get((conversation_id, user_id)) if joining else None
+            joined_seq = members[user_id].joined_seq
+            start = joined_seq - (not is_limited)
+            waiting = joining.get((conversation_id, user_id, joined_seq)) if joining else None
             pushed = 0
             for entry, counts, origin in ready:
                 if entry.seq_no <= start:

@@ -41,8 +41,12 @@ def record(sequencer: Sequencer, hub: Hub, old: MemberList, new: MemberList) -> 
             sequencer.leaving.setdefault(user_id, Leaver(member))
 
 
-def last_entries(sequencer: Sequencer, member_list: MemberList, ready: Sequence[Held]) -> Iterator[LastEntries]:
-    """Return what the leaving members get of these entries. Those whose removal is among them are forgotten."""
+def last_entries(
+    sequencer: Sequencer, member_list: MemberList, ready: Sequence[Held], is_pushing: bool
+) -> Iterator[LastEntries]:
+    """Return what the leaving members get of these entries. Those whose removal is among them are forgotten.
+
+    `is_pushing`: entries that were pushed before are still on their way to the members of then."""
     for user_id, leaver in list(sequencer.leaving.items()):
         now = member_list.members.get(user_id)
         if now is not None and now.joined_seq == leaver.member.joined_seq:
@@ -51,7 +55,7 @@ def last_entries(sequencer: Sequencer, member_list: MemberList, ready: Sequence[
         is_out = len(below) < len(ready)
         if is_out and any(held.entry.seq_no == leaver.member.joined_seq for held in below):
             below = []  # a membership that comes and goes at once: nobody was told that it began
-        leaver.is_served = leaver.is_served or bool(below)
+        leaver.is_served = leaver.is_served or bool(below) or is_pushing
         if is_out:
             del sequencer.leaving[user_id]
         alone = msgspec.structs.replace(member_list, members={user_id: leaver.member})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tidings.bounds import GAP_AGAIN_S
 from tidings.errors import NotFound, Problem, StoreError, cause_of
@@ -26,7 +26,7 @@ from tidings.routing.router import Router
 log = logging.getLogger("tidings.deliver")
 
 _TRIES_MAX = 50  # of a row that cannot be read now: 10 s, then the entries go out without the news
-Key = tuple[str, str]  # conversation_id, user_id
+Key = tuple[str, str, int]  # conversation_id, user_id and joined_seq: a membership
 
 
 class MembershipEvents:
@@ -48,20 +48,18 @@ class MembershipEvents:
             for user_id in filter(self._hub.of_user, self._gone(member_list, entry)):
                 self._hub.push(user_id, ConversationRemoved(member_list.head.conversation_id))
 
-    def hold_joins(self, member_list: MemberList, entries: Iterable[Entry]) -> list[Key]:
-        """Hold the later entries of users here who joined with one of these back. Returns the joins to finish."""
-        conversation_id, keys = member_list.head.conversation_id, []
+    def hold_joins(self, member_list: MemberList, entries: Iterable[Entry]) -> Iterator[Key]:
+        """Hold the later entries of users here who joined with one of these back. Yields the joins to finish."""
         for entry in entries:
             assert entry.member is not None
             for user_id in filter(self._hub.of_user, entry.member.user_ids):
-                member, key = member_list.members.get(user_id), (conversation_id, user_id)
+                member, key = member_list.members.get(user_id), (entry.conversation_id, user_id, entry.seq_no)
                 if member is not None and member.joined_seq == entry.seq_no and key not in self.joining:
                     self.joining[key] = []
-                    keys.append(key)
-        return keys
+                    yield key
 
     async def finish_join(self, key: Key) -> None:
-        """Read the row, push `conversation.added`, then the entries that waited."""
+        """Read the row, push `conversation.added`, then the entries that waited. A membership that ended is skipped."""
         user_id = key[1]
         try:
             added = await self._read_row(key)
@@ -76,10 +74,13 @@ class MembershipEvents:
 
     async def _read_row(self, key: Key) -> ConversationAdded | None:
         """The news with the row. A store that does not answer is asked again for a while. None: there is no news."""
-        conversation_id, user_id = key
+        conversation_id, user_id, joined_seq = key
         for _ in range(_TRIES_MAX):
             try:
-                return ConversationAdded(await self._inbox.item(user_id, conversation_id))
+                item = await self._inbox.item(user_id, conversation_id)
+                if item.row.joined_seq <= joined_seq:
+                    return ConversationAdded(item)
+                self.joining.pop(key, None)  # removed and added again: the later join has its own news
             except NotFound:
                 self.joining.pop(key, None)  # removed again
             except (Problem, StoreError) as error:
@@ -103,6 +104,6 @@ class MembershipEvents:
         """Return the users whom the change removed. Entries that wait for them are dropped."""
         assert entry.member is not None
         gone = [user_id for user_id in entry.member.user_ids if user_id not in member_list.members]
-        for user_id in gone:
-            self.joining.pop((member_list.head.conversation_id, user_id), None)
+        for key in [key for key in self.joining if key[0] == entry.conversation_id and key[1] in gone]:
+            del self.joining[key]
         return gone

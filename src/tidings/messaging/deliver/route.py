@@ -102,18 +102,20 @@ class Deliver:
         origins: Mapping[int, str | None],
     ) -> None:
         """Route a batch of our lane. `origins`: seq_no -> the connection that sent it and got its `ok` instead."""
+        conversation_id = member_list.head.conversation_id
         self._publish(member_list, entries, indexed)
         counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
         # In a large conversation no counts come with an entry. The members here get them a moment later.
         self.accept(member_list, entries, None if member_list.head.large_ms else counts, origins)
-        await self._fan_out.settle(member_list.head.conversation_id)  # a burst waits for its own pushes
+        await self._fan_out.settle(conversation_id)  # a burst waits for its own pushes
         if self._registry.has_others:
-            self._counted(member_list.head.conversation_id, counts, "")
+            self._counted(conversation_id, counts, "")
         if any(one.is_late for one in indexed.values()):
             self._late_counts.warm_cold(member_list, indexed)
+        now = self._access.cached(conversation_id) or member_list  # a lane elsewhere may have added them again
         for entry in entries:
             if entry.member is not None:
-                self._membership_events.push_removed(member_list, entry)
+                self._membership_events.push_removed(now, entry)
 
     def expect(self, ids: Iterable[Id]) -> None:
         """Record that a lane is about to store these messages and will route them. They are not taken from the log
@@ -230,11 +232,12 @@ class Deliver:
             sequencer.counting = self._late_counts.push_again(sequencer, member_list.head.conversation_id)
 
     def _push_leaving(self, sequencer: Sequencer, member_list: MemberList, ready: Sequence[Held]) -> None:
-        for one in last_entries(sequencer, member_list, ready):
+        conversation_id = member_list.head.conversation_id
+        for one in last_entries(sequencer, member_list, ready, self._fan_out.is_under_way(conversation_id)):
             if one.entries:
                 self._fan_out.push(one.member_list, one.entries)
             if one.is_told:
-                self._fan_out.push_removed(member_list.head.conversation_id, one.user_id)
+                self._fan_out.push_removed(conversation_id, one.user_id)
 
     def _fill_later(self, sequencer: Sequencer, conversation_id: str, wait_s: float) -> None:
         if sequencer.filling is None and (sequencer.held or sequencer.is_owing):
