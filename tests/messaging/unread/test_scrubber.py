@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode
 from tests.support.messaging.two_nodes import connect
-from tidings.bounds import SCRUB_EVERY_S
-from tidings.messaging.unread import scrubber
+from tidings import bounds
+from tidings.bounds import REBUILD_BIG_CHUNK, SCRUB_EVERY_S, SCRUB_ROWS_PER_S
+from tidings.messaging.unread import count, scrubber
 from tidings.pushes import ReadSynced
 from tidings.stores.keyspace.scripts.marks import unpack_mark
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrubber, "SCRUB_AGAIN_S", 0.0)
+    monkeypatch.setattr(bounds, "SCRUB_AGAIN_S", 0.0)
 
 
 def repairs(node: FaultyNode) -> int:
@@ -63,6 +66,24 @@ async def test_a_difference_that_passes_is_no_defect(
     monkeypatch.setattr(a.core.verify, "compare", compare)
     await a.core.scrubber.step()
     assert [len(wrong) for _, wrong in tries] == [1, 0] and repairs(a) == 0
+
+
+async def test_the_conversations_of_a_big_inbox_are_counted_as_fast_as_others(
+    a: FaultyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A visit holds up the users after it: a wrong count must not stay for an hour."""
+    monkeypatch.setattr(count, "REBUILD_CHUNK", 2 * REBUILD_BIG_CHUNK)
+    for number in range(2 * REBUILD_BIG_CHUNK):
+        await a.core.directory.create("bob", kind="group", members=[], name=f"g{number}")
+    await a.unread("bob")
+    pauses_s: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses_s.append(seconds)
+
+    monkeypatch.setattr(scrubber, "asyncio", SimpleNamespace(sleep=sleep))
+    assert await a.core.scrubber.visit("bob") == 2 * REBUILD_BIG_CHUNK
+    assert len(pauses_s) > 1 and sum(pauses_s) == pytest.approx(2 * REBUILD_BIG_CHUNK / SCRUB_ROWS_PER_S)
 
 
 async def test_every_connected_user_is_visited_and_then_the_loop_rests(

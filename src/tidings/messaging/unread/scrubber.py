@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidings.bounds import COUNT_RESYNC_CONVERSATIONS_MAX, REBUILD_CHUNK, SCRUB_AGAIN_S, SCRUB_EVERY_S, SCRUB_ROWS_PER_S
+from tidings import bounds
 from tidings.messaging.unread.verify import Verify, Wrong
 from tidings.model import ReadState
 from tidings.pushes import ReadSynced
@@ -39,24 +39,24 @@ class Scrubber:
 
     def __post_init__(self) -> None:
         self._waiting: deque[str] = deque()
-        self._pause_s = float(SCRUB_EVERY_S)
+        self._pause_s = float(bounds.SCRUB_EVERY_S)
         self.loop = Loop("scrub", lambda: self._pause_s, self.step)
 
     async def step(self) -> None:
         """Visit the next user. Between two rounds of all users, and after each user, the loop pauses."""
-        self._pause_s = float(SCRUB_EVERY_S)
+        self._pause_s = float(bounds.SCRUB_EVERY_S)
         if not self._waiting:
             self._waiting.extend(self.connected())
         if self._waiting:
             count = await self.visit(self._waiting.popleft())
             if self._waiting:
-                self._pause_s = max(1, count % REBUILD_CHUNK) / SCRUB_ROWS_PER_S
+                self._pause_s = max(1, count % bounds.REBUILD_CHUNK) / bounds.SCRUB_ROWS_PER_S
 
     async def visit(self, user_id: str) -> int:
         """Compare one user, and repair what differs. Returns how many conversations the user has."""
         count, wrong = await self.verify.compare(user_id, _between_chunks)
         if wrong:
-            await asyncio.sleep(SCRUB_AGAIN_S)
+            await asyncio.sleep(bounds.SCRUB_AGAIN_S)
             _, again = await self.verify.compare(user_id, _between_chunks)
             if same := [one for one in again if one in wrong]:
                 await self._repair(user_id, same)
@@ -68,9 +68,9 @@ class Scrubber:
         await self.verify.reset(user_id)
         self.count_repair("unread", 1)
         ids = list(dict.fromkeys(one.conversation_id for one in wrong if one.conversation_id))
-        for conversation_id in ids[:COUNT_RESYNC_CONVERSATIONS_MAX]:
+        for conversation_id in ids[: bounds.COUNT_RESYNC_CONVERSATIONS_MAX]:
             self.router.push(user_id, ReadSynced(await self.unread.state(user_id, conversation_id)))
 
 
 async def _between_chunks() -> None:
-    await asyncio.sleep(REBUILD_CHUNK / SCRUB_ROWS_PER_S)
+    await asyncio.sleep(bounds.REBUILD_BIG_CHUNK / bounds.SCRUB_ROWS_PER_S)
