@@ -305,7 +305,7 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
     unknown_outcomes = UnknownOutcomes(keyspace, scripts, clock)
     counts = build_counts(stores, events, routing, access, scripts, unknown_outcomes)
     sight, names = Sight(blocks, tables.conversations), NameIndex(tables.records, tables.accounts)
-    summaries = ThreadSummaries(access, counts.threading.unread)
+    summaries = ThreadSummaries(tables.inboxes, counts.threading.unread)
     return MemberState(
         scripts=scripts,
         access=access,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode, down
-from tidings.model import Content, ThreadBeside
+from tidings.model import Content, Member, ThreadBeside
 
 
 async def test_a_thread_is_shown_beside_reactions_and_after_the_keyspace_forgot_it(a: FaultyNode, group: str) -> None:
@@ -37,6 +39,16 @@ async def test_a_follower_is_told_so_though_the_node_forgot_the_member_list(
     await a.send("alice", group, "root")
     await a.core.sends.send("bob", group, "r1", Content("x", thread_seq=1))
     expected = (await a.core.history.page("alice", group)).beside[1].thread
-    monkeypatch.setattr(a.core.access, "cached", lambda conversation_id: None)
-    assert (await a.core.history.page("alice", group)).beside[1].thread == expected
-    assert expected is not None and expected.following
+    page = await a.core.history.page("alice", group)
+    a.core.access.forget([group])
+    reads: list[str] = []
+    members = a.tables.conversations.members
+
+    async def counted(conversation_id: str) -> Sequence[Member]:
+        reads.append(conversation_id)
+        return await members(conversation_id)
+
+    monkeypatch.setattr(a.tables.conversations, "members", counted)
+    beside = await a.core.summaries.beside_each("alice", page.entries)
+    assert beside[group, 1].thread == expected and expected is not None and expected.following
+    assert not reads, "the list of members may be long, and a page of hits may be of a hundred conversations"
