@@ -123,7 +123,7 @@ class Threads:
         self._upkeep = upkeep
         self._gathering: list[Task[Any]] = []
         self._under_way = 0  # tasks that are not settled
-        self._quiet: asyncio.Event | None = None  # set when some are, or by the timer of one who waited long enough
+        self._quiet = asyncio.Event()  # set when some are, or by the timer of one who waited long enough
         self._queue: SimpleQueue[list[Task[Any]] | None] = SimpleQueue()
         self._is_closed = False
         self._ended = asyncio.Event()
@@ -149,15 +149,14 @@ class Threads:
             raise
 
     async def quiet(self) -> None:
-        """Return in a later turn of the loop: when the tasks under way are settled, or after QUIET_S.
+        """Return in a later turn of the loop: when some of the tasks under way are settled, or after QUIET_S.
 
         Work that keeps the loop busy waits here between two parts. A thread asks for the interpreter at each of its
         statements, and beside a busy loop it waits for it each time.
         """
         await asyncio.sleep(0)
         if self._under_way:
-            if self._quiet is None or self._quiet.is_set():
-                self._quiet = asyncio.Event()
+            self._quiet.clear()  # those whom it has woken go on all the same
             await wait_at_most(self._quiet, bounds.QUIET_S)
 
     async def close(self) -> None:
@@ -237,8 +236,7 @@ class Threads:
         for task in tasks:
             task.settle()
         self._under_way -= len(tasks)
-        if self._quiet is not None:
-            self._quiet.set()
+        self._quiet.set()
 
     def _end_one(self) -> None:
         self._alive -= 1
