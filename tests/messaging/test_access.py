@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from tests.support.messaging.faulty_stores import After, FaultyNode, Gate, down, record_members
+from tests.support.messaging.faulty_stores import After, FaultyNode, Gate, code_of, down, record_members
 from tidings.errors import Forbidden, NotFound, Problem
 from tidings.messaging import access
 from tidings.messaging.access import MAY, Access, Action, MemberList, check
@@ -204,6 +204,24 @@ async def test_a_number_of_a_member_change_that_was_refused_makes_no_later_read_
                 before = node.core.metrics.rows_read["members"].value
                 for _ in range(20):
                     await node.core.access.authorize("bob", group, "read")
+
+
+async def test_an_unused_number_of_a_member_change_makes_no_list_new_that_lacks_the_changes_below_it(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    """A batch keeps the list that it began with, while a reader finds that the newest change came to nothing."""
+    await a.send("carol", group, "m1")
+    gate = Gate()
+    a.keyspace.fail("conversation_number", gate)
+    late = a.submit("carol", group, "late")
+    await gate.reached.wait()
+    await b.core.directory.remove("alice", group, "carol")
+    unused = (await b.log(group))[-1].seq_no + 1
+    await b.core.log.close(group, unused, unused)
+    await a.command("HSET", a.core.keys.conv(group), "seq", unused, "members_seq", unused)
+    await a.core.access.authorize("alice", group, "read")
+    gate.opened.set()
+    assert code_of(await late) == "not_found"
 
 
 async def test_a_stranger_is_refused_after_the_same_reads_whether_the_conversation_exists_or_not(

@@ -175,8 +175,9 @@ class Access:
         self._keyspace = keyspace
         self._keys = keys
         self._member_lists = Weighed[str, MemberList](MEMBERS_CACHED_MAX)
-        # conversation -> a members_seq that was handed out and never used; if forgotten, its list is read once more
-        self._unused = Recent[str, int](CONVERSATIONS_CACHED_MAX)
+        # conversation -> a members_seq that was handed out and never used, and that of the newest list below it; if
+        # forgotten, the list is read once more
+        self._unused = Recent[str, tuple[int, int]](CONVERSATIONS_CACHED_MAX)
 
     async def authorize(self, user_id: str, conversation_id: str, action: Action) -> MemberList:
         return (await self.authorize_beside(user_id, conversation_id, action)).member_list
@@ -270,14 +271,15 @@ class Access:
         # Either a void, or a change that was committed after we read the list: one more read decides.
         member_list = await self.load(conversation_id)
         if member_list is not None and member_list.members_seq < members_seq:
-            self._unused.put(conversation_id, members_seq)
+            self._unused.put(conversation_id, (members_seq, member_list.members_seq))
         return True, member_list
 
     def is_older(self, member_list: MemberList, members_seq: int) -> bool:
         """Say whether the list may lack the change at members_seq."""
         if member_list.members_seq >= members_seq:
             return False
-        return self._unused.get(member_list.head.conversation_id) != members_seq
+        unused, below = self._unused.get(member_list.head.conversation_id, (0, 0))
+        return unused != members_seq or member_list.members_seq < below
 
     def count_large(self) -> int:
         """How many large conversations this node has in memory."""
