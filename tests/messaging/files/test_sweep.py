@@ -57,6 +57,26 @@ class Refusing:
             raise Unavailable("blobs: AccessDenied", store="blobs", op="list")
 
 
+class RefusingBlobs:
+    """Blobs that delete no object of some files, and list none of others."""
+
+    def __init__(self, blobs: Any, undeleted: set[str], unlisted: set[str]) -> None:
+        self._blobs = blobs
+        self._undeleted = undeleted
+        self._unlisted = unlisted
+
+    async def delete(self, name: str) -> None:
+        if name.split("/")[-2] in self._undeleted:
+            raise Unavailable("blobs: AccessDenied", store="blobs", op="delete")
+        await self._blobs.delete(name)
+
+    async def list(self, folder: str) -> AsyncIterator[Any]:
+        if folder.rpartition("/")[2] in self._unlisted:
+            raise Unavailable("blobs: AccessDenied", store="blobs", op="list")
+        async for chunk in self._blobs.list(folder):
+            yield chunk
+
+
 @pytest.fixture
 def tomorrow(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Calling it makes it tomorrow on the node's wall clock."""
@@ -175,6 +195,72 @@ async def test_a_file_whose_parts_the_store_keeps_holds_up_no_other(
     monkeypatch.setattr(shared.core.clock, "now_ms", lambda: now_ms() + 3_600_001)
     await shared.sweep()
     assert await names(shared) == set()
+
+
+async def test_a_file_whose_bytes_the_store_keeps_holds_up_no_other(
+    shared: Sharing, tomorrow: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tidings.bounds.FILES_SWEPT", 1)
+    file_ids = [await shared.upload() for _ in range(4)]
+    sweep, undeleted, unlisted = shared.core.cold.file_sweep, set(file_ids[:1]), set(file_ids[1:2])
+    monkeypatch.setattr(sweep, "blobs", RefusingBlobs(sweep.blobs, undeleted, unlisted))
+    tomorrow()
+    await sweep.due()
+    assert await names(shared) == undeleted | unlisted
+    assert {path.parent.name for path in shared.objects()} == undeleted | unlisted
+    causes = [vars(record)["cause"] for record in caplog.records if hasattr(record, "object")]
+    assert causes == ["blobs: AccessDenied"] * 2
+    caplog.clear()
+    await sweep.due()
+    assert not any(hasattr(record, "object") for record in caplog.records), "they were not put off"
+    undeleted.clear()
+    unlisted.clear()
+    now_ms = shared.core.clock.now_ms
+    monkeypatch.setattr(shared.core.clock, "now_ms", lambda: now_ms() + 3_600_001)
+    await sweep.due()
+    assert await names(shared) == set() and shared.objects() == []
+
+
+async def test_a_listing_removes_what_the_store_refused_before(
+    shared: Sharing, tomorrow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_ids = [await shared.upload() for _ in range(2)]
+    sweep, refused = shared.core.cold.file_sweep, set(file_ids)
+    monkeypatch.setattr(sweep, "blobs", RefusingBlobs(sweep.blobs, refused, set()))
+    tomorrow()
+    await sweep.due()
+    refused.discard(file_ids[0])
+    await sweep.all()
+    assert await names(shared) == refused
+
+
+async def test_a_pass_ends_when_the_store_has_refused_for_too_long(
+    shared: Sharing, tomorrow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_ids = {await shared.upload() for _ in range(3)}
+    sweep = shared.core.cold.file_sweep
+    monkeypatch.setattr(sweep, "blobs", RefusingBlobs(sweep.blobs, set(file_ids), set()))
+    monkeypatch.setattr("tidings.messaging.files.sweep._REFUSED_S", 0.0)
+    tomorrow()
+    for waiting in (2, 1, 0, 0):  # one file a pass: those that were refused stand behind the others
+        await sweep.due()
+        until_ms = shared.core.clock.now_ms()
+        assert len(await shared.core.tables.records.due(COLLECTION, until_ms=until_ms, limit=10)) == waiting
+
+
+async def test_an_orphan_that_the_store_keeps_holds_up_no_other(
+    shared: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_ids = [await shared.upload() for _ in range(3)]
+    owner, sweep = of_conversation(shared.conversation_id), shared.core.cold.file_sweep
+    await shared.core.tables.records.put([Put(owner, COLLECTION, one, None) for one in file_ids])
+    refused = {file_ids[1]}
+    monkeypatch.setattr(sweep, "blobs", RefusingBlobs(sweep.blobs, refused, set()))
+    assert not await sweep.forget(shared.conversation_id)
+    assert {path.parent.name for path in shared.objects()} == refused
+    refused.clear()
+    assert await sweep.forget(shared.conversation_id)
+    assert shared.objects() == []
 
 
 async def test_the_parts_of_an_upload_to_s3_go_with_its_conversation(s3: S3Server, s3_credentials: None) -> None:

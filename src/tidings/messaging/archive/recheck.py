@@ -50,7 +50,7 @@ class Rechecked(msgspec.Struct):
 class Files(Protocol):
     """The files of messages, which go with them."""
 
-    async def forget(self, conversation_id: str) -> None: ...
+    async def forget(self, conversation_id: str) -> bool: ...
     async def check(self, conversation_id: str, file_ids: Iterable[str]) -> None: ...
 
 
@@ -127,10 +127,9 @@ class Rechecker:
         """
         if not await self.archive.finish_deletion(conversation_id):
             return False
-        await self.files.forget(conversation_id)
+        is_done = await self.files.forget(conversation_id)
         if self.search is not None:
             await self.search.forget(conversation_id)
-        is_done = True
         async for chunk in self.blobs.list(folder_of(await self.archive.id(), conversation_id)):
             for id_, s3_ref in filter(None, (parse_name(blob.name) for blob in chunk)):
                 if id_ == conversation_id:
