@@ -15,7 +15,8 @@ from tests.support.waiting import eventually
 from tidings.bounds import PAGE_BYTES_MAX
 from tidings.errors import BadCursor, BadRequest, NotFound
 from tidings.gateway.encode import history_of
-from tidings.model import Content, ContentPatch, Entry, HistoryPage
+from tidings.messaging.reading import history
+from tidings.model import Content, ContentPatch, Entry, File, HistoryPage, MemberChange
 from tidings.pushes import MessageNew
 from tidings.stores.tables.values import Group
 
@@ -55,6 +56,47 @@ async def test_a_page_of_large_texts_is_cut_and_its_cursors_go_on(a: FaultyNode,
     page = await a.core.history.page("bob", direct, around_seq=30, limit=100)
     assert 30 in seqs(page) and 29 in seqs(page) and cursors(page) == (seqs(page)[-1], seqs(page)[0])
     assert size_of(page) <= PAGE_BYTES_MAX
+
+
+async def test_short_texts_are_counted_without_encoding_them(
+    a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(a, direct, 100)
+
+    def refuse(one: object) -> bytes:
+        raise AssertionError(f"{one} was encoded")
+
+    monkeypatch.setattr(history, "_encode", refuse)
+    page = await a.core.history.page("bob", direct, limit=100)
+    assert len(page.entries) == 100
+
+
+_WIDEST: dict[str, Any] = {
+    **dict.fromkeys(("message_id", "receiver_id", "s3_ref"), "m" * 200),
+    "digest": b"d" * 64,
+    **dict.fromkeys(("is_deleted", "is_uncounted", "is_unavailable"), True),
+    **dict.fromkeys(("timestamp", "target_seq", "edited_ms", "edit_seq", "rev", "thread_seq"), 1 << 53),
+}
+_TEXT = Content("\x01" * 100, silent=True, reply_to=1 << 53, ttl_s=1 << 53, mention="here", imported=True, pinned=True)
+_MORE: list[dict[str, Any]] = [
+    {"data": {"key": ["\x01" * 900]}},
+    {"files": (File("f" * 128, "\x01" * 900),)},
+    {"mentions": ("b" * 128,) * 50},
+    {"reactions": (("\x01" * 8, ("b" * 128,) * 50, ()),)},
+    {"conversation": {"name": "\x01" * 100}},
+    {"state": "interrupted", "only_sender": True, "thread_seq": 1 << 53, "also_here": True},
+]
+
+
+@pytest.mark.parametrize("more", _MORE, ids=lambda more: next(iter(more)))
+def test_no_entry_is_larger_than_it_is_counted(more: dict[str, Any]) -> None:
+    content = msgspec.structs.replace(_TEXT, **more)
+    widest = Entry("c" * 128, 1 << 53, "conversation", 1 << 53, sender_id="s" * 128, **_WIDEST)
+    change = MemberChange("accepted", ("u" * 128,) * 45, "owner")
+    for one in (None, _TEXT, content):
+        for fields in ({}, {"member": change}, {"mentions": ("u" * 128,) * 50}):
+            entry = msgspec.structs.replace(widest, content=one, **fields)
+            assert len(msgspec.json.encode(entry)) <= history._bytes_at_most(entry)
 
 
 def size_of(page: HistoryPage) -> int:

@@ -29,6 +29,7 @@ from tidings.stores.tables.ports import Conversations
 from tidings.tasks import Recent
 
 _SEQ_MAX = 1 << 53  # the largest number that every client holds exactly
+_BARE_BYTES = 2_048  # an entry with the longest ids and all flags, and without what its author wrote, in JSON
 
 _encode = msgspec.json.Encoder().encode
 
@@ -243,7 +244,7 @@ class History:
 
 def _within(entries: list[Entry], bytes_max: int) -> list[Entry]:
     """The first entries that fit into the bytes, at least one. A reader goes on from the last with its cursor."""
-    if len(_encode(entries)) <= bytes_max:
+    if sum(map(_bytes_at_most, entries)) <= bytes_max:
         return entries
     left = bytes_max
     for position, entry in enumerate(entries):
@@ -251,6 +252,14 @@ def _within(entries: list[Entry], bytes_max: int) -> list[Entry]:
         if left < 0:
             return entries[: position or 1]
     return entries
+
+
+def _bytes_at_most(entry: Entry) -> int:
+    """The bytes of an entry, or more: six for each character of a text. Only what has more than a text is encoded."""
+    one, more = entry.content, entry.member or entry.mentions
+    if more or (one and (one.data or one.files or one.mentions or one.reactions or one.conversation)):
+        return len(_encode(entry))
+    return _BARE_BYTES + 6 * len((one and one.text) or "")
 
 
 def _check_places(before_seq: int | None, after_seq: int | None, around_seq: int | None, anchor: str | None) -> None:
