@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from tests.support.messaging.faulty_stores import FaultyNode, down
+from tidings.messaging.threads.records import REPLIES
 from tidings.model import Content, Member, ThreadBeside
 
 
@@ -52,3 +55,27 @@ async def test_a_follower_is_told_so_though_the_node_forgot_the_member_list(
     beside = await a.core.summaries.beside_each("alice", page.entries)
     assert beside[group, 1].thread == expected and expected is not None and expected.following
     assert not reads, "the list of members may be long, and a page of hits may be of a hundred conversations"
+
+
+async def test_the_cold_threads_of_a_page_are_counted_together(
+    a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [(await a.send("alice", group, f"root{n}")).entry.seq_no for n in range(4)]
+    for seq_no in roots:
+        await a.core.sends.send("bob", group, f"r{seq_no}", Content("x", thread_seq=seq_no))
+    await a.command("DEL", a.core.scripts.threads.keys.mark("alice"))
+    records, asked = a.core.tables.records, list[str]()
+    all_asked, page = asyncio.Event(), a.core.tables.records.page
+
+    async def together(owner: str, collection: str, **fields: Any) -> Any:
+        if collection == REPLIES:
+            asked.append(fields["after"])
+            if len(asked) == len(roots):
+                all_asked.set()
+            await asyncio.wait_for(all_asked.wait(), 30)
+        return await page(owner, collection, **fields)
+
+    monkeypatch.setattr(records, "page", together)
+    beside = (await a.core.history.page("alice", group)).beside
+    counts = {seq_no: one.thread.unread_count for seq_no, one in beside.items() if one.thread is not None}
+    assert counts == dict.fromkeys(roots, 1)

@@ -8,15 +8,17 @@ blocked do not count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 
 from tidings.bounds import REBUILD_BIG_CHUNK, REBUILD_CHUNK
 from tidings.messaging.threads.records import (
     FOLLOWS,
     Followed,
     Reply,
+    follow_key,
     followed_in,
     load_followed,
+    parts_of,
     read_replies,
 )
 from tidings.messaging.unread.count import Count, Counted
@@ -40,6 +42,12 @@ class ThreadCount(Count):
         """Count one thread. Raises NotFound where the user does not follow it."""
         followed = await load_followed(self._tables, user_id, conversation_id)
         return (await self._count_followed([followed]))[0]
+
+    async def each(self, user_id: str, ids: Iterable[str]) -> list[Counted]:
+        """Count those of these threads that the user follows, all together."""
+        keys = [follow_key(user_id, *parts_of(id_)) for id_ in ids]
+        found = await self._tables.records.get_each(keys)
+        return await self._count_followed(await followed_in(self._tables, user_id, list(found.values())))
 
     async def all(
         self,

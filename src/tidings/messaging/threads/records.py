@@ -18,7 +18,7 @@ import msgspec
 
 from tidings.errors import NotFound
 from tidings.ids import is_id
-from tidings.model import EVERYBODY, Entry, Head, Ranges, Row, Status
+from tidings.model import EVERYBODY, Entry, Head, Member, Ranges, Row, Status
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.records import Put, Record, RecordKey, Records, of_conversation, of_user, seq_name
 
@@ -40,8 +40,8 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     last_ms: int = 0
     followers: dict[str, Follower] = {}
 
-    def is_followed_by(self, row: Row) -> bool:
-        return row.user_id in self.followers and self.followers[row.user_id].since_seq == row.joined_seq
+    def is_followed_by(self, one: Row | Member) -> bool:
+        return one.user_id in self.followers and self.followers[one.user_id].since_seq == one.joined_seq
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):

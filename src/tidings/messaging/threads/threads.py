@@ -249,8 +249,6 @@ def check_read(member_list: MemberList | None, user_id: str) -> MemberList:
 
 
 def _is_shown(user_id: str, thread: Thread | None, member_list: MemberList | None) -> bool:
-    """Whether the user follows the thread."""
-    if thread is None or member_list is None or user_id not in member_list.members:
-        return False
-    follower = thread.followers.get(user_id)
-    return follower is not None and follower.since_seq == member_list.members[user_id].joined_seq
+    """Whether the user follows the thread in this membership."""
+    member = member_list.members.get(user_id) if member_list is not None else None
+    return thread is not None and member is not None and thread.is_followed_by(member)

@@ -63,7 +63,7 @@ class ThreadUnread(Unread):
         silent = Listeners[[str, str, int]](), Listeners[[str]]()
         stores = access, tables, keyspace, scripts.threads
         super().__init__(*stores, count, rebuilds, rebuilds, large, router, unknown_outcomes, clock, *silent)
-        self._conversations = conversations
+        self._conversations, self._thread_count = conversations, count
 
     async def read(
         self,
@@ -142,10 +142,8 @@ class ThreadUnread(Unread):
         epoch_now = (self._keyspace.epoch(key) + self._scripts.epoch_tag).encode()
         is_warm = epoch == epoch_now and size is not None and markers is None
         found = {id_: unpack_mark(one) for id_, one in zip(ids, packed, strict=True) if one is not None and is_warm}
-        for id_ in ids:
-            if id_ not in found:
-                with suppress(NotFound):
-                    found[id_] = (await self._count.one(user_id, id_)).mark
+        if cold := [id_ for id_ in ids if id_ not in found]:
+            found |= {one.conversation_id: one.mark for one in await self._thread_count.each(user_id, cold)}
         return found
 
     async def first(self, user_id: str, id_: str, mark: Mark) -> int | None:
