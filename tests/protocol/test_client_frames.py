@@ -232,7 +232,9 @@ def test_a_reaction_has_a_key_that_can_be_seen_of_1_to_32_bytes(key: str) -> Non
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u2003"])
 def test_a_message_that_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="`text` is empty"):
-        protocol.check_content(text, None)
+    for data in (None, dict[str, str]()):
+        with pytest.raises(BadRequest, match="`text` is empty"):
+            protocol.check_content(text, data)
+    protocol.check_content(text, {}, ("f1",))
     protocol.check_content(text, {"kind": "card"})
     protocol.check_content(text, None, ("f1",))

@@ -208,7 +208,7 @@ def decode_frame(text: str) -> ClientFrame:
         check_data(frame.data or {})
         check_thread(frame.thread_seq, also_here=frame.also_here)
     elif type(frame) is End and frame.text is not None:
-        check_content(frame.text, {})
+        check_text(frame.text)
     elif type(frame) is Read:
         check_one_mark(frame.up_to_seq, frame.up_to_ts, frame.seqs)
     elif type(frame) is History:
@@ -243,7 +243,7 @@ def check_content(text: str | None, data: dict[str, Any] | None, files: tuple[st
     check_text(text or "")
     if data is not None:
         check_data(data)
-    elif not files and (not text or text.isspace()):
+    if not data and not files and (not text or text.isspace()):
         raise BadRequest("`text` is empty; a message needs a text, `data` or `files`")
     if files and len(set(files)) < len(files):
         raise BadRequest("`files` names a file twice")

@@ -12,8 +12,9 @@ def test_a_message_says_something() -> None:
     check_content("", {"a": 1})
     check_content("", None, ["f1"])
     for text in ("", " \n"):
-        with pytest.raises(BadRequest):
-            check_content(text, None)
+        for data in (None, dict[str, str]()):
+            with pytest.raises(BadRequest):
+                check_content(text, data)
 
 
 def test_a_message_does_not_say_too_much() -> None:

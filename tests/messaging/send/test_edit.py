@@ -89,7 +89,7 @@ async def test_an_edit_leaves_a_message_with_something_to_say(a: FaultyNode, dir
     with pytest.raises(BadRequest):
         await edit(ContentPatch(data=None))
     await edit(ContentPatch("second", data=None))
-    for patch in (ContentPatch(""), ContentPatch(" \n")):
+    for patch in (ContentPatch(""), ContentPatch(" \n"), ContentPatch("", data={})):
         with pytest.raises(BadRequest):
             await edit(patch)
     await edit(ContentPatch(mentions=("bob",)))

@@ -19,7 +19,7 @@ def check_content(text: str, data: Data | None, files: Sequence[str] = ()) -> No
     _check_text(text)
     if data is not None:
         _check_data(data)
-    elif not files and (not text or text.isspace()):
+    if not data and not files and (not text or text.isspace()):
         raise BadRequest("`text` is empty; a message needs a text, `data` or `files`")
 
 

@@ -273,7 +273,7 @@ def check(frame: Frame) -> None:
     """Refuse a frame that the server would refuse for good."""
     _check_types(frame)
     if isinstance(frame, Begin):
-        check_content(frame.text, frame.data or {}, frame.files)
+        check_patch(frame.text, frame.data)
     elif isinstance(frame, Send):
         check_content(frame.text, frame.data, frame.files)
     elif isinstance(frame, Read):

@@ -89,7 +89,7 @@ class Rewrites:
 def _empties(patch: ContentPatch, content: Content) -> bool:
     """Say whether the edit takes away all that the message says."""
     is_asked, left = patch.text is not UNSET or patch.data is not UNSET, patch.apply(content)
-    return is_asked and (not left.text or left.text.isspace()) and left.data is None and not left.files
+    return is_asked and (not left.text or left.text.isspace()) and not left.data and not left.files
 
 
 def _digest(kind: EntryKind, target: Entry, patch: ContentPatch | None) -> bytes:
