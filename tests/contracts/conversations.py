@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-
-import pytest
+from typing import Any
 
 from tests.contracts import START_MS, conversation, fresh, group, head_of, log, message
-from tidings.errors import Missing
-from tidings.model import Head, Member, Row, Status
+from tidings.model import Content, Entry, Head, Member, Row, Status
 from tidings.stores.tables.ports import Tables
 from tidings.stores.tables.values import Group, Refused
+
+
+def renaming(conversation_id: str, seq_no: int, **fields: Any) -> Group:
+    """The commit of an entry in which alice changes her conversation."""
+    content = Content(conversation=fields)
+    entry = Entry(conversation_id, seq_no, "conversation", START_MS, f"rename{seq_no}", "alice", content=content)
+    return group(entry, members=(Member(conversation_id=conversation_id, user_id="alice"),))
+
+
+async def rename(tables: Tables, conversation_id: str, seq_no: int, **fields: Any) -> None:
+    assert await tables.log.append([renaming(conversation_id, seq_no, **fields)]) == [None]
+    await tables.conversations.rename_rows(conversation_id)
 
 
 class ConversationsContract:
@@ -135,20 +145,29 @@ class ConversationsContract:
         assert not (await tables.inboxes.rows(bob, [c]))[c].is_requested
         assert (await head_of(tables, c)).members_seq == 1
 
-    async def test_rename_sets_the_head_and_the_rows_of_present_members(self, tables: Tables) -> None:
+    async def test_an_entry_renames_the_head_and_the_rows_of_present_members(self, tables: Tables) -> None:
         c, other = await conversation(tables, "alice", "bob", name="old"), await conversation(tables, "alice")
         await tables.log.append([group(message(c, 1), members=(Member(conversation_id=c, user_id="bob", left_seq=1),))])
-        await tables.conversations.rename(c, name="new", avatar_url="u")
+        await rename(tables, c, 2, name="new", avatar_url="u", post="admins")
         head, row = await head_of(tables, c), (await tables.inboxes.rows("alice", [c]))[c]
         assert (head.name, head.avatar_url, row.name, row.avatar_url) == ("new", "u", "new", "u")
+        assert (head.head, head.members_seq) == (2, 2)
         assert (await tables.inboxes.rows("bob", [c]))[c].name is None
         assert (await tables.inboxes.rows("alice", [other]))[other].name is None
-        await tables.conversations.rename(c, name=None, avatar_url=None)
-        assert (await head_of(tables, c)).name is None
+        await rename(tables, c, 3, name=None)
+        head, row = await head_of(tables, c), (await tables.inboxes.rows("alice", [c]))[c]
+        assert (head.name, head.avatar_url, row.name, row.avatar_url) == (None, "u", None, "u")
 
-    async def test_renaming_what_does_not_exist_is_missing(self, tables: Tables) -> None:
-        with pytest.raises(Missing):
-            await tables.conversations.rename(fresh("c"), name="x", avatar_url=None)
+    async def test_a_refused_entry_renames_nothing(self, tables: Tables) -> None:
+        c = await conversation(tables, "alice", name="old")
+        await tables.log.append([group(message(c, 1))])
+        (answer,) = await tables.log.append([renaming(c, 1, name="new")])
+        assert isinstance(answer, Refused) and (await head_of(tables, c)).name == "old"
+        await tables.conversations.rename_rows(c)
+        assert (await tables.inboxes.rows("alice", [c]))[c].name != "new"
+
+    async def test_the_rows_of_a_conversation_that_does_not_exist_are_not_renamed(self, tables: Tables) -> None:
+        await tables.conversations.rename_rows(fresh("c"))
 
     async def test_delete_leaves_nothing_of_it_and_all_of_the_others(self, tables: Tables) -> None:
         c, other = await conversation(tables, "alice", "bob"), await conversation(tables, "alice")

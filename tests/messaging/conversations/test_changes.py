@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import httpx2
+import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.faulty_stores import FaultyNode, answer_lost, down
 from tests.support.messaging.two_nodes import connect
 from tests.support.waiting import eventually
 from tidings import testing
+from tidings.errors import StoreUnavailable
 from tidings.messaging.conversations.changes import change_draft
 from tidings.model import Totals
 from tidings.pushes import ConversationUpdated, MessageNew
@@ -42,8 +44,23 @@ async def test_a_rename_is_an_entry_that_every_device_gets(a: FaultyNode) -> Non
     assert await a.core.unread.totals("bob") == Totals(1, 1)
 
 
+async def test_without_its_entry_a_name_does_not_change(a: FaultyNode) -> None:
+    group = await group_of(a)
+    a.faulty_log.faults.append(down)
+    with pytest.raises(StoreUnavailable):
+        await a.core.directory.rename("alice", group, name="new")
+    assert (await a.core.directory.view("alice", group)).head.name == "old" and await a.log(group) == []
+    assert (await a.core.inbox.page("bob", limit=20, cursor=None)).items[0].row.name == "old"
+
+
+async def test_a_rename_whose_answer_was_lost_is_one_entry(a: FaultyNode) -> None:
+    group = await group_of(a)
+    a.faulty_log.faults.append(answer_lost)
+    assert (await a.core.directory.rename("alice", group, name="new")).head.name == "new"
+    assert [entry.kind for entry in await a.log(group)] == ["conversation"]
+
+
 async def test_a_rename_to_the_same_name_is_an_entry_again(a: FaultyNode) -> None:
-    """The node may have died between the name and its entry."""
     group = await group_of(a)
     await a.core.directory.rename("alice", group, name="old", avatar_url=None)
     (entry,) = await a.log(group)

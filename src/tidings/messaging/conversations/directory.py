@@ -25,7 +25,6 @@ from tidings.errors import (
     Forbidden,
     IdConflict,
     LastOwner,
-    Missing,
     NotFound,
     StoreError,
     Throttled,
@@ -178,22 +177,12 @@ class Directory:
         companion: Companion | None = None,
     ) -> View:
         """Change the name or the picture, as a numbered entry of kind `conversation`. It counts for nobody. The entry
-        names `rules` too, which the companion changes in its commit.
-
-        The tables have the new name before the entry. Should the node die between the two, a repeated rename writes the
-        entry."""
+        names `rules` too. All of it changes in the commit of the entry."""
         member_list = await self.access.authorize(user_id, conversation_id, "rename")
-        before = (await self.view(user_id, conversation_id)).head
-        given = {"name": name, "avatar_url": avatar_url}
+        given = {"name": name, "avatar_url": avatar_url, **(rules or {})}
         fields = {field: value for field, value in given.items() if not isinstance(value, UnsetType)}
-        try:
-            await self.conversations.rename(
-                conversation_id, **{"name": before.name, "avatar_url": before.avatar_url, **fields}
-            )
-        except Missing:
-            raise NotFound("no such conversation") from None
-        fields |= rules or {}
         await self.sends.complete(change_draft(self.clock, user_id, member_list, fields, companion))
+        await self.conversations.rename_rows(conversation_id)
         await self.access.load(conversation_id)
         rows = [(member_id, conversation_id) for member_id in member_list.members]
         self.announcements.announce(rows, ConversationUpdated)

@@ -106,8 +106,8 @@ class Conversations(Protocol):
         """Remove the inbox row of an invited user, and answer whether there was one."""
         ...
 
-    async def rename(self, conversation_id: str, *, name: str | None, avatar_url: str | None) -> None:
-        """Set both on the head and on the rows of the present members. Raises Missing."""
+    async def rename_rows(self, conversation_id: str) -> None:
+        """Give the rows of the present members the name and the picture of the head, unless its commit did."""
         ...
 
     async def delete(self, conversation_id: str) -> None:

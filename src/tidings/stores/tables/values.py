@@ -52,6 +52,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return [(member.user_id, member.role) for member in self.members if member.user_id in named]
 
     @property
+    def names(self) -> dict[str, str | None]:
+        """The name and the picture, as far as the entries change them: the head has them from this commit on."""
+        changes = [one.content.conversation for one in self.entries if one.content and one.content.conversation]
+        return {
+            field: value for change in changes for field, value in change.items() if field in ("name", "avatar_url")
+        }
+
+    @property
     def is_plain(self) -> bool:
         """It changes nothing but the log and its head."""
         return not (

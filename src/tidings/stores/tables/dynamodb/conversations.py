@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidings.errors import Missing, StoreError, Unavailable
+from tidings.errors import StoreError, Unavailable
 from tidings.model import Head, Member, Row
 from tidings.stores.tables.dynamodb.append.checked import put_recheck, put_row
-from tidings.stores.tables.dynamodb.append.heads import EXISTS
 from tidings.stores.tables.dynamodb.client import bounds
 from tidings.stores.tables.dynamodb.client import operations as calls
 from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed, Item
@@ -106,13 +105,12 @@ class DynamoConversations(Port):
             await self.delete(head.conversation_id)
         return False
 
-    async def rename(self, conversation_id: str, *, name: str | None, avatar_url: str | None) -> None:
-        """Rename the head first: a reader of a row that is not renamed yet finds the new name there."""
-        change, held = assign({"name": name, "avatar_url": avatar_url})
-        try:
-            await self._store.write(update("conversation_heads", head_key(conversation_id), change, held, EXISTS))
-        except ConditionFailed:
-            raise Missing(conversation_id) from None
+    async def rename_rows(self, conversation_id: str) -> None:
+        """A transaction has no room for the rows of all members."""
+        head = (await self.heads([conversation_id])).get(conversation_id)
+        if head is None:
+            return  # deleted meanwhile
+        change, held = assign({"name": head.name, "avatar_url": head.avatar_url})
 
         async def rename_row(member: Member) -> None:
             key = row_key(member.user_id, conversation_id)

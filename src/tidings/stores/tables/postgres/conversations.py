@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidings.errors import Missing
 from tidings.model import Head, Member, Row
 from tidings.stores.tables.postgres.inboxes import put_rows
 from tidings.stores.tables.postgres.server.database import Port, Statements, columns, names, unnested
 from tidings.stores.tables.postgres.server.rows import Rows
+from tidings.stores.tables.values import Group
 from tidings.stores.tables.whole import HEADS, MEMBERS
 
 DELETE_CHUNK = 5_000  # rows of a log that one commit of a deletion removes
@@ -40,10 +40,10 @@ _PRESENT = """
     SELECT user_id FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NULL
 """
 _WITHDRAW = "DELETE FROM @conversations WHERE user_id = $1 AND conversation_id = $2 AND is_invited"
-_RENAME_HEAD = "UPDATE @conversation_heads SET name = $1, avatar_url = $2 WHERE conversation_id = $3"
+_RENAME_HEAD = "UPDATE @conversation_heads SET {} = $1 WHERE conversation_id = $2"
 _RENAME_ROWS = """
-    UPDATE @conversations AS c SET name = $1, avatar_url = $2 FROM @members AS m
-    WHERE m.conversation_id = $3 AND m.left_seq IS NULL AND c.user_id = m.user_id AND c.conversation_id = $3
+    UPDATE @conversations AS c SET {} = $1 FROM @members AS m
+    WHERE m.conversation_id = $2 AND m.left_seq IS NULL AND c.user_id = m.user_id AND c.conversation_id = $2
 """
 _LOCK = (
     "SELECT 1 FROM @conversation_heads WHERE conversation_id = $1 FOR UPDATE"  # an append waits for it, or finds none
@@ -122,11 +122,8 @@ class PostgresConversations(Port):
     async def withdraw(self, conversation_id: str, user_id: str) -> bool:
         return await self._database.write("conversations", _WITHDRAW, user_id, conversation_id) > 0
 
-    async def rename(self, conversation_id: str, *, name: str | None, avatar_url: str | None) -> None:
-        async with self._database.transaction() as tx:
-            if not await tx.write("conversation_heads", _RENAME_HEAD, name, avatar_url, conversation_id):
-                raise Missing(conversation_id)
-            await tx.write("conversations", _RENAME_ROWS, name, avatar_url, conversation_id)
+    async def rename_rows(self, conversation_id: str) -> None:
+        """Do nothing: they are renamed in the commit of the entry."""
 
     async def delete(self, conversation_id: str) -> None:
         """A long log goes in several commits from its beginning, and the floor rises with it: no reader sees a gap."""
@@ -146,3 +143,9 @@ async def put_members(tx: Statements, members: Sequence[Member]) -> None:
     if members:
         values = sorted(map(_MEMBERS_OF.row_of, members))
         await tx.write("members", _PUT_MEMBERS, *columns(values, len(_MEMBER)))
+
+
+async def rename(tx: Statements, group: Group) -> None:
+    for field, value in group.names.items():
+        await tx.write("conversation_heads", _RENAME_HEAD.format(field), value, group.conversation_id)
+        await tx.write("conversations", _RENAME_ROWS.format(field), value, group.conversation_id)

@@ -17,7 +17,7 @@ from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.errors import StoreError, Throttled
 from tidings.model import COUNTED_KINDS, Entry, preview_of
 from tidings.stores.tables.log_rows import COLUMNS, values_of
-from tidings.stores.tables.postgres.conversations import put_members
+from tidings.stores.tables.postgres.conversations import put_members, rename
 from tidings.stores.tables.postgres.inboxes import accept_rows, keep_roles, put_rows, remove_rows
 from tidings.stores.tables.postgres.pages import Asked, Pages
 from tidings.stores.tables.postgres.records import are_stale, put_records
@@ -239,6 +239,7 @@ async def _store(tx: Statements, group: Group, entries: Sequence[Entry]) -> None
         await tx.write("conversation_heads", _MEMBERS_SEQ, changed[-1], group.large_ms, group.conversation_id)
         await put_members(tx, group.members)
         await keep_roles(tx, group)
+        await rename(tx, group)
     await put_rows(tx, group.rows_added)
     await remove_rows(tx, group.conversation_id, group.rows_removed)
     await accept_rows(tx, group.conversation_id, group.rows_accepted)

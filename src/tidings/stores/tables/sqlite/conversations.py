@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from tidings.errors import Missing
 from tidings.model import Head, Member, Row
 from tidings.stores.tables.sqlite.file import bounds
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of, names, values_of
 from tidings.stores.tables.sqlite.inboxes import put_rows
+from tidings.stores.tables.values import Group
 from tidings.stores.tables.whole import HEADS, MEMBERS
 
 _HEAD = HEADS.columns
@@ -42,10 +42,10 @@ _NAMED = f"""
 """
 _PRESENT = "SELECT 1 FROM members WHERE conversation_id = ? AND user_id = ? AND left_seq IS NULL"
 _WITHDRAW = "DELETE FROM conversations WHERE user_id = ? AND conversation_id = ? AND is_invited = 1"
-_RENAME_HEAD = "UPDATE conversation_heads SET name = ?, avatar_url = ? WHERE conversation_id = ?"
+_RENAME_HEAD = "UPDATE conversation_heads SET {} = ? WHERE conversation_id = ?"
 _RENAME_ROWS = """
-    UPDATE conversations SET name = ?1, avatar_url = ?2 WHERE conversation_id = ?3
-    AND user_id IN (SELECT user_id FROM members WHERE conversation_id = ?3 AND left_seq IS NULL)
+    UPDATE conversations SET {} = ?1 WHERE conversation_id = ?2
+    AND user_id IN (SELECT user_id FROM members WHERE conversation_id = ?2 AND left_seq IS NULL)
 """
 _CHUNK_END = "SELECT seq_no FROM messages WHERE conversation_id = ? ORDER BY seq_no LIMIT 1 OFFSET ?"
 _CUT_LOG = "DELETE FROM messages WHERE conversation_id = ? AND seq_no <= ?"
@@ -98,8 +98,8 @@ class SqliteConversations(Port):
     async def withdraw(self, conversation_id: str, user_id: str) -> bool:
         return await self._write(lambda tx: tx.write("conversations", _WITHDRAW, (user_id, conversation_id))) > 0
 
-    async def rename(self, conversation_id: str, *, name: str | None, avatar_url: str | None) -> None:
-        await self._write(partial(_rename, conversation_id, name, avatar_url))
+    async def rename_rows(self, conversation_id: str) -> None:
+        """Do nothing: they are renamed in the commit of the entry."""
 
     async def delete(self, conversation_id: str) -> None:
         while not await self._write(partial(_delete_some, conversation_id)):
@@ -135,11 +135,10 @@ def put_members(tx: Transaction, members: Sequence[Member]) -> None:
     _PUT_MEMBERS.write(tx, [values_of(member) for member in members])
 
 
-def _rename(conversation_id: str, name: str | None, avatar_url: str | None, tx: Transaction) -> None:
-    bindings = (name, avatar_url, conversation_id)
-    if not tx.write("conversation_heads", _RENAME_HEAD, bindings):
-        raise Missing(conversation_id)
-    tx.write("conversations", _RENAME_ROWS, bindings)
+def rename(tx: Transaction, group: Group) -> None:
+    for field, value in group.names.items():
+        tx.write("conversation_heads", _RENAME_HEAD.format(field), (value, group.conversation_id))
+        tx.write("conversations", _RENAME_ROWS.format(field), (value, group.conversation_id))
 
 
 def _delete_some(conversation_id: str, tx: Transaction) -> bool:

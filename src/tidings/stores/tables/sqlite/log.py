@@ -19,7 +19,7 @@ import apsw
 from tidings.bounds import GROUP_ENTRIES_MAX
 from tidings.model import COUNTED_KINDS, Entry, preview_of
 from tidings.stores.tables.log_rows import COLUMNS, entry_of, values_of
-from tidings.stores.tables.sqlite.conversations import put_members
+from tidings.stores.tables.sqlite.conversations import put_members, rename
 from tidings.stores.tables.sqlite.file.engine import Port, Transaction
 from tidings.stores.tables.sqlite.file.sql import Bulk, json_of
 from tidings.stores.tables.sqlite.inboxes import accept_rows, keep_roles, put_rows, remove_rows
@@ -196,6 +196,7 @@ def _store(tx: Transaction, group: Group, entries: Sequence[Entry]) -> None:
         tx.write("conversation_heads", _MEMBERS_SEQ, (changed[-1], group.large_ms, group.conversation_id))
         put_members(tx, group.members)
         keep_roles(tx, group)
+        rename(tx, group)
     put_rows(tx, group.rows_added)
     remove_rows(tx, group.conversation_id, group.rows_removed)
     accept_rows(tx, group.conversation_id, group.rows_accepted)

@@ -183,6 +183,7 @@ def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Ite
             conditions.append("#members_seq < :members_seq")
         if group.large_ms is not None:
             fields["large_ms"] = group.large_ms
+        fields |= group.names
     shown = [rewrite for rewrite in group.rewrites if rewrite.target_seq >= head.last_seq]
     if shown:
         last = max(shown, key=lambda rewrite: rewrite.target_seq)
