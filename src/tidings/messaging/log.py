@@ -45,11 +45,7 @@ class Log:
     """Reads runs of the log without ever stepping over a gap."""
 
     def __init__(
-        self,
-        messages: Messages,
-        conversations: Conversations,
-        clock: Clock,
-        count_repair: Callable[[str, int], None],
+        self, messages: Messages, conversations: Conversations, clock: Clock, count_repair: Callable[[str, int], None]
     ) -> None:
         self._messages = messages
         self._conversations = conversations

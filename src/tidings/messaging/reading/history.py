@@ -136,13 +136,7 @@ class History:
         return await self.unread.firsts(user_id, conversation_id, admitted.beside[0])
 
     async def _page(
-        self,
-        user_id: str,
-        admitted: Admitted,
-        entries: list[Entry],
-        start: int,
-        edge: int,
-        first_unread: int | None,
+        self, user_id: str, admitted: Admitted, entries: list[Entry], start: int, edge: int, first_unread: int | None
     ) -> HistoryPage:
         head = await self._head(admitted, entries)
         conversation_id = admitted.member_list.head.conversation_id

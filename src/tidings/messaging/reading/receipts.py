@@ -16,12 +16,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from tidings.bounds import (
-    PAGE_MAX,
-    RECEIPT_ENTRIES_MAX,
-    RECEIPT_WRITE_S,
-    RESUME_ENTRIES_MAX,
-)
+from tidings.bounds import PAGE_MAX, RECEIPT_ENTRIES_MAX, RECEIPT_WRITE_S, RESUME_ENTRIES_MAX
 from tidings.clock import Clock
 from tidings.errors import NotFound, StoreError, Throttled
 from tidings.messaging.access import Access, MemberList

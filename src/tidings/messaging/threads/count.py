@@ -50,11 +50,7 @@ class ThreadCount(Count):
         return await self._count_followed(await followed_in(self._tables, user_id, list(found.values())))
 
     async def all(
-        self,
-        user_id: str,
-        before_more: Callable[[], Awaitable[None]] | None = None,
-        *,
-        is_for_index: bool = False,
+        self, user_id: str, before_more: Callable[[], Awaitable[None]] | None = None, *, is_for_index: bool = False
     ) -> AsyncIterator[list[Counted]]:
         """Count every thread that the user follows, in chunks. `before_more` as for the conversations."""
         after, limit = "", REBUILD_CHUNK

@@ -12,15 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tidings.messaging.access import MemberList
 from tidings.messaging.send.batch import numbers_of
 from tidings.messaging.send.index import LeftOut, ThreadCall
-from tidings.messaging.threads.records import (
-    Thread,
-    follow_key,
-    follow_of,
-    parts_of,
-    read_one,
-    read_threads,
-    thread_id,
-)
+from tidings.messaging.threads.records import Thread, follow_key, follow_of, parts_of, read_one, read_threads, thread_id
 from tidings.messaging.unread.count import taken_out
 from tidings.model import Entry
 from tidings.stores.keyspace.call import Call, Keyspace

@@ -100,11 +100,7 @@ class Count:
         return (await self._count([await load_member(self._tables, user_id, conversation_id)], is_for_index))[0]
 
     async def all(
-        self,
-        user_id: str,
-        before_more: Callable[[], Awaitable[None]] | None = None,
-        *,
-        is_for_index: bool = False,
+        self, user_id: str, before_more: Callable[[], Awaitable[None]] | None = None, *, is_for_index: bool = False
     ) -> AsyncIterator[list[Counted]]:
         """Count every conversation that the user's inbox must show, in chunks.
 
@@ -170,13 +166,7 @@ class Count:
         return start_of(row, head, status, is_delivered_seen=self._scripts.is_delivered_seen)
 
     async def _counted(
-        self,
-        row: Row,
-        head: Head,
-        status: Status,
-        after: int,
-        unread: tuple[list[int], list[int]],
-        is_all_loud: bool,
+        self, row: Row, head: Head, status: Status, after: int, unread: tuple[list[int], list[int]], is_all_loud: bool
     ) -> Counted:
         cap, now_ms, (found, mentions) = self._scripts.cap, self._clock.now_ms(), unread
         kept = found[:cap]

@@ -85,13 +85,7 @@ class Rebuilds:
     """Makes cold indexes warm again."""
 
     def __init__(
-        self,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        count: Count,
-        clock: Clock,
-        *,
-        count_rebuild: Callable[[str], None],
+        self, keyspace: Keyspace, scripts: Scripts, count: Count, clock: Clock, *, count_rebuild: Callable[[str], None]
     ) -> None:
         self._keyspace = keyspace
         self._slices = Slices(keyspace)
