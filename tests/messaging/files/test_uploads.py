@@ -65,6 +65,16 @@ async def test_bytes_with_another_digest_are_refused(shared: Sharing) -> None:
     assert (await shared.say(begun["file_id"]))[0] == 400
 
 
+async def test_bytes_with_another_digest_are_hashed_once_and_go(shared: Sharing) -> None:
+    begun = await shared.begin(PIXEL, sha256=sha256(b"another"))
+    await shared.send_parts(begun, PIXEL)
+    complete = f"/uploads/{begun['file_id']}/complete"
+    assert [(await shared.ask("POST", complete))[0] for _ in range(3)] == [400, 404, 404]
+    assert (await shared.http.put(begun["parts"][0]["url"], content=PIXEL)).status_code == 404
+    await shared.sweep()
+    assert shared.objects() == []
+
+
 @pytest.mark.parametrize("size", [9, FILE_PART_BYTES + 9], ids=["one part", "two parts"])
 async def test_bytes_in_s3_have_the_digest_that_was_announced(s3: S3Server, s3_credentials: None, size: int) -> None:
     data = os.urandom(size)

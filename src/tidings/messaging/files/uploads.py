@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -122,7 +123,8 @@ class Uploads:
         except Missing:
             raise BadRequest("a part of the file is not there: send it, and complete again") from None
         if value.sha256 is not None:
-            await self._check_digest(folder, value)
+            gone, now_ms = msgspec.structs.replace(value, state="gone"), self.clock.now_ms()
+            await self._check_digest(folder, value, put_of(conversation_id, file_id, gone, version, due_ms=now_ms))
         if value.is_image and value.width is None and self.measure is not None:
             width, height = await self.measure(folder, value) or (None, None)
             value = msgspec.structs.replace(value, width=width, height=height)
@@ -135,11 +137,14 @@ class Uploads:
         self.count_bytes("in", value.bytes)
         return value.facts(file_id)
 
-    async def _check_digest(self, folder: str, value: FileRecord) -> None:
+    async def _check_digest(self, folder: str, value: FileRecord, gone: Put) -> None:
+        """Raises BadRequest. Bytes that are not those announced go: nobody has them read and hashed again and again."""
         digest = hashlib.sha256()
         async for chunk in self.files.read(folder, value.parts, 0, value.bytes):
             digest.update(chunk)
         if digest.hexdigest() != value.sha256:
+            with suppress(Conflict):
+                await self.records.put([gone])
             raise BadRequest("`sha256`: the bytes that came have another one; begin a new upload")
 
     async def _uploaded(self, user_id: str, conversation_id: str, file_id: str) -> tuple[FileRecord, int]:
