@@ -293,3 +293,26 @@ async def test_a_beginning_that_cannot_be_read_ends_no_message(settings: Setting
         assert refused.value.is_temporary
         await freezer.damage(channel, row.s3_ref or "", data)
         assert len(await freezer.core.tables.records.due(STREAMS, until_ms=1 << 50, limit=5)) == 1
+
+
+async def test_one_author_leaves_room_for_others(a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "STREAMS_PER_USER_MAX", 2)
+    await begin(a, group, "s1")
+    await begin(a, group, "s2")
+    with pytest.raises(TooLarge):
+        await begin(a, group, "s3")
+    await a.core.streams.begin(Draft(sender_id="bob", conversation_id=group, message_id="b1", content=Content("")))
+    await a.core.streams.end(key(group, "s1"), "done")
+    await begin(a, group, "s3")
+    with pytest.raises(TooLarge):
+        await begin(a, group, "s4")
+
+
+async def test_a_node_keeps_no_text_of_a_message_that_has_ended(a: FaultyNode, group: str) -> None:
+    await begin(a, group)
+    first = await a.core.streams.end(key(group), "a long text")
+    assert [entry.content for entry in a.core.streams._ended.values()] == [None]
+    again = await a.core.streams.end(key(group), "a long text")
+    assert (
+        again.is_duplicate and again.entry.seq_no == first.entry.seq_no and again.entry.sent_ms == first.entry.sent_ms
+    )

@@ -12,6 +12,7 @@ STREAM_IDLE_END_S = 60.0  # protocol: without an append or end for this long a m
 STREAM_DUE_S = 5.0  # how often a node looks for messages that nobody goes on with
 STREAMS_DUE_MAX = 50  # of these, ended in one look
 STREAMS_MAX = 10_000  # messages that are written through one node at the same time: 640 MB at the very most
+STREAMS_PER_USER_MAX = 1_000  # of these by one author, who leaves room for others
 STREAM_PUSH_S = 0.02  # pieces of so short a time are pushed together
 STREAM_PUSH_LARGE_S = 0.25  # the same where there are many members
 STREAM_LARGE_MEMBERS = 100  # from so many members on

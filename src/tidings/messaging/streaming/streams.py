@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -151,7 +152,8 @@ class Streams:
 
     def __post_init__(self) -> None:
         self._streams: dict[Key, Stream] = {}
-        self._ended = Recent[Key, Sent](bounds.STREAMS_MAX)  # so that a repeated end is answered as the first one
+        self._written_by = Counter[str]()  # user -> how many of these
+        self._ended = Recent[Key, Entry](bounds.STREAMS_MAX)  # so that a repeated end is answered as the first one
         self._look_s = 0.0
         self.loop = Loop("streams", self._pause_s, self._step, at_end=self._save_all)
 
@@ -165,10 +167,12 @@ class Streams:
         mine = _Begin(self.records, key_of(*draft.id_), self.now_ms)
         draft.companion = mine if draft.companion is None else Companions(draft.companion, mine)
         draft.reply = lambda result: None if answer.done() else answer.set_result(result)
-        if len(self._streams) < bounds.STREAMS_MAX:
-            self.sends.submit(draft)
-        else:
+        if len(self._streams) >= bounds.STREAMS_MAX:
             answer.set_result(TooLarge("too many messages are being written on this node"))
+        elif self._written_by[draft.sender_id] >= bounds.STREAMS_PER_USER_MAX:
+            answer.set_result(TooLarge("you are writing too many messages at once"))
+        else:
+            self.sends.submit(draft)
         return self._began(draft, answer)
 
     async def _began(self, draft: Draft, answer: asyncio.Future[Answer]) -> Began:
@@ -215,7 +219,7 @@ class Streams:
     async def end(self, key: Key, text: str | None) -> Sent:
         """Store the whole text, as a numbered entry. Raises Problem."""
         if key in self._ended:
-            return Sent(self._ended[key].entry, True)
+            return Sent(self._ended[key], True)
         record, stream = await self._record(key), self._streams.get(key)
         if record is None:
             stored = await self._stored_end(key, stream.seq_no) if stream is not None else None
@@ -231,7 +235,7 @@ class Streams:
         except IdConflict:
             self._drop(key)
             raise NotFound("the message was interrupted") from None
-        self._ended.put(key, sent)
+        self._ended.put(key, _without_text(sent.entry))
         return sent
 
     async def _stored_end(self, key: Key, seq_no: int) -> Sent | None:
@@ -242,9 +246,8 @@ class Streams:
         end = await entry_at(self.rows, key[0], target.edit_seq)
         if end is None:
             return None
-        sent = Sent(end, True)
-        self._ended.put(key, sent)
-        return sent
+        self._ended.put(key, _without_text(end))
+        return Sent(end, True)
 
     # --- the readers ------------------------------------------------------------------------------
 
@@ -365,12 +368,22 @@ class Streams:
         return (await self.records.get(place.owner, STREAMS, [place.name])).get(place.name)
 
     def _keep(self, stream: Stream) -> None:
+        self._drop(stream.key)
+        self._written_by[stream.key[1]] += 1
         self._streams[stream.key] = stream
         self.live.texts[stream.key[0], stream.seq_no] = stream.text
 
     def _drop(self, key: Key) -> None:
         if (stream := self._streams.pop(key, None)) is not None:
             self.live.texts.pop((key[0], stream.seq_no), None)
+            self._written_by[key[1]] -= 1
+            if not self._written_by[key[1]]:
+                del self._written_by[key[1]]
+
+
+def _without_text(end: Entry) -> Entry:
+    """An answer has only the place of the end: thousands of long texts would be hundreds of megabytes."""
+    return msgspec.structs.replace(end, content=None)
 
 
 def end_id(message_id: str) -> str:
