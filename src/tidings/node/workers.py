@@ -313,7 +313,7 @@ def build_members(stores: Stores, events: Events, routing: Routing, cold: ColdTi
         names=names,
         people=build_people(stores, routing, access, blocks, sight, names),
         sight=sight,
-        consent=Consent(tables.people, tables.inboxes, blocks),
+        consent=Consent(tables.people, tables.inboxes, tables.conversations, blocks),
         log=Log(
             StreamedLog(cold.messages, tables.records, live_texts), tables.conversations, clock, metrics.count_repair
         ),

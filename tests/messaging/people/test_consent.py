@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.faulty_stores import FaultyNode, Recorded
 from tidings.errors import Forbidden
+from tidings.messaging.people.consent import Consent
 from tidings.stores.tables.values import Preferences, WhoMay
 
 
@@ -48,3 +51,18 @@ async def test_a_person_who_was_blocked_neither_adds_nor_invites(a: FaultyNode) 
     view, _ = await a.core.directory.create("mallory", kind="group", members=["bob", "carol"], name="spam")
     assert [member.user_id for member in view.members] == ["mallory", "carol"]
     assert await a.tables.inboxes.rows("bob", [view.head.conversation_id]) == {}
+
+
+async def test_the_conversations_of_an_asker_are_read_once_however_many_people_are_named(a: FaultyNode) -> None:
+    others = [f"user{n}" for n in range(30)]
+    for user_id in others:
+        await wants(a, user_id, add="shared")
+    for n in range(3):
+        await a.core.directory.create("stranger", kind="group", members=[f"bob{n}"], name=f"group {n}")
+    view, _ = await a.core.directory.create("stranger", kind="group", members=[], name="friends")
+    await a.core.directory.add("stranger", view.head.conversation_id, others[:2], is_server=True)
+    asked = Recorded(a.tables.inboxes), Recorded(a.tables.conversations)
+    consent = Consent(a.tables.people, cast(Any, asked[0]), cast(Any, asked[1]), a.core.blocks)
+    assert await consent.split("stranger", others) == (others[:2], others[2:])
+    assert [one.asked for one in asked] == [["scan", "scan"], ["named"] * 4]
+    assert await consent.split("stranger", [others[0], others[9]]) == ([others[0]], [others[9]])
