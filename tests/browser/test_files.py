@@ -139,3 +139,28 @@ async def test_a_link_to_a_store_of_its_own_is_not_used_after_its_end(people: Pe
     assert await ann.page.evaluate(LINK) == await ann.page.evaluate(LINK) == "https://store.example/file?link=1"
     await ann.page.clock.fast_forward(61_000)
     assert await ann.page.evaluate(LINK) == "https://store.example/file?link=2"
+
+
+UPLOAD = """async () => {
+  const { upload } = await import('/web/app/files/upload.js');
+  const parts = [{ method: 'PUT', url: '/part', headers: {}, from: 0, to: 2 }];
+  const client = { rest: async () => ({ fileId: 'f', parts }) };
+  const sent = upload(client, { id: 'c' }, new Blob(['hi']), {}, () => {}, new AbortController().signal);
+  return sent.then(() => 'there', (error) => error.message);
+}"""
+
+
+async def test_a_part_is_sent_again_only_where_another_try_may_be_taken(people: People, named: Named) -> None:
+    ann = await people(named("ann"))
+    answers = [(429, ""), (400, "<Code>RequestTimeout</Code>"), (200, "")]
+    asked: list[int] = []
+
+    async def answer(route: Route) -> None:
+        status, body = answers.pop(0) if answers else (403, "<Code>AccessDenied</Code>")
+        asked.append(status)
+        await route.fulfill(status=status, body=body)
+
+    await ann.page.route("**/part", answer)
+    assert await ann.page.evaluate(UPLOAD) == "there"
+    assert await ann.page.evaluate(UPLOAD) == "status 403"
+    assert asked == [429, 400, 200, 403]

@@ -199,7 +199,7 @@ class Page {
     this.isOver = true;
     this.session.forget();
     if (note) noteForLater(note);
-    await Promise.race([this.notifier.push.end(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+    await Promise.race([this.notifier.endPush(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
     await this.client.close();
     location.hash = '';
     location.reload();

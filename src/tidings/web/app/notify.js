@@ -6,7 +6,6 @@ import { el } from './parts/dom.js';
 import { icon } from './parts/icons.js';
 import { plainOf } from './parts/text.js';
 import { t } from './parts/words.js';
-import { PushTarget } from './push.js';
 import { chime } from './sound.js';
 
 const CHOICE = 'tidings.notify'; // 'on', 'off', or nothing: not asked yet
@@ -20,10 +19,10 @@ export class Notifier {
     this.profiles = profiles;
     this.on = on;
     this.element = el('section.ask', { 'aria-label': t('notifications'), hidden: true });
-    this.push = new PushTarget(client);
+    this.push = null; // loaded where notifications are wanted, or not wanted any more
     this._unreadThreads = new Set(); // `placeOf` of each
     client.on('thread', ({ conversation, threadSeq, unreadCount }) => this._counted(placeOf(conversation, threadSeq), unreadCount));
-    client.on('state', ({ state }) => state === 'connected' && this.isOn && this.push.begin());
+    client.on('state', ({ state }) => state === 'connected' && this.isOn && this._push((push) => push.begin()));
     client.on('message', ({ conversation, message }) => this._came(conversation, message));
   }
 
@@ -42,12 +41,22 @@ export class Notifier {
     this.element.hidden = true;
     const answer = await Notification.requestPermission();
     choose(answer === 'granted' ? 'on' : 'off');
-    if (this.isOn) await this.push.begin();
+    if (this.isOn) await this._push((push) => push.begin());
   }
 
   async turnOff() {
     choose('off');
-    await this.push.end();
+    await this.endPush();
+  }
+
+  endPush() {
+    return this._push((push) => push.end());
+  }
+
+  /** Without the script the tab notifies by itself; the next start tries again. */
+  async _push(run) {
+    const part = await import('./push.js').catch(() => null);
+    if (part) await run((this.push ??= new part.PushTarget(this.client)));
   }
 
   _came(conversation, message) {
@@ -56,7 +65,7 @@ export class Notifier {
     if (this.client.now() - (message.sentAt ?? 0) > LATE_MS) return;
     if (choice() === null && this._isWriting) this._offer(); // an answer: now a person knows what it is good for
     const isLooking = document.visibilityState === 'visible' && document.hasFocus();
-    if (!this.isOn || this.push.isOn || isLooking || conversation.muted || conversation.requested || conversation.invited) return;
+    if (!this.isOn || this.push?.isOn || isLooking || conversation.muted || conversation.requested || conversation.invited) return;
     setTimeout(() => this._show(conversation, message), WAIT_MS);
   }
 

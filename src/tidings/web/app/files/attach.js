@@ -3,13 +3,13 @@
 
 import { round } from '../parts/controls.js';
 import { el } from '../parts/dom.js';
-import { bytesOf } from '../parts/format.js';
+import { bytesOf, isPicture } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { openMenu } from '../parts/menu.js';
 import { t } from '../parts/words.js';
 import { lengthOf } from './sounds.js';
-import { factsOf, isPicture, upload } from './upload.js';
 
+const OFFLINE = Object.assign(new Error('not loaded'), { code: 'disconnected' });
 const FILES_MAX = 10; // of one message: the server's limit
 const RING = 100.5; // the length of the ring's line
 
@@ -115,19 +115,21 @@ export class Attachments {
   _start(one) {
     const conversation = this.on.conversation();
     one.error = null;
-    one.done = factsOf(one.file)
-      .then((facts) => upload(this.client, conversation, one.file, facts, (share) => this._progress(one, share), one.stop.signal))
-      .then((stored) => {
-        one.share = 1;
-        this._progress(one, 1);
-        return stored;
-      });
+    one.done = this._upload(one, conversation);
     one.done.catch((error) => {
       if (one.stop.signal.aborted) return;
       one.error = error;
       this.on.tell(error);
       this._draw();
     });
+  }
+
+  async _upload(one, conversation) {
+    const { factsOf, upload } = await import('./upload.js').catch(() => { throw OFFLINE; });
+    const facts = await factsOf(one.file);
+    const stored = await upload(this.client, conversation, one.file, facts, (share) => this._progress(one, share), one.stop.signal);
+    this._progress(one, 1);
+    return stored;
   }
 
   /** Take the files for a message; resolves with them when all are uploaded. One that failed is tried again. */

@@ -2,11 +2,10 @@
 // and is asked for when it is needed.
 
 import { el } from '../parts/dom.js';
-import { bytesOf } from '../parts/format.js';
+import { bytesOf, isPicture } from '../parts/format.js';
 import { icon } from '../parts/icons.js';
 import { t } from '../parts/words.js';
 import { isSound, Sounds } from './sounds.js';
-import { isPicture } from './upload.js';
 
 const KEPT_MAX = 120; // pictures in memory
 const LINK_MS = 50_000; // a link of a store of its own lives a minute

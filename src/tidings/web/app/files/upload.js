@@ -1,7 +1,10 @@
-// Upload of one file, in parts: announce, send the parts with progress, complete. A part that fails is sent again.
+// Upload of one file, in parts: announce, send the parts with progress, complete. A part that fails for now is sent again,
+// after a random and growing wait. This module is loaded with the first file.
 
-const TRIES = 4;
-const WAIT_MS = 600;
+import { isPicture } from '../parts/format.js';
+
+const TRIES = 6;
+const WAIT_MS = 500;
 
 /** Upload a file to a conversation; resolves with the file. `progress(share)` is called with 0 to 1. */
 export async function upload(client, conversation, file, facts, progress, signal) {
@@ -21,8 +24,8 @@ async function sendPart(file, part, tell, signal) {
     try {
       return await put(file.slice(part.from, part.to), part, tell, signal);
     } catch (error) {
-      if (tries >= TRIES || signal.aborted) throw error;
-      await new Promise((resolve) => setTimeout(resolve, WAIT_MS * 2 ** tries));
+      if (tries >= TRIES || !error.temporary || signal.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, (WAIT_MS * 2 ** tries * (1 + Math.random())) / 2));
     }
   }
 }
@@ -30,7 +33,7 @@ async function sendPart(file, part, tell, signal) {
 function put(body, { method, url, headers }, tell, signal) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    const fail = () => reject(Object.assign(new Error(`status ${request.status}`), { code: 'unavailable' }));
+    const fail = () => reject(failureOf(request));
     request.open(method, new URL(url, location.origin));
     for (const [name, value] of Object.entries(headers ?? {})) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded }) => tell(loaded);
@@ -41,8 +44,15 @@ function put(body, { method, url, headers }, tell, signal) {
     };
     request.onerror = request.onabort = fail;
     signal.addEventListener('abort', () => request.abort());
-    request.send(body);
+    if (signal.aborted) fail();
+    else request.send(body);
   });
+}
+
+/** The error of a part that was not taken. S3 says 400 where others say 408: the bytes came too slowly. */
+function failureOf({ status, responseText }) {
+  const temporary = status === 0 || status >= 500 || status === 408 || status === 429 || responseText.includes('RequestTimeout');
+  return Object.assign(new Error(`status ${status}`), { code: 'unavailable', temporary });
 }
 
 /** What the server wants to know of a file. The size of a picture keeps its place before it is loaded. */
@@ -63,5 +73,3 @@ function nameOf(file) {
   const name = (file.name || 'file').split(/[/\\]/u).at(-1).replace(/[\p{Cc}\p{Cf}]/gu, '').trim();
   return name.slice(-200) || 'file';
 }
-
-export const isPicture = (mime) => /^image\/(?:png|jpeg|gif|webp|avif|bmp)$/u.test(mime);

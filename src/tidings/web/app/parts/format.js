@@ -113,3 +113,5 @@ export function bytesOf(bytes) {
 
 /** Fold case and accents, so that "Zoë" is found by "zoe". */
 export const folded = (text) => text.normalize('NFKD').replace(/\p{M}/gu, '').toLocaleLowerCase();
+
+export const isPicture = (mime) => /^image\/(?:png|jpeg|gif|webp|avif|bmp)$/u.test(mime);
