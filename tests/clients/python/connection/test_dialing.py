@@ -155,6 +155,16 @@ def test_a_proxy_of_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPa
         proxy_of(urlsplit("https://node.example"))
 
 
+@pytest.mark.parametrize("url", ["http://ann:hush/x@proxy:1", "http://proxy:hush", "http://[hush", "http://:1"])
+async def test_a_proxy_that_is_no_url_is_said_without_its_password(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", url)
+    with pytest.raises(Disconnected, match="no URL: it must be http://host:port") as first:
+        await Http("http://node.example:1").request("GET", "/x", headers={})
+    with pytest.raises(Disconnected, match="no URL: it must be http://host:port") as second:
+        await Link.open("ws://node.example:1/v1/ws", lambda raw: None, Clock())
+    assert "hush" not in f"{first.value} {second.value}"
+
+
 @pytest.mark.parametrize(
     ("url", "host"),
     [

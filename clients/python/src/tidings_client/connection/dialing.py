@@ -52,7 +52,13 @@ def proxy_of(parts: SplitResult) -> SplitResult | None:
     url = found.get(_PROXIED[parts.scheme]) or found.get("all")
     if not url or proxy_bypass(f"{parts.hostname}:{port_of(parts)}"):
         return None
-    proxy = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        proxy = urlsplit(url if "://" in url else f"http://{url}")
+        is_whole = proxy.hostname and proxy.port != 0  # a port that is no number raises
+    except ValueError:  # its text may hold the password
+        is_whole = False
+    if not is_whole:
+        raise OSError("the environment names a proxy that is no URL: it must be http://host:port")
     if proxy.scheme not in ("http", "https"):
         raise OSError(f"a proxy must be http:// or https://, and the environment names {proxy.scheme}://")
     return proxy
