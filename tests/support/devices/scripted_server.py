@@ -67,6 +67,10 @@ class Conversation(picows.WSListener):
     async def welcome(self, **fields: Any) -> Frame:
         """Takes the connect and says hello."""
         connect = await self.heard("connect")
+        self.greet(connect, **fields)
+        return connect
+
+    def greet(self, connect: Frame, **fields: Any) -> None:
         hello = {
             "protocol": 1,
             "user_id": "alice",
@@ -79,7 +83,6 @@ class Conversation(picows.WSListener):
             "unread_conversations": 0,
         }
         self.say(id=connect["id"], type="hello", **{**hello, **fields})
-        return connect
 
     def close(self, code: int) -> None:
         assert self._transport is not None

@@ -422,6 +422,24 @@ async def test_nothing_is_read_while_nobody_takes_events_unless_an_answer_is_awa
         assert len(told.events) == 1, "read on, for somebody waited"
 
 
+async def test_a_hello_that_comes_twice_is_one(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, told):
+        peer = await scripted.next()
+        connect = await peer.welcome()
+        await session.up()
+        peer.greet(connect)
+        peer.say(type="typing", conversation_id="c1", user_id="bob", typing=True)
+        await eventually(lambda: len(told.events) == 1)
+        assert [task.get_name() for task in asyncio.all_tasks()].count("tidings-tend") == 1
+
+
+async def test_a_server_that_ends_each_connection_is_named_with_its_code(scripted: ScriptedServer) -> None:
+    async with session_of(scripted) as (session, told):
+        (await scripted.next()).close(4004)
+        await eventually(lambda: bool(told.interruptions))
+        assert str(session.trouble).endswith("ends each connection (code 4004) without a hello")
+
+
 async def test_what_is_said_without_a_connection_is_dropped(scripted: ScriptedServer) -> None:
     told, clock = Told(), Clock()
     session = Session(scripted.url, Tokens("t", clock), clock, told)

@@ -237,7 +237,11 @@ class Session:
         if not done:
             self.trouble = Disconnected(f"{self._shown_url} does not answer")
             link.cut()
-        elif answered.done() and not self._up.is_set():
+        elif not answered.done():
+            self.trouble = Disconnected(
+                f"{self._shown_url} ends each connection (code {link.lost.result()}) without a hello"
+            )
+        elif not self._up.is_set():
             self._record_refusal(answered.result())
 
     def _record_refusal(self, raw: bytes) -> None:
@@ -291,7 +295,7 @@ class Session:
         found = peek(raw)
         if found is None:
             return
-        if found.type == "hello":
+        if found.type == "hello" and not self._up.is_set():
             self._welcome(msgspec.json.decode(raw, type=Hello))
         if found.id is not None:
             answer = self._answers.pop(found.id, None)
