@@ -14,7 +14,7 @@ from tests.support.servers.cutting_store import KINDS, cutting
 from tests.support.servers.http_server import Heard, serve
 from tests.support.servers.moto_server import s3 as s3
 from tidings.config.settings import Settings
-from tidings_client import Client, FileDrafts
+from tidings_client import Client, FileDrafts, Server
 from tidings_client import files as client_files
 from tidings_client.connection.session import Backoff
 from tidings_client.errors import BadRequest, Disconnected
@@ -213,6 +213,14 @@ async def test_an_abandoned_message_ends_its_upload(tmp_path: Path, monkeypatch:
         assert alice.abandon(shared.conversation_id, "m1")
         await asyncio.gather(sending, return_exceptions=True)
         assert (await alice.send(shared.conversation_id, "after")).seq == 1
+
+
+async def test_one_path_instead_of_a_list_is_refused_at_once() -> None:
+    url = "http://127.0.0.1:1"
+    async with Server(url, "key") as server:
+        for send in (Client(url, "t").send, server.account("alice").send):
+            with pytest.raises(BadRequest, match="files is a list of paths"):
+                await send("c1", files="photo.png")
 
 
 async def test_the_teams_own_server_sends_files_too(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tidings_client.beside.requests import BesideMessages
 from tidings_client.beside.structs import Receipts
 from tidings_client.bounds import ADD_MEMBER_S, PAGE_DEFAULT, PAGE_MAX, REST_S
 from tidings_client.clock import Clock
-from tidings_client.files import FilesPage, OnProgress, download, link, page_of_files, upload
+from tidings_client.files import FilesPage, OnProgress, checked_paths, download, link, page_of_files, upload
 from tidings_client.forms import (
     INTEGER_MAX,
     Anchor,
@@ -164,7 +164,7 @@ class Account(BesideMessages, AboutPeople):
     ) -> Sent:
         """Return when the message is stored. After an error pass the same message_id again: it is stored once."""
         message_id = self._clock.random_id() if message_id is None else message_id
-        file_ids = tuple([await self.upload(conversation_id, path, on_progress) for path in files])
+        file_ids = tuple([await self.upload(conversation_id, path, on_progress) for path in checked_paths(files)])
         named = checked_ids(mentions, "mentions")
         of = (message_id, text, ts, data, is_silent, reply_to)
         body = NewMessage(*of, file_ids, ttl_s, named, mention, thread_seq, also_here)

@@ -24,7 +24,7 @@ from tidings_client.clock import Clock
 from tidings_client.connection.http import Http
 from tidings_client.connection.tokens import Tokens, TokenSource
 from tidings_client.device import Device
-from tidings_client.files import OnProgress, upload
+from tidings_client.files import OnProgress, checked_paths, upload
 from tidings_client.forms import (
     INTEGER_MAX,
     Begin,
@@ -333,4 +333,4 @@ class Client(Account):
 
 def _absolute(paths: Sequence[str | Path]) -> tuple[str, ...]:
     """A later run of the program, in another folder, may have to find the files."""
-    return tuple(os.path.abspath(path) for path in paths)
+    return tuple(os.path.abspath(path) for path in checked_paths(paths))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -57,6 +58,13 @@ class SentFile(File, frozen=True, kw_only=True):
 class FilesPage(msgspec.Struct, frozen=True):
     files: list[SentFile]
     next_cursor: str | None
+
+
+def checked_paths(paths: Sequence[str | Path]) -> list[str]:
+    """Return a list of paths. One path is refused: a string is a sequence of its letters."""
+    if isinstance(paths, str | Path):
+        raise BadRequest("files is a list of paths, not one path")
+    return [os.fspath(path) for path in paths]
 
 
 async def upload(

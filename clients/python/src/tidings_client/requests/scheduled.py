@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tidings_client.clock import Clock
-from tidings_client.files import upload
+from tidings_client.files import checked_paths, upload
 from tidings_client.forms import (
     Data,
     FileIds,
@@ -90,7 +90,9 @@ class Scheduled:
         `files` are paths. They are uploaded now, and the server keeps them for the message."""
         message_id = self._clock.random_id() if message_id is None else message_id
         named = checked_ids(mentions, "mentions")
-        file_ids = tuple([await upload(self._rest, self._clock, conversation_id, path) for path in files])
+        file_ids = tuple(
+            [await upload(self._rest, self._clock, conversation_id, path) for path in checked_paths(files)]
+        )
         of = (conversation_id, send_at, text, data, is_silent, reply_to)
         body = NewScheduled(*of, file_ids, ttl_s, named, mention, thread_seq, also_here)
         return await self._rest.send(
