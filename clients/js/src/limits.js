@@ -38,6 +38,8 @@ export const ENTRIES_ALL_MS = 60_000; // without news for so long, every convers
 // --- sending ---
 export const FLYING_MAX = 16; // unanswered sends of one conversation
 export const PART_TRIES_MAX = 6; // attempts to send a part of a file; then the message waits for its next turn
+export const PART_MS = 300_000; // a part of a file without an answer for this long is sent again
+export const PART_BYTES_PER_MS = 16; // and for as long as its bytes take in a very slow network
 export const OUTBOX_MAX = 1000; // messages that wait to be sent
 export const ADOPT_MS = 2000; // how often a tab checks whether another tab ended with unsent messages
 

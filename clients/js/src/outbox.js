@@ -8,7 +8,7 @@ import { said } from './content.js';
 import { TidingsError, closedByUser, outboxFull } from './errors.js';
 import { ADOPT_MS, FLYING_MAX, GAP_MS, OUTBOX_MAX, RETRY_MS, RETRY_MS_MAX, SEND_MS, TIMER_MS_MAX } from './limits.js';
 import { camel, deferred, jitter, newId } from './runtime.js';
-import { factsOf, upload } from './uploads.js';
+import { blobsOf, factsOf, upload } from './uploads.js';
 
 const keyOf = (record) => `${record.userId}/${record.conversationId}/${record.messageId}`;
 const tabLock = (owner) => `tidings:tab:${owner}`;
@@ -62,7 +62,10 @@ export class Outbox {
     clearInterval(this._adopting);
     for (const lane of this._lanes.values()) {
       clearTimeout(lane.timer);
-      for (const parcel of lane.parcels) parcel.done.reject(closedByUser());
+      for (const parcel of lane.parcels.splice(0)) {
+        parcel.uploading?.abort(); // the next client of this storage uploads it
+        parcel.done.reject(closedByUser());
+      }
     }
     this._lanes.clear();
     this.count = 0;
@@ -82,7 +85,8 @@ export class Outbox {
     const order = (this._lastOrder = Math.max(Date.now(), this._lastOrder + 1));
     const owner = { userId: this._userId ?? null, owner: this._owner ?? '' };
     const record = { ...owner, conversationId, messageId, text, ts, ...said(more), order, failed: null };
-    if (files?.length) Object.assign(record, { uploads: [...files], files: files.map(factsOf) });
+    const uploads = blobsOf(files);
+    if (uploads.length) Object.assign(record, { uploads, files: uploads.map(factsOf) });
     else if (uploaded?.length) record.files = uploaded;
     const parcel = new Parcel(record, false);
     parcel.onProgress = onProgress;

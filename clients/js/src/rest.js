@@ -1,7 +1,7 @@
 /** REST requests: the answer in camelCase, a refusal as a TidingsError. */
 import { TidingsError } from './errors.js';
-import { RETRY_MS } from './limits.js';
-import { camel, jitter, sleep } from './runtime.js';
+import { PART_BYTES_PER_MS, PART_MS, RETRY_MS } from './limits.js';
+import { camel, jitter, sleep, steadyMs } from './runtime.js';
 
 export class Rest {
   constructor(url, tokens, fetch, requestMs) {
@@ -32,14 +32,22 @@ export class Rest {
 
   /** Send bytes to the URL of an upload: of this server where it has no host, else of the store. */
   async put(url, headers, body, signal) {
+    const abort = new AbortController();
+    const stop = () => abort.abort();
+    const timer = setTimeout(stop, PART_MS + body.size / PART_BYTES_PER_MS);
+    if (signal?.aborted) stop();
+    signal?.addEventListener('abort', stop);
     try {
-      const answer = await this._fetch(this.absolute(url), { method: 'PUT', headers, body, signal });
+      const answer = await this._fetch(this.absolute(url), { method: 'PUT', headers, body, signal: abort.signal });
       const text = await answer.text();
       if (!answer.ok) throw errorOf(answer.status, text);
     } catch (error) {
       if (error instanceof TidingsError) throw error;
       const code = signal?.aborted ? 'discarded' : 'disconnected';
       throw new TidingsError(code, `PUT: ${error.message}`, { temporary: !signal?.aborted });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', stop);
     }
   }
 
@@ -54,7 +62,7 @@ export class Rest {
     const type = isRaw ? body.type || 'application/octet-stream' : 'application/json';
     const headers = { authorization: `Bearer ${token.value}`, ...(sent && { 'content-type': type }) };
     const abort = new AbortController();
-    const timer = setTimeout(() => abort.abort(), Math.max(1, deadline - Date.now()));
+    const timer = setTimeout(() => abort.abort(), Math.max(1, deadline - steadyMs()));
     try {
       const answer = await this._fetch(this._url + path, { method, headers, body: sent, signal: abort.signal });
       const text = await answer.text();

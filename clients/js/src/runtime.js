@@ -28,6 +28,9 @@ export async function within(ms, asked, message) {
   }
 }
 
+/** The milliseconds of a clock that nobody sets, for durations: the time of day may jump. */
+export const steadyMs = () => performance.now();
+
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const jitter = (ms) => ms * (0.5 + Math.random() / 2);
 

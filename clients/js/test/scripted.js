@@ -7,6 +7,20 @@ import { TidingsClient } from '../src/tidings.js';
 export const entryOf = (seq, fields = {}) => ({ seq, kind: 'message', message_id: `m${seq}`, sender_id: 'bob', text: `t${seq}`, ts: 1,
   sent_at: Date.now() + 60000, deleted: false, edited_at: null, target_seq: null, member: null, ...fields });
 
+/** Time that the test lets pass: `pass(ms)`. `set(ms)` moves the time of day alone, as a person or a network does. */
+export function movedClocks(t) {
+  const { now } = Date;
+  const steady = performance.now.bind(performance);
+  let [passedMs, setMs] = [0, 0];
+  Date.now = () => now() + passedMs + setMs;
+  performance.now = () => steady() + passedMs;
+  t.after(() => {
+    Date.now = now;
+    delete performance.now; // the one of its class comes back
+  });
+  return { pass: (ms) => (passedMs += ms), set: (ms) => (setMs += ms) };
+}
+
 export class Peer {
   constructor() {
     this.log = []; // what history answers from

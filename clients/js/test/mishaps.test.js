@@ -1,0 +1,98 @@
+/** What networks, servers, clocks and programs do wrong, against a scripted server: the client comes back, or says why not. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TidingsClient, memoryStorage } from '../src/tidings.js';
+import { Locks } from './locks.js';
+import { Peer, entryOf, movedClocks } from './scripted.js';
+import { until } from './server.js';
+
+const errorOf = (code, retryAfterMs = null) => ({ type: 'error', code, temporary: true, retry_after_ms: retryAfterMs, message: '' });
+const tokenOf = (sub, exp) => `x.${Buffer.from(JSON.stringify({ sub, exp })).toString('base64url')}.x`;
+const rowOf = (id, more = {}) => ({ conversation_id: id, kind: 'group', name: id, avatar_url: null, last_message_preview: 't1',
+  last_seq: 1, last_message_ts: 5, unread_count: 0, unread_capped: false, read_seq: 1, first_unread_seq: null, muted: false,
+  pinned: false, archived: false, ...more });
+const pageOf = (...rows) => ({ type: 'ok', conversations: rows, next_cursor: null, total_unread: 0, unread_conversations: 0, stale: false });
+/** Let everything run that waits for nothing outside. */
+const settled = async () => {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+};
+const answerOf = (body, status = 200) => new Response(JSON.stringify(body), { status });
+
+async function started(t, options, peer = new Peer()) {
+  const client = peer.client(options);
+  t.after(() => client.close());
+  await client.connect();
+  return { peer, client };
+}
+
+// --- files ---
+
+/** A fetch that uploads, and that the test can stop before an answer: `held` says where. */
+function uploading(held) {
+  const heard = [];
+  let letGo;
+  const gate = new Promise((resolve) => (letGo = resolve));
+  const fetch = async (url, { method }) => {
+    heard.push(`${method} ${url.replace(/.*\//, '')}`);
+    if (url.endsWith(held)) await gate;
+    if (url.endsWith('/uploads')) return answerOf({ file_id: 'f1', parts: [{ url: '/part', headers: {}, from: 0, to: 2 }] });
+    return answerOf({ file_id: 'f1', name: 'a', mime: 'b', bytes: 2 });
+  };
+  return { fetch, heard, letGo };
+}
+
+for (const held of ['/uploads', '/complete']) {
+  test(`a message that is taken back while the server answers to ${held} is not sent, nor kept`, async (t) => {
+    const { fetch, heard, letGo } = uploading(held);
+    const storage = memoryStorage();
+    const { peer, client } = await started(t, { fetch, storage });
+    const conversation = client.conversation('c1');
+    const sending = conversation.send('wrong', { messageId: 'w1', files: [new Blob(['hi'])] });
+    await until('it waits there', () => heard.some((one) => one.endsWith(held.slice(1))));
+    assert.equal(conversation.discard('w1'), true);
+    await assert.rejects(sending, { code: 'discarded' });
+    peer.answers['message.send'] = ({ message_id }) => ({ type: 'ok', message_id, seq: 1, sent_at: 1, duplicate: false });
+    letGo();
+    await settled();
+    await conversation.send('right');
+    assert.deepEqual(peer.of('message.send').map(({ text }) => text), ['right']);
+    assert.deepEqual(await storage.all(), []);
+  });
+}
+
+test('an upload ends with its client: the next one of the same storage sends the message once', async (t) => {
+  const { fetch, heard, letGo } = uploading('/complete');
+  const storage = memoryStorage();
+  const { client } = await started(t, { fetch, storage });
+  client.conversation('c1').send('once', { files: [new Blob(['hi'])] }).catch(() => {});
+  await until('it waits there', () => heard.includes('POST complete'));
+  await client.close();
+
+  const peer = new Peer();
+  peer.answers['message.send'] = ({ message_id }) => ({ type: 'ok', message_id, seq: 1, sent_at: 1, duplicate: false });
+  await started(t, { fetch: uploading('nowhere').fetch, storage }, peer);
+  await until('it is sent', () => storage.all().length === 0);
+  letGo();
+  await settled();
+  assert.deepEqual([peer.of('message.send').length, storage.all()], [1, []]);
+});
+
+test('a part whose store never answers is sent again', async (t) => {
+  let puts = 0;
+  const { fetch: plain } = uploading('nowhere');
+  const fetch = (url, init) => {
+    if (init.method !== 'PUT' || (puts += 1) > 1) return plain(url, init);
+    return new Promise((_, reject) => init.signal.addEventListener('abort', () => reject(new Error('aborted'))));
+  };
+  const { peer, client } = await started(t, { fetch });
+  peer.answers['message.send'] = ({ message_id }) => ({ type: 'ok', message_id, seq: 1, sent_at: 1, duplicate: false });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let isSent = false;
+  client.conversation('c1').send('look', { files: [new Blob(['hi'])] }).then(() => (isSent = true));
+  for (let turn = 0; turn < 1000 && !isSent; turn += 1) {
+    t.mock.timers.tick(1000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.deepEqual([isSent, puts], [true, 2]);
+});
+
