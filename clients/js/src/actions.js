@@ -155,7 +155,9 @@ export class Actions {
   }
 
   async _flag(flags) {
-    this._takeNewRow(await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true));
+    const row = await this._client._rest.send('PATCH', `/v1/inbox/${encodeURIComponent(this.id)}`, flags, true);
+    if (this.removed) return; // an event overtook the answer
+    this._takeNewRow(row);
     this._client.inbox._changed(this);
   }
 }

@@ -267,6 +267,7 @@ export class Conversation extends Actions {
 
   _leave() {
     this.removed = true;
+    this._hasRow = false; // only the server knows whether it comes back
     this._log.forget();
     if (this.isOpen) this.close();
   }

@@ -1,5 +1,6 @@
 /** The inbox: the conversations of the user, in the order of the server. */
-import { GAP_MS } from './limits.js';
+import { BUSY_MS, GAP_MS } from './limits.js';
+import { jitter } from './runtime.js';
 
 export class Inbox {
   constructor(client) {
@@ -120,7 +121,7 @@ export class Inbox {
   }
 
   /** Read the top of the list again: it holds the latest changes. */
-  _refreshSoon() {
+  _refreshSoon(waitMs = GAP_MS) {
     this._refreshing ??= setTimeout(async () => {
       this._refreshing = null; // a change from here on may be later than the page: it reads the top again
       try {
@@ -131,8 +132,9 @@ export class Inbox {
         });
       } catch (error) {
         if (!error.temporary) this._client._report(error);
+        else if (error.code !== 'closed') this._refreshSoon(error.retryAfterMs ?? jitter(BUSY_MS));
       }
-    }, GAP_MS);
+    }, waitMs);
   }
 
   _note(conversation, isRemoved) {

@@ -1,5 +1,6 @@
 /** Signs of other people that hold for a moment: presence, typing, and the conversations whose signs are watched. */
-import { PRESENCES_MAX, TYPING_AGAIN_MS, TYPING_MS, TYPING_PAUSE_MS, WATCH_MAX } from './limits.js';
+import { BUSY_MS, PRESENCES_MAX, TYPING_AGAIN_MS, TYPING_MS, TYPING_PAUSE_MS, WATCH_MAX } from './limits.js';
+import { jitter } from './runtime.js';
 
 export class Presence {
   constructor(client) {
@@ -52,8 +53,8 @@ export class Presence {
     this._timer = null;
   }
 
-  _sendLater() {
-    this._timer ??= setTimeout(() => this.sendWatch(), 0);
+  _sendLater(waitMs = 0) {
+    this._timer ??= setTimeout(() => this.sendWatch(), waitMs);
   }
 
   async sendWatch(wanted = this._wanted) {
@@ -69,6 +70,7 @@ export class Presence {
     } catch (error) {
       link.watching = '';
       if (error.code === 'not_found' && wanted.length) this.sendWatch([]); // the user has left one of them
+      else if (error.temporary && link === this._client._link) this._sendLater(error.retryAfterMs ?? jitter(BUSY_MS));
       else if (!error.temporary && error.code !== 'not_found') this._client._report(error);
     }
   }

@@ -25,6 +25,42 @@ async function started(t, options, peer = new Peer()) {
   return { peer, client };
 }
 
+// --- the inbox ---
+
+test('a conversation that was removed stays away when the answer to a mute comes late', async (t) => {
+  const fetch = async () => {
+    peer.say({ type: 'conversation.removed', conversation_id: 'c1' });
+    return answerOf(rowOf('c1', { muted: true }));
+  };
+  const { peer, client } = await started(t, { fetch });
+  peer.answers.inbox = () => pageOf(rowOf('c1'), rowOf('c2'));
+  const [conversation] = await client.inbox.load();
+  await conversation.mute();
+  assert.deepEqual(client.inbox.conversations.map(({ id }) => id), ['c2']);
+  assert.equal(conversation.removed, true);
+});
+
+test('a message that comes behind the removal of its conversation does not bring the row back', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers.inbox = () => pageOf(rowOf('c1'));
+  await client.inbox.load();
+  peer.answers.inbox = () => pageOf();
+  peer.say({ type: 'conversation.removed', conversation_id: 'c1' });
+  peer.entry(2);
+  assert.deepEqual(client.inbox.conversations, []);
+  await until('the list was read again', () => peer.of('inbox').length === 2);
+  assert.deepEqual(client.inbox.conversations, []);
+});
+
+test('a conversation that begins while the server answers nothing is listed when it answers', async (t) => {
+  const { peer, client } = await started(t, { requestTimeoutMs: 20 });
+  peer.answers.inbox = () => pageOf();
+  await client.inbox.load();
+  peer.answers.inbox = () => (peer.of('inbox').length < 4 ? errorOf('unavailable', 30) : pageOf(rowOf('c1')));
+  peer.entry(1);
+  await until('it is listed', () => client.inbox.conversations.length === 1);
+});
+
 // --- files ---
 
 /** A fetch that uploads, and that the test can stop before an answer: `held` says where. */
