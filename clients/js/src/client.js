@@ -10,30 +10,22 @@ import {
 } from './limits.js';
 import { Link } from './link.js';
 import { Acks } from './marks.js';
+import { checked } from './options.js';
 import { Outbox } from './outbox.js';
 import { Presence } from './presence.js';
 import { Rest } from './rest.js';
 import { Rules } from './rules.js';
 import { Saved } from './saved.js';
 import { Scheduled } from './scheduled.js';
-import { Emitter, camel, deferred, jitter, sleep, within } from './runtime.js';
-import { memoryStorage } from './storage.js';
+import { Emitter, camel, deferred, jitter, sleep, steadyMs, within } from './runtime.js';
 import { Threads } from './threads.js';
 import { Tokens } from './tokens.js';
-
-const NO_WEBSOCKET = 'This runtime has no WebSocket (Node 22 and later have one). Run `npm install ws`, then '
-  + "`import { WebSocket } from 'ws'` and `new TidingsClient({ …, WebSocket })`.";
 
 export class TidingsClient extends Emitter {
   constructor(options = {}) {
     super();
-    const { url = globalThis.location?.origin, token, getToken, device, storage = memoryStorage() } = options;
-    if (!url) throw new TypeError('url says where the server is');
-    if (!token && !getToken) throw new TypeError('token or getToken says who is here');
-    this._url = String(url).replace(/\/+$/, '');
-    this._device = device;
-    this._WebSocket = options.WebSocket ?? globalThis.WebSocket;
-    if (!this._WebSocket) throw new TypeError(NO_WEBSOCKET);
+    const { url, token, getToken, device, storage, WebSocket } = checked(options);
+    Object.assign(this, { _url: url, _device: device, _WebSocket: WebSocket });
     this._windowMax = options.windowMax ?? WINDOW_MAX;
     this._catchUpMax = options.catchUpMax ?? CATCH_UP_MAX;
     this._requestMs = options.requestTimeoutMs ?? REQUEST_MS;

@@ -42,7 +42,7 @@ export class Outbox {
   /** Own the unsent messages of the user from now on, except those of other tabs that are alive. */
   async open(userId) {
     if (this._owner !== null) return;
-    this._owner = newId();
+    const owner = (this._owner = newId());
     this._userId = userId;
     if (this._locks) {
       const held = deferred();
@@ -51,6 +51,7 @@ export class Outbox {
       const own = () => (owned.resolve(), held.promise);
       this._locks.request(tabLock(this._owner), own).catch((error) => this._client._report(error));
       await owned.promise;
+      if (this._owner !== owner) return; // closed meanwhile
       this._adopting = setInterval(() => this.adopt(), ADOPT_MS);
     }
     for (const lane of this._lanes.values()) for (const parcel of lane.parcels) this._keep(parcel);

@@ -351,7 +351,8 @@ export type ConversationEvent = 'waiting' | 'message' | 'updated' | 'window' | '
 // --- the client --------------------------------------------------------------------------------------
 
 export interface ClientOptions {
-  /** The address of the server, `https://chat.example.com`. The default is the origin of the page. */
+  /** The address of the server, `https://chat.example.com`, without a name and a password. The default is the origin of
+   *  the page. */
   url?: string;
   /** A fixed token, or better `getToken`. The client calls it at the start, before a token expires, after a refusal.
    *  After an error or 20 s without an answer it is called again, unless the error has `permanent: true`. */

@@ -6,7 +6,7 @@
  * order of its seq. It keeps every message given to send() in the outbox, in order and with its message_id, until the
  * server has stored it or refuses it for good.
  *
- *   client.js         the life of the connection, and requests
+ *   client.js         the life of the connection, and requests; options.js checks how it was made
  *   link.js           one WebSocket, and whether the server is alive; tokens.js, rest.js
  *   outbox.js         messages that wait to be sent, shared by tabs; storage.js keeps them
  *   events.js         events of the server

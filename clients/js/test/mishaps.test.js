@@ -132,3 +132,34 @@ test('a part whose store never answers is sent again', async (t) => {
   assert.deepEqual([isSent, puts], [true, 2]);
 });
 
+// --- programs ---
+
+test('a client that is closed while it begins leaves nothing that runs', async (t) => {
+  const intervals = t.mock.method(globalThis, 'setInterval', () => 0);
+  const locks = new Locks();
+  const begun = t.mock.method(locks, 'request');
+  const client = new Peer().client({ locks, token: tokenOf('ann', Date.now() / 1000 + 3600) });
+  client.connect().catch(() => {});
+  while (!begun.mock.callCount()) await Promise.resolve();
+  await client.close();
+  await settled();
+  assert.equal(intervals.mock.callCount(), 0);
+});
+
+test('a mistake in the options is one line, and no password is in it', () => {
+  const { WebSocket } = new Peer();
+  const made = (options) => () => new TidingsClient({ url: 'http://here', token: 't', WebSocket, ...options });
+  for (const url of ['localhost:8000', 'here', 'ws://here', 'https://ann:hush@here', 'http://ann:hush@here:x', 7]) {
+    assert.throws(made({ url }), (error) => /^url must be http:\/\/host:port or https:\/\/host/.test(error.message) && !error.message.includes('hush'));
+  }
+  assert.throws(made({ token: () => 't' }), /getToken/);
+  assert.throws(made({ token: undefined, getToken: 't' }), /token/);
+  assert.equal(made({ url: 'https://here/chat/' })()._url, 'https://here/chat');
+});
+
+test('one file instead of a list of files is refused, and the text does not go without it', async (t) => {
+  const { peer, client } = await started(t);
+  const conversation = client.conversation('c1');
+  await assert.rejects(conversation.send('look', { files: new Blob(['hi']) }), /files must be a list/);
+  assert.deepEqual([peer.of('message.send').length, conversation.messages.length], [0, 0]);
+});
