@@ -6,7 +6,7 @@ import { takeEvent } from './events.js';
 import { Inbox } from './inbox.js';
 import {
   BUSY_MS, CATCH_UP_MAX, HELLO_MS, REQUEST_MS, RESUME_MAX, RETRY_MS, RETRY_MS_MAX, SINCE_MARGIN_MS, STABLE_MS,
-  WINDOW_MAX,
+  TIMER_MS_MAX, WINDOW_MAX,
 } from './limits.js';
 import { Link } from './link.js';
 import { Acks } from './marks.js';
@@ -34,7 +34,7 @@ export class TidingsClient extends Emitter {
     this._life = null; // from connect() to close(), or to a stop
     this._link = null; // while connected
     this._online = deferred(); // resolves when connected
-    this._offset = 0; // the clock of the server minus the clock of this machine
+    this._offset = Date.now() - steadyMs(); // the clock of the server minus the steady clock of this machine
     this._bornAt = Infinity; // the server's time at the first hello: entries sent later are new
     this._since = null; // everything up to this time is known
     this._updatesCount = 0; // changed conversations that this connection was told of
@@ -63,7 +63,7 @@ export class TidingsClient extends Emitter {
   }
 
   now() {
-    return Date.now() + this._offset;
+    return steadyMs() + this._offset;
   }
 
   conversation(conversationId) {
@@ -97,10 +97,9 @@ export class TidingsClient extends Emitter {
 
   async _live(life) {
     for (let tries = 0; life.isOn; tries += 1) {
-      const startedAt = Date.now();
       const error = await this._once(life);
       if (!life.isOn) return;
-      if (Date.now() - startedAt > STABLE_MS) tries = 0;
+      if (life.wasStable) tries = 0;
       const waitMs = this._waitAfter(error, tries, life);
       if (waitMs === null) return this._stop(error);
       this._become('connecting', error, Date.now() + waitMs);
@@ -124,6 +123,7 @@ export class TidingsClient extends Emitter {
       if (life.link?.isOpen) life.link.cut('no hello');
       return error;
     } finally {
+      life.wasStable = steadyMs() - (life.link?.welcomedAt ?? Infinity) > STABLE_MS;
       life.link = null;
     }
   }
@@ -135,7 +135,7 @@ export class TidingsClient extends Emitter {
       return camel(await link.request('connect', fields, HELLO_MS));
     } catch (error) {
       const end = await Promise.race([link.ended, sleep(1000)]); // the close that follows says what to do
-      throw end ? disconnected(end.code, error.message, error.reason) : error;
+      throw end ? disconnected(end.code, error.message, error.reason, error.retryAfterMs) : error;
     }
   }
 
@@ -155,7 +155,8 @@ export class TidingsClient extends Emitter {
   /** Return the wait before the next attempt; null when there must be none. */
   _waitAfter(error, tries, life) {
     const code = error.closeCode;
-    const backoffMs = Math.random() * Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** Math.min(tries, 10));
+    const randomMs = Math.random() * Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** Math.min(tries, 10));
+    const backoffMs = Math.min(TIMER_MS_MAX, randomMs + (error.retryAfterMs ?? 0)); // no sooner than the server asks
     const isRefused = code === CLOSE.BAD_TOKEN || code === CLOSE.TOKEN_EXPIRED;
     const isWorthAnother = isRefused && this._tokens.refuse();
     if (error.permanent) return null;
@@ -236,7 +237,7 @@ export class TidingsClient extends Emitter {
   async _welcome(life, link, hello) {
     await this._knowUser(hello.userId);
     const isOtherStore = this.hello !== null && this.hello.storeEpoch !== hello.storeEpoch;
-    this._offset = hello.serverTime - Date.now();
+    this._offset = hello.serverTime - steadyMs();
     const { serverTime, pingIntervalMs } = hello;
     const { type, id, protocol, ...facts } = hello;
     this.hello = facts;
@@ -246,7 +247,7 @@ export class TidingsClient extends Emitter {
     this._link = link;
     this._since ??= serverTime - SINCE_MARGIN_MS;
     this._updatesCount = 0;
-    link.welcomedAt = Date.now();
+    link.welcomedAt = steadyMs();
     life.drainMs = null;
     link.watchOver(pingIntervalMs);
     this._become('connected', null, null);
@@ -279,15 +280,17 @@ export class TidingsClient extends Emitter {
 
   /** Make a request that may be repeated. A patient one waits for as long as the client lives. */
   async _ask(type, fields, isPatient = false) {
-    const deadline = isPatient ? Infinity : Date.now() + this._requestMs;
+    const deadline = isPatient ? Infinity : steadyMs() + this._requestMs;
     for (let tries = 0; ; tries += 1) {
       const link = await this._linked(deadline);
       try {
         return camel(await link.request(type, fields, Math.min(this._requestMs, REQUEST_MS)));
       } catch (error) {
-        if (!error.temporary || Date.now() >= deadline) throw error;
-        const againMs = jitter(RETRY_MS * 2 ** Math.min(tries, 5));
-        if (error.code !== 'disconnected') await sleep(error.retryAfterMs ?? againMs);
+        if (!error.temporary || steadyMs() >= deadline) throw error;
+        if (error.code === 'disconnected') continue;
+        const waitMs = error.retryAfterMs ?? jitter(RETRY_MS * 2 ** Math.min(tries, 5));
+        if (steadyMs() + waitMs > deadline) throw error;
+        await sleep(waitMs);
       }
     }
   }
@@ -296,7 +299,7 @@ export class TidingsClient extends Emitter {
     if (this._link) return this._link;
     if (!this._life) throw this.error ?? disconnected(null, 'connect() was not called');
     if (deadline === Infinity) await this._online.promise;
-    else await within(Math.max(0, deadline - Date.now()), this._online.promise, 'no connection in time');
+    else await within(Math.max(0, deadline - steadyMs()), this._online.promise, 'no connection in time');
     return this._link ?? this._linked(deadline);
   }
 

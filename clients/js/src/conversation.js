@@ -185,7 +185,7 @@ export class Conversation extends Actions {
 
   /** Stand among the latest conversations: an own message waits to be sent. */
   _raiseInInbox(ms) {
-    this._score = Math.max(this._score, ms + this._client._offset);
+    this._score = Math.max(this._score, ms - Date.now() + this._client.now());
     if (this._hasRow) this._client.inbox._changed(this);
   }
 

@@ -13,8 +13,10 @@ export class TidingsError extends Error {
   }
 }
 
-export const disconnected = (closeCode = null, message = '', reason = null) =>
-  new TidingsError('disconnected', message || 'the connection was lost', { temporary: true, closeCode, reason });
+export const disconnected = (closeCode = null, message = '', reason = null, retryAfterMs = null) => {
+  const facts = { temporary: true, closeCode, reason, retryAfterMs };
+  return new TidingsError('disconnected', message || 'the connection was lost', facts);
+};
 export const outboxFull = () =>
   new TidingsError('outbox_full', `${OUTBOX_MAX} messages wait to be sent already`, { temporary: true });
 export const closedByUser = () => new TidingsError('closed', 'the client was closed', { temporary: true });

@@ -13,6 +13,7 @@ export const BUSY_MS = 2000; // the shortest wait after close 4013
 export const TOKEN_MS = 20000; // getToken has this long to answer; then the client tries again, as after a failure
 export const TOKEN_MARGIN_MS = 5000; // a token that expires this soon is not used for a new connection
 export const TOKEN_LEAD_MS = 60000; // a token is renewed this long before its end, or at a quarter of the time left
+export const TOKEN_AGAIN_MS = 1000; // getToken is not asked more often, also when it gives the same old token again
 export const TIMER_MS_MAX = 2 ** 31 - 1; // the longest time that setTimeout can wait
 
 // --- the protocol ---
@@ -37,9 +38,9 @@ export const ENTRIES_ALL_MS = 60_000; // without news for so long, every convers
 
 // --- sending ---
 export const FLYING_MAX = 16; // unanswered sends of one conversation
-export const PART_TRIES_MAX = 6; // attempts to send a part of a file; then the message waits for its next turn
 export const PART_MS = 300_000; // a part of a file without an answer for this long is sent again
 export const PART_BYTES_PER_MS = 16; // and for as long as its bytes take in a very slow network
+export const PART_TRIES_MAX = 6; // attempts to send a part of a file; then the message waits for its next turn
 export const OUTBOX_MAX = 1000; // messages that wait to be sent
 export const ADOPT_MS = 2000; // how often a tab checks whether another tab ended with unsent messages
 

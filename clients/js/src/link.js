@@ -1,7 +1,7 @@
 /** One WebSocket: requests and their answers, and whether the server is still alive. */
 import { TidingsError, disconnected, timedOut } from './errors.js';
 import { ASLEEP_MS, PROBE_MS, REQUEST_MS } from './limits.js';
-import { deferred } from './runtime.js';
+import { deferred, steadyMs } from './runtime.js';
 
 export class Link {
   constructor(socket) {
@@ -10,8 +10,8 @@ export class Link {
     this._early = []; // events that arrived with the hello, until start()
     this._answers = new Map(); // id -> {resolve, reject, timer}
     this._lastId = 0;
-    this.aliveAt = Date.now(); // the last moment at which the server was certainly alive
-    this._awakeAt = Date.now();
+    this.aliveAt = this._awakeAt = steadyMs(); // the last moment at which the server was certainly alive
+    this._wakeTime = Date.now(); // it goes on while a machine sleeps; the steady clock may stand still
     this._isDoubted = false;
     this.welcomedAt = Infinity; // the moment of the hello
     this.watching = ''; // the conversations that the server watches for this connection
@@ -60,7 +60,7 @@ export class Link {
     const check = () => {
       this._checkClock();
       if (this._isDoubted) return; // the ping on its way decides
-      const quietMs = Date.now() - this.aliveAt;
+      const quietMs = steadyMs() - this.aliveAt;
       if (quietMs >= intervalMs + PROBE_MS) this.cut('the server is silent');
       else if (quietMs >= intervalMs) this.send('ping', { id: ++this._lastId });
     };
@@ -74,7 +74,7 @@ export class Link {
     this._isDoubted = true;
     try {
       await this.request('ping', {}, PROBE_MS / 2);
-      this.aliveAt = Date.now();
+      this.aliveAt = steadyMs();
     } catch (error) {
       if (error.code === 'timeout') this.cut('the server is silent');
     } finally {
@@ -84,9 +84,10 @@ export class Link {
 
   /** Notice a jump of the clock: the program was asleep. */
   _checkClock() {
-    const before = this._awakeAt;
-    this._awakeAt = Date.now();
-    if (this._awakeAt - before > ASLEEP_MS) this.probe();
+    const [awakeAt, wakeTime] = [steadyMs(), Date.now()];
+    const awayMs = Math.max(awakeAt - this._awakeAt, wakeTime - this._wakeTime);
+    Object.assign(this, { _awakeAt: awakeAt, _wakeTime: wakeTime });
+    if (awayMs > ASLEEP_MS) this.probe();
   }
 
   /** End the link at once, whatever the socket does. */
@@ -112,7 +113,8 @@ export class Link {
     if (!this.isOpen) return;
     this._checkClock();
     if (!this._isDoubted) this.aliveAt = this._awakeAt;
-    const frame = JSON.parse(data);
+    const frame = frameOf(data);
+    if (!frame) return;
     if (frame.type === 'error') {
       const { code, message, temporary, retry_after_ms: retryAfterMs, reason } = frame;
       this._settle(frame.id, null, new TidingsError(code, message, { temporary, retryAfterMs, reason }));
@@ -137,5 +139,15 @@ export class Link {
     clearInterval(this._liveness);
     for (const id of [...this._answers.keys()]) this._settle(id, null, disconnected(code, reason));
     this._ended.resolve({ code, reason });
+  }
+}
+
+/** Read a frame. Null: it is no JSON object, as a server of the future or a proxy may send. */
+function frameOf(data) {
+  try {
+    const frame = JSON.parse(data);
+    return typeof frame === 'object' ? frame : null;
+  } catch {
+    return null;
   }
 }

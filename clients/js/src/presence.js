@@ -94,7 +94,7 @@ export class Typing {
     const now = Date.now();
     clearTimeout(this._timer);
     this._timer = setTimeout(() => this.stop(), TYPING_PAUSE_MS);
-    if (now - this._sentAt < TYPING_AGAIN_MS) return;
+    if (Math.abs(now - this._sentAt) < TYPING_AGAIN_MS) return; // a clock may be set back
     this._sentAt = now;
     this._client._link?.send('typing', { conversation_id: this._conversation.id, typing: true });
   }

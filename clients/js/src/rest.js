@@ -13,7 +13,7 @@ export class Rest {
 
   /** Send a request; a Blob goes as it is. It is repeated after a temporary failure only where that changes nothing. */
   async send(method, path, body, isIdempotent = false) {
-    const deadline = Date.now() + this._requestMs;
+    const deadline = steadyMs() + this._requestMs;
     for (let tries = 0, isRefused = false; ; tries += 1) {
       try {
         return await this._once(method, path, body, deadline);
@@ -24,7 +24,7 @@ export class Rest {
           continue;
         }
         const waitMs = error.retryAfterMs ?? jitter(RETRY_MS * 2 ** tries);
-        if (!isIdempotent || !error.temporary || Date.now() + waitMs > deadline) throw error;
+        if (!isIdempotent || !error.temporary || steadyMs() + waitMs > deadline) throw error;
         await sleep(waitMs);
       }
     }

@@ -1,5 +1,5 @@
 /** The token of the user: read, renewed before it expires, and replaced when the server refuses it. */
-import { RETRY_MS, TIMER_MS_MAX, TOKEN_LEAD_MS, TOKEN_MARGIN_MS, TOKEN_MS } from './limits.js';
+import { RETRY_MS, TIMER_MS_MAX, TOKEN_AGAIN_MS, TOKEN_LEAD_MS, TOKEN_MARGIN_MS, TOKEN_MS } from './limits.js';
 import { jitter, within } from './runtime.js';
 
 /** Read the claims of a token. The server verifies them; the client does not. */
@@ -56,11 +56,11 @@ export class Tokens {
   }
 
   /** Renew the token of a connection before it expires. */
-  refreshLater(link) {
+  refreshLater(link, leastMs = 0) {
     this.stop();
     if (!this._getToken || !this._token || this._token.expiresAt === Infinity) return;
     const leftMs = this._token.expiresAt - this._client.now();
-    const waitMs = Math.max(0, leftMs - Math.min(TOKEN_LEAD_MS, leftMs / 4));
+    const waitMs = Math.max(leastMs, leftMs - Math.min(TOKEN_LEAD_MS, leftMs / 4));
     const next = waitMs > TIMER_MS_MAX ? () => this.refreshLater(link) : () => this._refresh(link);
     this._timer = setTimeout(next, Math.min(waitMs, TIMER_MS_MAX));
   }
@@ -80,7 +80,7 @@ export class Tokens {
     try {
       const { value } = await this.fetch('expiring');
       await link.request('auth.refresh', { token: value });
-      if (this._client._link === link) this.refreshLater(link);
+      if (this._client._link === link) this.refreshLater(link, TOKEN_AGAIN_MS);
     } catch (error) {
       this._client._report(error); // there is time for another attempt until the old token expires
       if (this._client._link === link) this._timer = setTimeout(() => this._refresh(link), jitter(RETRY_MS * 4));

@@ -25,6 +25,102 @@ async function started(t, options, peer = new Peer()) {
   return { peer, client };
 }
 
+// --- clocks ---
+
+test('a clock that is set ahead does not make the client pass over what it missed', async (t) => {
+  const { pass, set } = movedClocks(t);
+  const { peer } = await started(t);
+  const hour = 3_600_000;
+  set(2 * hour);
+  peer.entry(1);
+  await until('the line is asked', () => peer.of('ping').length === 1);
+  await settled();
+  for (let seq = 2; seq <= 6; seq += 1) {
+    pass(10_000);
+    peer.entry(seq);
+  }
+  peer.close(1006);
+  await until('it came back', () => peer.of('connect').length === 2);
+  assert.ok(peer.of('connect')[1].since < Date.now() - 2 * hour, 'by the clock of the server, which nobody set');
+});
+
+test('a clock that is set back does not hide that the server is silent', async (t) => {
+  const { pass, set } = movedClocks(t);
+  const peer = new Peer();
+  peer.hello = { ...peer.hello, ping_interval_ms: 40 };
+  peer.answers.ping = () => undefined;
+  await started(t, {}, peer);
+  set(-3_600_000);
+  await until('it asks', () => peer.of('ping').length > 0);
+  pass(11_000);
+  await until('it came back', () => peer.of('connect').length === 2);
+});
+
+test('getToken is not asked in a loop when it gives the same old token again and again', async (t) => {
+  const peer = new Peer();
+  let asked = 0;
+  const getToken = () => ((asked += 1), tokenOf('ann', Date.now() / 1000 - 3600));
+  await started(t, { token: undefined, getToken }, peer);
+  const at = performance.now();
+  await until('it was asked again', () => asked >= 4); // for the connect, for the first renewal, and twice more
+  assert.ok(performance.now() - at >= 1900, 'a second apart');
+});
+
+// --- coming back ---
+
+test('a server that ends each connection at once is asked less and less often, however slow it is', async (t) => {
+  const { pass } = movedClocks(t);
+  t.mock.method(Math, 'random', () => 1);
+  const peer = new Peer();
+  peer.answers.connect = (frame, { socket }) => {
+    pass(6000); // longer than a stable connection lasts
+    queueMicrotask(() => peer.close(4004));
+    return errorOf('unavailable');
+  };
+  const client = peer.client();
+  t.after(() => client.close());
+  const waits = [];
+  client.on('state', ({ retryAt }) => retryAt !== null && (waits.push(retryAt - Date.now()), client.reconnectNow()));
+  client.connect().catch(() => {});
+  const wake = setInterval(() => client.reconnectNow(), 5);
+  t.after(() => clearInterval(wake));
+  await until('it tried five times', () => waits.length >= 5);
+  assert.ok(waits[4] > waits[0] * 8, `it waits longer: ${waits}`);
+});
+
+test('a connect that is refused for now is tried again no sooner than the server asks', async (t) => {
+  const peer = new Peer();
+  peer.answers.connect = () => {
+    queueMicrotask(() => peer.close(4013));
+    return errorOf('rate_limited', 3_600_000);
+  };
+  const client = peer.client();
+  t.after(() => client.close());
+  client.connect().catch(() => {});
+  await until('it waits', () => client.retryAt !== null);
+  assert.ok(client.retryAt - Date.now() > 3_500_000);
+});
+
+test('a request that the server puts off for longer than the client waits is refused at once', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers.inbox = () => errorOf('rate_limited', 3_600_000);
+  await assert.rejects(client.inbox.load(), { code: 'rate_limited', retryAfterMs: 3_600_000 });
+});
+
+test('frames that are no JSON objects change nothing', async (t) => {
+  const { peer, client } = await started(t);
+  for (const data of ['', '{"type":"mess', 'null', '7', '"x"', new Blob(['x'])]) peer.socket.onmessage({ data });
+  peer.entry(1);
+  assert.deepEqual([client.state, client.conversation('c1').lastSeq], ['connected', 1]);
+});
+
+test('the signs of open conversations are asked for again when the server could not say', async (t) => {
+  const { peer, client } = await started(t);
+  peer.answers.watch = () => (peer.of('watch').length === 1 ? errorOf('unavailable', 5) : { type: 'ok' });
+  client.watch(['c1']);
+  await until('it asked again', () => peer.of('watch').length === 2);
+});
+
 // --- the inbox ---
 
 test('a conversation that was removed stays away when the answer to a mute comes late', async (t) => {

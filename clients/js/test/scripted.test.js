@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TidingsClient, localStorageOutbox, memoryStorage } from '../src/tidings.js';
-import { Peer, entryOf } from './scripted.js';
+import { Peer, entryOf, movedClocks } from './scripted.js';
 import { until } from './server.js';
 
 const RESUMED = { type: 'resumed', conversation_id: 'c1', complete: true, reset: false, read_seq: 0, unread_count: 0,
@@ -202,10 +202,7 @@ test('resume names the last contiguous seq, and reads on where the server has mo
 });
 
 test('a short connection does not move what is known, and a long one does', async (t) => {
-  const now = Date.now;
-  let aheadMs = 0;
-  Date.now = () => now() + aheadMs;
-  t.after(() => (Date.now = now));
+  const { pass } = movedClocks(t);
   const { peer, client } = await started(t);
   const back = async (count) => {
     client.reconnectNow();
@@ -214,13 +211,13 @@ test('a short connection does not move what is known, and a long one does', asyn
   };
   const bornAt = Date.now();
   peer.close(1006);
-  aheadMs += 3600000; // an hour without a network
+  pass(3600000); // an hour without a network
   const first = await back(2);
   assert.ok(first <= bornAt, 'since the first hello');
   peer.close(1006); // before it told what had changed
   assert.equal(await back(3), first);
   for (let seq = 1; seq <= 6; seq += 1) {
-    aheadMs += 10000;
+    pass(10000);
     peer.entry(seq);
   }
   peer.close(1006);
@@ -310,33 +307,22 @@ test('a line that went silent is noticed and left', async (t) => {
   const peer = new Peer();
   peer.hello = { ...peer.hello, ping_interval_ms: 40 };
   peer.answers.ping = () => undefined;
+  const { pass } = movedClocks(t);
   const client = peer.client();
-  const now = Date.now;
-  try {
-    await client.connect();
-    let aheadMs = 0;
-    Date.now = () => now() + aheadMs;
-    await until('it asks', () => peer.of('ping').length > 0);
-    aheadMs = 11000;
-    await until('it came back', () => peer.of('connect').length === 2);
-  } finally {
-    Date.now = now;
-    await client.close();
-  }
+  t.after(() => client.close());
+  await client.connect();
+  await until('it asks', () => peer.of('ping').length > 0);
+  pass(11000);
+  await until('it came back', () => peer.of('connect').length === 2);
 });
 
 /** A client whose clock the test moves: `ahead(ms)`. */
 async function clocked(t, peer, options) {
-  const now = Date.now;
-  let aheadMs = 0;
-  Date.now = () => now() + aheadMs;
+  const { pass: ahead } = movedClocks(t);
   const client = peer.client(options);
-  t.after(() => {
-    Date.now = now;
-    return client.close();
-  });
+  t.after(() => client.close());
   await client.connect();
-  return { client, ahead: (ms) => (aheadMs += ms) };
+  return { client, ahead };
 }
 
 test('what lay in the socket while we slept does not count as heard', async (t) => {
