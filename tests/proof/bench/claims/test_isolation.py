@@ -16,8 +16,10 @@ from tidings_proof.bench.claims.isolation import (
     Returns,
     checks_of,
     default_limits,
+    figures_of,
     ratio_of,
 )
+from tidings_proof.bench.load.senders import Ack, Witness
 from tidings_proof.bench.names import BENCHMARKS
 
 GIVEN = SimpleNamespace(**{**BENCHMARKS["isolation"].sizes, **BENCHMARKS["isolation"].quick})
@@ -54,6 +56,16 @@ def test_a_stretch_without_a_witness_is_a_missed_target() -> None:
     some, none = {"ack_p99_ms": 4.0, "acks": 10}, {"ack_p99_ms": 0.0, "acks": 0}
     assert ratio_of({"ack_p99_ms": 6.0, "acks": 9}, some) == 1.5
     assert ratio_of(none, some) == ratio_of(some, none) == NO_WITNESS > RATIO_MAX
+
+
+def test_a_nuisance_is_compared_with_the_quiet_on_both_sides_and_with_the_neighbour() -> None:
+    witness, control = Witness(), Witness()
+    witness.acks = [Ack(at_s, took_s) for at_s, took_s in ((1, 0.001), (11, 0.008), (21, 0.003), (31, 0.5))]
+    control.acks = [Ack(11, 0.004)]
+    found = figures_of([(10, 20)], [(0, 10), (20, 30)], witness, control)
+    assert found["ack_p99_ms"] == 8.0 and found["acks"] == 1
+    assert found["over_quiet"] == pytest.approx(8 / 2.98, abs=0.02)
+    assert found["over_neighbour"] == 2.0
 
 
 def test_users_who_do_not_come_back_are_as_late_as_can_be() -> None:

@@ -39,6 +39,10 @@ class Stretch:
         self.from_s, self._cpu = time.monotonic(), cpu_s(server.parts)
         self.to_s, self.shares = 0.0, dict.fromkeys(self._cpu, 0.0)
 
+    @property
+    def span(self) -> tuple[float, float]:
+        return self.from_s, self.to_s
+
     def end(self) -> None:
         self.to_s, used = time.monotonic(), cpu_s(self._server.parts)
         self.shares = {name: (used[name] - self._cpu[name]) / (self.to_s - self.from_s) for name in used}
@@ -72,7 +76,7 @@ def measured(server: Target, data: Path, given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, stretch in (("quiet", quiet), ("flood", flooded)):
         shares = {f"{part}_cpu_share": round(share, 3) for part, share in stretch.shares.items()}
-        found[name] = {**witness.figures(stretch.from_s, stretch.to_s), **shares}
+        found[name] = {**witness.figures(stretch.span), **shares}
     counted = uvloop.run(audited(data, seen.refused))
     found["flooder"] = {"wanted": seen.wanted, "sent": seen.sent, "answers": seen.answers, "refused": seen.refused}
     found["audited"] = counted

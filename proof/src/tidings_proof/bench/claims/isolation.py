@@ -1,9 +1,12 @@
 """One user, one conversation or one big inbox costs the others nothing to speak of, whatever it asks for.
 
-Many users send within their budget, in a process of their own, all the time. The limits are the defaults. First it is
-quiet; then one nuisance after another works on the same node (load/nuisances.py); at last users with very big inboxes
-come back to a keyspace that knows nothing of them. The p99 of the acknowledgements in each stretch is compared with the
-quiet one of the same run.
+Many users send within their budget, in a process of their own, all the time. The limits are the defaults. One nuisance
+after another works on the same node (load/nuisances.py), at last users with very big inboxes who come back to a
+keyspace that knows nothing of them. It is quiet before and after each. The p99 of the acknowledgements in a stretch is
+compared with that of the quiet on both sides of it, because a shared machine changes its speed within minutes.
+
+A second node, the neighbour, is left in peace. It has as many users, who feel only that the machine is busy: nuisances
+and their clients share its cores. So the p99 of the neighbour is what a node could reach at best in that stretch.
 """
 
 from __future__ import annotations
@@ -19,17 +22,29 @@ import uvloop
 from tidings.config.settings import Limits
 from tidings_proof.bench.claims.flood import PAUSE_S, WARM_UP_S, Stretch, passed
 from tidings_proof.bench.load.nuisances import KINDS, Line, Tally, nuisance
-from tidings_proof.bench.load.senders import senders
+from tidings_proof.bench.load.senders import Witness, senders
 from tidings_proof.bench.results import Check, Findings
 from tidings_proof.bench.target.own_node import folder, own_node, token
 from tidings_proof.bench.target.seeding import groups, tables_in
 from tidings_proof.bench.target.target import Target
 
+Span = tuple[float, float]  # from a time to another
 CLAIM = "ack p99 of users within budget, beside users who make work for the node"
-COLUMNS = ["", "ack p50 ms", "ack p99 ms", "acks", "over quiet", "node CPU share", "Valkey CPU share", "sent"]
+COLUMNS = [
+    "",
+    "ack p50 ms",
+    "ack p99 ms",
+    "acks",
+    "over quiet",
+    "neighbour p99 ms",
+    "over neighbour",
+    "node CPU share",
+    "Valkey CPU share",
+    "sent",
+]
 QUIET, REBUILD = "quiet", "rebuild"
 PARTS = (*KINDS, REBUILD)
-RATIO_MAX = 2.0  # of a stretch's p99 over the quiet one
+RATIO_MAX = 2.0  # of a stretch's p99 over that of the quiet around it
 NO_WITNESS = 1_000.0  # the ratio where there is none: a target that cannot be missed would prove nothing
 CONNECTED_S = 20.0  # all users with big inboxes are connected by then
 REST_S = 3.0  # between two nuisances, until nothing of the first is left
@@ -104,41 +119,68 @@ def users_of(kind: str, given: Any) -> list[str]:
     return ["mallory"] * given.sockets
 
 
-def measured(server: Target, given: Any, big_users: int) -> dict[str, Any]:
+class Course:
+    """Course of the stretches: one for each nuisance, with quiet before the first and after each."""
+
+    def __init__(self, server: Target, seconds: float) -> None:
+        self._server = server
+        self._seconds = seconds
+        self.quiet: list[Stretch] = []
+        self.disturbed: dict[str, Stretch] = {}
+
+    def calm(self, after_s: float) -> None:
+        time.sleep(after_s)
+        self.quiet.append(passed(self._server, self._seconds))
+
+    def spans(self) -> dict[str, tuple[list[Span], list[Span]]]:
+        """The spans of each stretch, and those of the quiet that it is compared with."""
+        quiet = [stretch.span for stretch in self.quiet]
+        around = {part: quiet[at : at + 2] for at, part in enumerate(self.disturbed)}
+        return {QUIET: (quiet, quiet)} | {part: ([self.disturbed[part].span], around[part]) for part in around}
+
+
+def measured(server: Target, neighbour: Target, given: Any, big_users: int) -> dict[str, Any]:
     parts = [part for part in PARTS if given.only in (None, part)]
     members = users_of("burst", given)
     channel = server.together("channel", members) if "burst" in parts else ""
-    stretches: dict[str, Stretch] = {}
     tallies: dict[str, Tally] = {}
     returns: Returns | None = None
-    with senders(server, given.clients, PAUSE_S) as witness:
-        time.sleep(WARM_UP_S)
-        stretches[QUIET] = passed(server, given.seconds)
+    with senders(server, given.clients, PAUSE_S) as witness, senders(neighbour, given.clients, PAUSE_S) as control:
+        course = Course(server, given.seconds)
+        course.calm(WARM_UP_S)
         for kind in (part for part in parts if part != REBUILD):
             with nuisance(server, kind, users_of(kind, given), channel, given.messages) as tallies[kind]:
-                stretches[kind] = passed(server, given.seconds)
-            time.sleep(REST_S)
+                course.disturbed[kind] = passed(server, given.seconds)
+            course.calm(REST_S)
         if REBUILD in parts:
-            stretches[REBUILD] = Stretch(server)
+            stretch = course.disturbed[REBUILD] = Stretch(server)
             returns = uvloop.run(come_back(server.url, big_users))
-            stretches[REBUILD].end()
-    found: dict[str, Any] = {}
-    for name, stretch in stretches.items():
-        shares = {f"{part}_cpu_share": round(share, 3) for part, share in stretch.shares.items()}
-        figures = witness.figures(stretch.from_s, stretch.to_s)
-        ratio = ratio_of(figures, found.get(QUIET, figures))
-        sent = tallies[name].sent if name in tallies else 0
-        found[name] = {**figures, "over_quiet": round(ratio, 2), **shares, "sent": sent}
+            stretch.end()
+            course.calm(REST_S)
+    found = {name: figures_of(*spans, witness, control) for name, spans in course.spans().items()}
+    for name, stretch in {QUIET: course.quiet[0], **course.disturbed}.items():
+        found[name] |= {f"{part}_cpu_share": round(share, 3) for part, share in stretch.shares.items()}
+        found[name]["sent"] = tallies[name].sent if name in tallies else 0
     if returns is not None:
         found["returns"] = returns.figures(big_users)
     return found
 
 
-def ratio_of(figures: dict[str, float], quiet: dict[str, float]) -> float:
-    """How much slower than in the quiet. A stretch in which nobody was acknowledged is as slow as can be."""
-    if not figures["acks"] or not quiet["acks"]:
+def figures_of(spans: list[Span], quiet: list[Span], witness: Witness, control: Witness) -> dict[str, float]:
+    figures, neighbour = witness.figures(*spans), control.figures(*spans)
+    return {
+        **figures,
+        "over_quiet": round(ratio_of(figures, witness.figures(*quiet)), 2),
+        "neighbour_p99_ms": neighbour["ack_p99_ms"],
+        "over_neighbour": round(ratio_of(figures, neighbour), 2),
+    }
+
+
+def ratio_of(figures: dict[str, float], others: dict[str, float]) -> float:
+    """How much slower than the others. A stretch in which nobody was acknowledged is as slow as can be."""
+    if not figures["acks"] or not others["acks"]:
         return NO_WITNESS
-    return figures["ack_p99_ms"] / max(quiet["ack_p99_ms"], 0.01)
+    return figures["ack_p99_ms"] / max(others["ack_p99_ms"], 0.01)
 
 
 def checks_of(found: dict[str, Any]) -> list[Check]:
@@ -156,11 +198,12 @@ def default_limits() -> dict[str, str]:
 
 
 def run(given: Any) -> Findings:
-    with folder() as data:
+    limits = default_limits()
+    with folder() as data, folder() as beside:
         if given.only in (None, REBUILD):
             uvloop.run(seed(data, given.inboxes, given.conversations))
-        with own_node(data, **default_limits()) as server:
-            found = measured(server, given, given.inboxes)
+        with own_node(data, **limits) as server, own_node(beside, **limits) as neighbour:
+            found = measured(server, neighbour, given, given.inboxes)
     return Findings(
         claim=CLAIM,
         settings={

@@ -65,8 +65,8 @@ class Storm(msgspec.Struct, frozen=True):
             "caught_up_s": round(took_s, 3),
             "clients_per_s": round(clients / took_s, 1),
             "cpu_us_per_client": round(self.cpu_us / clients, 1),
-            "before": witness.figures(self.quiet_s, self.began_s),
-            "storm": witness.figures(self.began_s, self.ended_s),
+            "before": witness.figures((self.quiet_s, self.began_s)),
+            "storm": witness.figures((self.began_s, self.ended_s)),
         }
 
 

@@ -93,9 +93,9 @@ class Witness:
     def __init__(self) -> None:
         self.acks: list[Ack] = []
 
-    def figures(self, from_s: float, to_s: float) -> dict[str, float]:
-        """Of what was sent in this stretch."""
-        took_ms = [ack.took_s * 1000 for ack in self.acks if from_s <= ack.sent_s < to_s]
+    def figures(self, *spans: tuple[float, float]) -> dict[str, float]:
+        """Of what was sent in these spans, each from a time to another."""
+        took_ms = [ack.took_s * 1000 for ack in self.acks if any(start <= ack.sent_s < end for start, end in spans)]
         p50, p99 = (round(percentile(took_ms, share), 2) for share in (0.5, 0.99))
         return {"ack_p50_ms": p50, "ack_p99_ms": p99, "acks": len(took_ms)}
 
