@@ -35,6 +35,7 @@ export class Rest {
     const abort = new AbortController();
     const stop = () => abort.abort();
     const timer = setTimeout(stop, PART_MS + body.size / PART_BYTES_PER_MS);
+    timer.unref?.(); // in Node the request keeps the program alive, and not its timer
     if (signal?.aborted) stop();
     signal?.addEventListener('abort', stop);
     try {

@@ -40,10 +40,11 @@ _PRESENT = """
     SELECT user_id FROM @members WHERE conversation_id = $1 AND user_id = ANY($2::text[]) AND left_seq IS NULL
 """
 _WITHDRAW = "DELETE FROM @conversations WHERE user_id = $1 AND conversation_id = $2 AND is_invited"
-_RENAME_HEAD = "UPDATE @conversation_heads SET {} = $1 WHERE conversation_id = $2"
-_RENAME_ROWS = """
-    UPDATE @conversations AS c SET {} = $1 FROM @members AS m
-    WHERE m.conversation_id = $2 AND m.left_seq IS NULL AND c.user_id = m.user_id AND c.conversation_id = $2
+_NAMES = "name = CASE WHEN $2 THEN $3 ELSE c.name END, avatar_url = CASE WHEN $4 THEN $5 ELSE c.avatar_url END"
+_RENAME_HEAD = f"UPDATE @conversation_heads AS c SET {_NAMES} WHERE conversation_id = $1"
+_RENAME_ROWS = f"""
+    UPDATE @conversations AS c SET {_NAMES} FROM @members AS m
+    WHERE m.conversation_id = $1 AND m.left_seq IS NULL AND c.user_id = m.user_id AND c.conversation_id = $1
 """
 _LOCK = (
     "SELECT 1 FROM @conversation_heads WHERE conversation_id = $1 FOR UPDATE"  # an append waits for it, or finds none
@@ -146,6 +147,7 @@ async def put_members(tx: Statements, members: Sequence[Member]) -> None:
 
 
 async def rename(tx: Statements, group: Group) -> None:
-    for field, value in group.names.items():
-        await tx.write("conversation_heads", _RENAME_HEAD.format(field), value, group.conversation_id)
-        await tx.write("conversations", _RENAME_ROWS.format(field), value, group.conversation_id)
+    if names := group.names:
+        values = ("name" in names, names.get("name"), "avatar_url" in names, names.get("avatar_url"))
+        await tx.write("conversation_heads", _RENAME_HEAD, group.conversation_id, *values)
+        await tx.write("conversations", _RENAME_ROWS, group.conversation_id, *values)

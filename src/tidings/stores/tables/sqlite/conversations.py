@@ -42,10 +42,12 @@ _NAMED = f"""
 """
 _PRESENT = "SELECT 1 FROM members WHERE conversation_id = ? AND user_id = ? AND left_seq IS NULL"
 _WITHDRAW = "DELETE FROM conversations WHERE user_id = ? AND conversation_id = ? AND is_invited = 1"
-_RENAME_HEAD = "UPDATE conversation_heads SET {} = ? WHERE conversation_id = ?"
+_RENAME_HEAD = """
+    UPDATE conversation_heads SET name = iif(?, ?, name), avatar_url = iif(?, ?, avatar_url) WHERE conversation_id = ?
+"""
 _RENAME_ROWS = """
-    UPDATE conversations SET {} = ?1 WHERE conversation_id = ?2
-    AND user_id IN (SELECT user_id FROM members WHERE conversation_id = ?2 AND left_seq IS NULL)
+    UPDATE conversations SET name = iif(?, ?, name), avatar_url = iif(?, ?, avatar_url) WHERE conversation_id = ?
+    AND user_id IN (SELECT user_id FROM members WHERE conversation_id = ? AND left_seq IS NULL)
 """
 _CHUNK_END = "SELECT seq_no FROM messages WHERE conversation_id = ? ORDER BY seq_no LIMIT 1 OFFSET ?"
 _CUT_LOG = "DELETE FROM messages WHERE conversation_id = ? AND seq_no <= ?"
@@ -136,9 +138,10 @@ def put_members(tx: Transaction, members: Sequence[Member]) -> None:
 
 
 def rename(tx: Transaction, group: Group) -> None:
-    for field, value in group.names.items():
-        tx.write("conversation_heads", _RENAME_HEAD.format(field), (value, group.conversation_id))
-        tx.write("conversations", _RENAME_ROWS.format(field), (value, group.conversation_id))
+    if names := group.names:
+        values = ("name" in names, names.get("name"), "avatar_url" in names, names.get("avatar_url"))
+        tx.write("conversation_heads", _RENAME_HEAD, (*values, group.conversation_id))
+        tx.write("conversations", _RENAME_ROWS, (*values, group.conversation_id, group.conversation_id))
 
 
 def _delete_some(conversation_id: str, tx: Transaction) -> bool:
