@@ -97,6 +97,22 @@ async def test_a_batch_that_comes_after_somebody_left_shows_them_nothing(
     assert await a.unread("bob") == 0
 
 
+async def test_a_removal_that_is_indexed_after_a_later_join_takes_nothing_away(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    assert await a.unread("bob") == 0  # warm
+    gate = Gate()
+    b.keyspace.fail("inbox_leave", gate)
+    late = asyncio.ensure_future(b.core.directory.remove("alice", group, "bob"))
+    await gate.reached.wait()
+    await a.core.directory.add("alice", group, ["bob"], is_server=True)
+    gate.opened.set()
+    await late
+    assert await a.wrong() == []
+    (item,) = (await a.core.inbox.page("bob", limit=20, cursor=None)).items
+    assert item.row.conversation_id == group
+
+
 async def test_the_member_list_is_not_asked_for_where_it_cannot_change(a: FaultyNode, direct: str, group: str) -> None:
     a.keyspace.runs.clear()
     await a.send("alice", direct, "m1")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.messaging.faulty_stores import Device, FaultyNode, answer_lost, open_faulty
+from tests.support.messaging.faulty_stores import Device, FaultyNode, Gate, answer_lost, open_faulty
 from tests.support.messaging.two_nodes import connect, telling
 from tests.support.waiting import eventually
 from tidings.config.settings import Settings
@@ -97,6 +98,21 @@ async def test_a_member_who_joins_crosses_the_line_with_the_counts_that_there_we
     await b.send("alice", group, "m3")
     assert (await a.unread("bob"), await b.unread("bob")) == (3, 3)
     assert await a.wrong() == []
+
+
+async def test_a_join_that_is_indexed_after_a_later_removal_shows_nothing(
+    a: FaultyNode, b: FaultyNode, large: str
+) -> None:
+    assert await a.unread("erin") == 0  # warm
+    gate = Gate()
+    b.keyspace.fail("inbox_join", gate)
+    late = asyncio.ensure_future(b.core.directory.add("alice", large, ["erin"], is_server=True))
+    await gate.reached.wait()
+    await a.core.directory.remove("alice", large, "erin")
+    gate.opened.set()
+    await late
+    await a.send("alice", large, "m1")
+    assert (await a.unread("erin"), await a.wrong()) == (0, [])
 
 
 async def preview(node: FaultyNode, user_id: str) -> str | None:

@@ -200,19 +200,22 @@ class Index:
         head = (await self._tables.conversations.heads([id_])).get(id_)
         if head is None:
             return
-        if not member_list.head.large_ms:
-            await self._hide_from_left(member_list)
+        await self._chill_changed(member_list, entries)
         if head.large_ms != member_list.head.large_ms:
             members = [] if head.large_ms else await self._tables.conversations.members(id_)
             newer = MemberList(head, {member.user_id: member for member in members}, head.members_seq)
             await self._index_once([(newer, [entry for entry in entries if entry.member is None])])
 
-    async def _hide_from_left(self, member_list: MemberList) -> None:
-        """The inboxes of those who left may show the conversation again."""
-        members = await self._tables.conversations.members(member_list.head.conversation_id)
-        present = {member.user_id for member in members}
+    async def _chill_changed(self, member_list: MemberList, entries: Sequence[Entry]) -> None:
+        """The inboxes of those who left may show the conversation again, and those of who came back may lack it."""
+        id_, tables = member_list.head.conversation_id, self._tables.conversations
+        asked = {user_id for entry in entries if entry.member is not None for user_id in entry.member.user_ids}
+        if member_list.head.large_ms:  # nothing is written for the other members
+            members = await tables.named(id_, asked) if asked else []
+        else:
+            asked, members = asked | member_list.members.keys(), await tables.members(id_)
         calls: list[Call[Any]] = []
-        for user_id in member_list.members.keys() - present:
+        for user_id in asked & (member_list.members.keys() ^ {member.user_id for member in members}):
             mark = self._scripts.keys.mark(user_id)
             calls += [
                 plain(mark, b"HDEL", mark, b"*"),
