@@ -323,6 +323,7 @@ def _build_sending(
         sight=members.sight,
         access=access,
         conversations=tables.conversations,
+        records=tables.records,
         accounts=tables.accounts,
         names=members.names,
         sends=sends,

@@ -523,6 +523,29 @@ async def test_a_create_that_is_repeated_makes_one_conversation(a: FaultyNode, b
     assert unnamed[0][0].head.conversation_id != unnamed[1][0].head.conversation_id
 
 
+async def test_a_create_after_a_delete_makes_another_conversation(a: FaultyNode, b: FaultyNode) -> None:
+    """Nodes remember who was a member of the deleted one, and what went out there."""
+    asked: dict[str, Any] = {"kind": "group", "name": "trip", "client_id": "mine-1"}
+    ids, bob = list[str](), await connect(a, "bob")
+    for others in (["bob", "carol"], ["bob"], ["bob"]):
+        (view, is_new), (_, is_new_again) = [
+            await a.core.directory.create("alice", members=others, **asked) for _ in range(2)
+        ]
+        ids.append(view.head.conversation_id)
+        assert (is_new, is_new_again) == (True, False)
+        await a.send("alice", ids[-1], "m1")
+        await eventually(lambda: bob.seqs() == [1])
+        if "carol" not in others:
+            assert await b.code("carol", ids[-1], "m2") == "not_found"
+        else:
+            await b.core.access.authorize("carol", ids[-1], "read")  # this node knows the members of the first one
+            await a.core.directory.set_role("alice", ids[-1], "carol", "admin")
+            await b.core.access.authorize("carol", ids[-1], "read")
+        bob.events.clear()
+        await a.core.directory.delete("alice", ids[-1])
+    assert len(set(ids)) == 3
+
+
 @pytest.mark.parametrize("fault", [throttled, down])
 async def test_a_create_that_wrote_nothing_makes_nobody_cold(a: FaultyNode, fault: Fault) -> None:
     fail_once(a.tables.conversations, "create", fault)

@@ -15,9 +15,12 @@ def direct_id(one: str, other: str, secret: str) -> str:
     return "d-" + hmac.new(secret.encode(), f"{small}\0{large}".encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def client_made_id(user_id: str, client_id: str, secret: str) -> str:
-    """The id of the conversation that a user created under this client_id. It is keyed for the same reason."""
-    return "c-" + hmac.new(secret.encode(), f"{user_id}\0client\0{client_id}".encode(), hashlib.sha256).hexdigest()[:32]
+def client_made_id(user_id: str, client_id: str, secret: str, life: int = 0) -> str:
+    """The id of the conversation that a user created under this client_id. It is keyed for the same reason.
+
+    `life`: how many conversations of this name were deleted. Each has an id of its own."""
+    name = f"{user_id}\0client\0{client_id}" + (f"\0{life}" if life else "")
+    return "c-" + hmac.new(secret.encode(), name.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def unkeyed_direct_id(one: str, other: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -52,7 +53,9 @@ from tidings.stores.keyspace.call import Call, Keyspace, plain
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.keyspace.scripts.tally import forget_tally
 from tidings.stores.tables.ports import Accounts, Conversations, Inboxes
+from tidings.stores.tables.records import DEPLOYMENT, Put, Records
 
+DELETED = "deleted"  # records of the deployment: the ids of conversations that were deleted
 _TOGETHER = 100  # rows of a user read in one go
 _CREATES_AT_ONCE = 2  # commits of new conversations under way: a send waits for a few hundred rows, never for thousands
 
@@ -72,6 +75,7 @@ class Directory:
     access: Access
     sight: Sight
     conversations: Conversations
+    records: Records
     accounts: Accounts
     names: NameIndex
     sends: Sends
@@ -114,7 +118,7 @@ class Directory:
             if not is_server:
                 others, invited = await self.consent.split(user_id, others)
             rule: HistoryRule = history or ("joined" if kind == "group" else "all")
-            id_, now_ms = self._shared_id(user_id, client_id), self.clock.now_ms()
+            id_, now_ms = await self._shared_id(user_id, client_id), self.clock.now_ms()
             head = Head(
                 conversation_id=id_, kind=kind, created_ms=now_ms, name=name, avatar_url=avatar_url, history=rule
             )
@@ -196,6 +200,8 @@ class Directory:
         leave, chill = self.scripts.inbox_leave, self.scripts.threads.unread_put
         leaves: list[Call[Any]] = [leave(member_id, conversation_id) for member_id in member_list.members]
         leaves += [chill(member_id, "deleted", hold_ms=-1) for member_id in member_list.members]
+        # Nodes and devices remember what the conversation was, so no other one gets its id.
+        await self.records.put([Put(DEPLOYMENT, DELETED, conversation_id, b"{}")])
         with self.unknown_outcomes.of(((user_id, "") for user_id in member_list.members), is_committed=True):
             await self.conversations.delete(conversation_id)
             self.access.forget([conversation_id])
@@ -356,10 +362,15 @@ class Directory:
             return older
         return direct_id(user_id, other_id, self.accounts.secret)
 
-    def _shared_id(self, user_id: str, client_id: str | None) -> str:
+    async def _shared_id(self, user_id: str, client_id: str | None) -> str:
+        """An id that no conversation had before, or that of the conversation which the user created as `client_id`."""
         if client_id is None:
             return "c-" + self.clock.random_id()
-        return client_made_id(user_id, client_id, self.accounts.secret)
+        for life in count():
+            id_ = client_made_id(user_id, client_id, self.accounts.secret, life)
+            if not await self.records.get(DEPLOYMENT, DELETED, [id_]):
+                break
+        return id_
 
 
 def _heir(member_list: MemberList, leaving: Member) -> str | None:
