@@ -17,7 +17,7 @@ from tidings.bounds import CONVERSATIONS_CACHED_MAX, MEMBERS_CACHED_MAX
 from tidings.clock import Clock
 from tidings.errors import Forbidden, NotFound, Unavailable
 from tidings.messaging.banned import Banned
-from tidings.messaging.log import entry_at
+from tidings.messaging.log import entry_at, is_decided
 from tidings.messaging.slow_mode import SlowMode
 from tidings.model import KINDS, NO_RULES, Entry, Head, Member, MemberAction, Role, Rules, void_at
 from tidings.stores.keyspace.call import Call, Keyspace, plain
@@ -261,12 +261,14 @@ class Access:
     async def as_of(self, conversation_id: str, members_seq: int) -> tuple[bool, MemberList | None]:
         """Read a list that may lack the change at members_seq: whether that change is decided, and the list.
 
-        Without an entry at that number the change is under way, and may be committed at any moment.
+        Without an entry at that number the change is under way, and may be committed at any moment. So may be one below
+        that it waited for.
         """
         member_list = await self.load(conversation_id)
         if member_list is None or not self.is_older(member_list, members_seq):
             return True, member_list
-        if await entry_at(self._messages, conversation_id, members_seq) is None:
+        above = max(member_list.members_seq, member_list.head.floor_seq)
+        if not await is_decided(self._messages, conversation_id, members_seq, above):
             return False, member_list
         # Either a void, or a change that was committed after we read the list: one more read decides.
         member_list = await self.load(conversation_id)

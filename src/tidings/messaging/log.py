@@ -41,6 +41,24 @@ async def entry_at(messages: Messages, conversation_id: str, seq_no: int) -> Ent
     return found[0] if found else None
 
 
+async def is_decided(messages: Messages, conversation_id: str, seq_no: int, above: int) -> bool:
+    """Whether no change of members may be stored any more at this number, or below it and above the other one.
+
+    Whatever gets a number above a change waits for it. So nothing but voids can stand above a change under way: they
+    may close what waited for it."""
+    expected, size = seq_no, 2
+    while expected > above:
+        page = await messages.page(conversation_id, after=above, before=expected + 1, limit=size, newest_first=True)
+        for entry in page:
+            if entry.seq_no != expected or not entry.is_void:
+                return entry.seq_no == expected
+            expected -= 1
+        if len(page) < size:
+            break
+        size = PAGE_MAX
+    return expected <= above
+
+
 class Log:
     """Reads runs of the log without ever stepping over a gap."""
 
@@ -139,6 +157,10 @@ class Log:
             if seq_no not in at_ms:
                 voids.append(void_at(conversation_id, seq_no, before_ms))
         await self._write(conversation_id, voids)
+
+    async def close_down(self, conversation_id: str, last: int, above: int) -> None:
+        """Void what is open from `last` down to the number above `above`, and no more than fits one commit."""
+        await self.close(conversation_id, max(above, last - _VOIDS_MAX) + 1, last)
 
     async def _floor(self, conversation_id: str) -> int:
         """Entries at or below this number were removed, and leave no gap."""

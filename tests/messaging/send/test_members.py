@@ -12,6 +12,7 @@ from tests.support.messaging.drafts import member_change
 from tests.support.messaging.faulty_stores import (
     FaultyNode,
     Gate,
+    answer_lost,
     code_of,
     down,
     open_faulty,
@@ -93,6 +94,47 @@ async def test_a_member_change_that_died_with_its_node_does_not_stop_the_convers
             await b.send("bob", group, f"m{next(numbers)}")
     await a.core.directory.remove("alice", group, "bob")
     assert await b.code("bob", group, "later") == "not_found"
+
+
+async def test_a_member_change_that_died_while_it_waited_for_another_one_hides_that_one_from_nobody(
+    a: FaultyNode, b: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a change is lost, and with it the only hint of a slower change below."""
+    await b.send("carol", group, "m1")
+    gate = Gate()
+    a.faulty_log.faults.append(gate)
+    removal = asyncio.ensure_future(a.core.directory.remove("alice", group, "carol"))
+    await gate.reached.wait()
+    b.keyspace.fail("conversation_number", answer_lost)
+    with pytest.raises(Problem):
+        await b.core.sends.change_members("alice", group, MemberChange("role", ("bob",), "admin"))
+    monkeypatch.setattr(members, "GAP_CLOSE_S", 0.2)
+    assert await b.code("carol", group, "m2") == "stored"
+    gate.opened.set()
+    await removal
+    said = [entry.seq_no for entry in await b.log(group) if entry.sender_id == "carol"]
+    removed = [entry.seq_no for entry in await b.log(group) if entry.member is not None]
+    assert len(removed) == 1 and said < removed, "the slow change has lost its number, and took a later one"
+    assert await b.code("carol", group, "m3") == "not_found"
+
+
+async def test_a_number_that_was_voided_alone_tells_nobody_that_a_change_below_is_decided(
+    a: FaultyNode, b: FaultyNode, group: str
+) -> None:
+    await b.send("carol", group, "m1")
+    gate = Gate()
+    a.faulty_log.faults.append(gate)
+    removal = asyncio.ensure_future(a.core.directory.remove("alice", group, "carol"))
+    await gate.reached.wait()
+    await a.command("HSET", a.core.keys.conv(group), "seq", 3, "members_seq", 3)
+    await b.core.log.close(group, 3, 3)  # as the takeover of a node does that had this number
+    await b.core.access.authorize("carol", group, "read")
+    late = b.submit("carol", group, "m2")
+    gate.opened.set()
+    await removal
+    assert code_of(await late) == "not_found"
+    with pytest.raises(NotFound):
+        await b.core.access.authorize("carol", group, "read")
 
 
 async def test_a_member_added_on_two_nodes_at_once_joins_once(a: FaultyNode, b: FaultyNode, group: str) -> None:

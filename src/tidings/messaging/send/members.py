@@ -171,7 +171,9 @@ class Members:
                 return
             if waited_s > GAP_CLOSE_S:
                 # The node that was to change the members is gone. No reader closes a gap without an entry above it.
-                await self._log.close(group.conversation_id, numbered.members_seq, numbered.members_seq)
+                # It may have waited for another change: that one is closed too.
+                above = member_list.members_seq if member_list is not None else 0
+                await self._log.close_down(group.conversation_id, numbered.members_seq, above)
             else:
                 await asyncio.sleep(_POLL_S)
         group.leave_undecided()
