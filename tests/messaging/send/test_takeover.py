@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.messaging.faulty_stores import (
+    After,
     Device,
     FaultyNode,
     Gate,
@@ -35,6 +36,23 @@ async def test_what_was_stored_but_not_indexed_is_indexed_by_the_node_itself(a: 
     assert await a.unread("bob") == 1 and await a.wrong() == []
     await a.core.open_work.clear_closed()
     assert await opened(a, "a") == set()
+
+
+async def test_a_message_that_is_deleted_while_the_node_finishes_its_own_work_does_not_count(
+    a: FaultyNode, direct: str
+) -> None:
+    await a.send("alice", direct, "m1")
+    assert await a.unread("bob") == 1  # warm
+    a.keyspace.fail("inbox_index", down)
+    assert await a.code("alice", direct, "m2") == "unavailable"
+    gate = After()
+    a.faulty_log.page_faults.append(gate)
+    finishing = asyncio.ensure_future(a.core.takeover.finish_own())
+    await gate.reached.wait()  # it has read the message
+    await a.core.rewrites.delete("alice", direct, 2)
+    gate.opened.set()
+    await finishing
+    assert await a.unread("bob") == 1 and await a.wrong() == []
 
 
 async def test_only_what_is_undecided_is_indexed_again(a: FaultyNode, direct: str) -> None:

@@ -35,8 +35,6 @@ from tidings.stores.tables.ports import Tables
 
 _CALL_STEPS = SLICE_STEPS // 2  # of one call, which is never cut: 35 members share one number, 4 share 45 of them
 _TRIES_MAX = 3  # a keyspace that changes its epoch more often than this during one batch is not up
-
-
 Digits = Mapping[str, str]  # member -> "1": the numbers of a call count for them, "0": none of them does
 Work = tuple[MemberList, Sequence[Entry]]  # the members of a conversation, and entries of its log
 LeftOut = Mapping[str | None, Collection[str | None]]  # member -> the senders that do not count for them
@@ -92,18 +90,18 @@ class Index:
         if not done:
             return
         works = [(group.member_list, group.entries()) for group in done if group.member_list is not None]
-        counts = await self.index(works, since=batch.epoch_changes)
+        counts = await self.index(works, since=batch.epoch_changes, in_lane=True)
         for group, of_members in zip(done, counts, strict=True):
             group.counts = of_members
         batch.lap("index")
 
-    async def index(self, works: Sequence[Work], *, since: int) -> list[dict[str, Indexed]]:
+    async def index(self, works: Sequence[Work], *, since: int, in_lane: bool = False) -> list[dict[str, Indexed]]:
         """Index entries, and answer the counts of each member. `since` is epoch_changes() when the work began.
 
-        A failover meanwhile may have lost what was counted before it, so the work is indexed again.
-        """
+        A failover meanwhile may have lost what was counted before it, so the work is indexed again. `in_lane`: this
+        node does nothing else in these conversations meanwhile."""
         for _ in range(_TRIES_MAX):
-            answers = await self._index_once(works)
+            answers = await self._index_once(works, in_lane=in_lane)
             if self._open_work.epoch_changes() == since:
                 await self._show_rewritten(works)
                 return answers
@@ -121,7 +119,7 @@ class Index:
             if head is not None and head.last_seq in rewritten and not head.large_ms:
                 await self._rows.write_now(member_list, head)
 
-    async def _index_once(self, works: Sequence[Work]) -> list[dict[str, Indexed]]:
+    async def _index_once(self, works: Sequence[Work], *, in_lane: bool = False) -> list[dict[str, Indexed]]:
         senders = {entry.sender_id for _, entries in works for entry in entries}
         if not self._blocks.is_known(senders):
             await self._blocks.load(senders)
@@ -143,9 +141,10 @@ class Index:
                 followed = await self._thread_calls(member_list, replies, left_out)
                 in_threads += [(len(made) - 1, call) for call in followed]
         # These are asked after the index calls. The change itself takes a member who leaves later out of the inbox, and
-        # the delete itself takes a message that is deleted later out of the counts. In a direct conversation nobody
-        # leaves, and while this node is alone its deletes come through the same lane.
-        changing = [work for work in works if work[0].head.kind != "direct" or self._lease_time_ms()]
+        # the delete itself takes out a message that is deleted later. In a direct conversation nobody leaves, and while
+        # this node is alone its deletes come through the same lane: beside them is the takeover of its own work.
+        may_change = not in_lane or self._lease_time_ms() > 0
+        changing = [work for work in works if may_change or work[0].head.kind != "direct"]
         keys = [self._scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
         asked = [plain(key, b"HMGET", key, b"members_seq", b"deleted_seq", b"seq") for key in keys]
         due = self._due_calls(chain(messages, {one.due for _, one in in_threads if one.due[1]}))
