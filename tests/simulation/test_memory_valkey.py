@@ -247,6 +247,7 @@ PLAIN: list[tuple[Any, ...]] = [
     ("HSCAN", "hash", 0, "MATCH", "~*", "COUNT", 100),
     ("SADD", "set", member, member),
     ("SREM", "set", member),
+    ("SISMEMBER", "set", member),
     ("SMEMBERS", "set"),
     ("ZADD", "scores", number, member),
     ("ZADD", "scores", st.sampled_from(("GT", "LT", "XX", "NX")), number, member, number, member),

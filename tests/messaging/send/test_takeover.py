@@ -133,6 +133,21 @@ async def test_a_message_that_a_dead_node_stored_is_counted_by_another(
     assert await opened(b, "a") == set() and await open_fields(b, group) == []
 
 
+@pytest.mark.parametrize("is_seeded_again", [False, True])
+async def test_a_message_of_a_dead_node_is_counted_though_the_counter_is_lost(
+    a: FaultyNode, b: FaultyNode, direct: str, is_seeded_again: bool
+) -> None:
+    await b.send("alice", direct, "m1")
+    assert await b.unread("bob") == 1  # warm
+    a.keyspace.fail("inbox_index", down)
+    assert await a.code("alice", direct, "m2") == "unavailable"
+    await a.command("DEL", a.core.keys.conv(direct))
+    if is_seeded_again:
+        await b.send("alice", direct, "m3")
+    await bury(a, b)
+    assert await b.unread("bob") == 2 + is_seeded_again and await b.wrong() == []
+
+
 async def test_finishing_the_work_of_a_dead_node_twice_changes_nothing(
     a: FaultyNode, b: FaultyNode, direct: str
 ) -> None:

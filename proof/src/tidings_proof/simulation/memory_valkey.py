@@ -286,6 +286,9 @@ class MemoryValkey:
     def _do_smembers(self, args: Args) -> list[bytes]:
         return list(self._live(args[0]) or ())
 
+    def _do_sismember(self, args: Args) -> int:
+        return int(args[1] in (self._live(args[0]) or ()))
+
     # --- sorted sets --------------------------------------------------------------------------------
 
     def _scores(self, key: bytes) -> Scores:

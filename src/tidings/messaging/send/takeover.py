@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from tidings.bounds import GAP_CLOSE_S, NODE_LEASE_S, PAGE_MAX
+from tidings.bounds import GAP_CLOSE_S, NODE_LEASE_S, PAGE_MAX, REINDEX_S, RESUME_ENTRIES_MAX
 from tidings.clock import Clock
 from tidings.messaging.access import Access
 from tidings.messaging.deliver.route import Deliver
-from tidings.messaging.log import Log
+from tidings.messaging.log import NEWEST, Log
 from tidings.messaging.send.index import Index
 from tidings.messaging.send.open_work import OpenWork
 from tidings.stores.keyspace.call import Keyspace, plain
@@ -109,16 +109,27 @@ class Takeover:
                 await self.keyspace.one(plain(key, b"SREM", key, conversation_id))
 
     async def _finish(self, conversation_id: str, node_id: str) -> None:
-        key, field = self.keys.conv(conversation_id), f"open:{node_id}"
+        """Finish what a node left open in a conversation. Where the keyspace lost the numbers, all entries of the last
+        minute are indexed. A conversation that another node has finished is not in the open set any more."""
+        key, field, opened = self.keys.conv(conversation_id), f"open:{node_id}", self.keys.open(node_id)
         numbers = await self.keyspace.one(plain(key, b"HGET", key, field))
-        if numbers is not None:  # otherwise another node has finished it
+        if numbers is not None:
             first, last = map(int, numbers.split(b"-"))
             await self.log.close(conversation_id, first, last)
             await self._index_from(conversation_id, first)
+            if node_id != self.node_id:  # a batch of our own may have begun there, and needs its place in our set
+                await self.keyspace.one(plain(opened, b"SREM", opened, conversation_id))
             await self.keyspace.one(plain(key, b"HDEL", key, field))
+        elif await self.keyspace.one(plain(opened, b"SISMEMBER", opened, conversation_id)):
+            await self._index_from(conversation_id, await self._first_young(conversation_id))
         await self.left_behind(conversation_id)
         self.count_repair("open", 1)
         logger.info("open work finished", extra={"of_node": node_id})
+
+    async def _first_young(self, conversation_id: str) -> int:
+        since_ms, most = self.lease_now_ms() - int(REINDEX_S * 1000), RESUME_ENTRIES_MAX
+        newest = await self.messages.page(conversation_id, after=0, before=NEWEST, limit=most, newest_first=True)
+        return min((entry.seq_no for entry in newest if entry.sent_ms >= since_ms), default=NEWEST)
 
     async def _index_from(self, conversation_id: str, seq_no: int) -> int:
         """Index and route again the entries from seq_no on. Returns the number up to which everything is decided."""
