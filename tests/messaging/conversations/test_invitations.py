@@ -155,6 +155,16 @@ async def test_who_left_a_group_comes_back_only_by_accepting(a: FaultyNode, grou
     assert await a.wrong() == []
 
 
+async def test_who_left_and_declined_to_come_back_is_still_asked(a: FaultyNode, group: str) -> None:
+    await a.core.directory.remove("bob", group, "bob")
+    for _ in range(2):
+        view = await a.core.directory.add("alice", group, ["bob"])
+        assert "bob" not in {member.user_id for member in view.members}
+        assert [item.row.is_invited for item in await items(a, "bob")] == [True]
+        await a.core.directory.remove("bob", group, "bob")
+        assert await items(a, "bob") == []
+
+
 async def test_who_was_removed_can_be_added_again_at_once(a: FaultyNode, group: str) -> None:
     await a.core.directory.remove("alice", group, "bob")
     view = await a.core.directory.add("alice", group, ["bob"])

@@ -40,7 +40,9 @@ class Invitations:
         if not user_ids:
             return
         now_ms, id_ = self.clock.now_ms(), head.conversation_id
-        members = [Member(conversation_id=id_, user_id=one, joined_ms=now_ms, left_seq=0) for one in user_ids]
+        known = {one.user_id: one for one in await self.tables.conversations.former(id_, user_ids)}  # and how they left
+        new = {one: Member(conversation_id=id_, user_id=one, joined_ms=now_ms, left_seq=0) for one in user_ids}
+        members = list((new | known).values())
         rows = [
             Row(user_id=one, conversation_id=id_, kind=head.kind, name=head.name, joined_ms=now_ms, is_invited=True)
             for one in user_ids
