@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 
 import msgspec
 
 from tidings.clock import Clock
-from tidings.errors import Forbidden
+from tidings.errors import Forbidden, NotFound
+from tidings.model import Sent
 from tidings.stores.tables.records import Records, of_conversation
 
 BANS = "bans"
@@ -35,3 +37,20 @@ class Banned:
         """Raise Forbidden where one of these users is banned."""
         if banned := await self.among(conversation_id, user_ids):
             raise Forbidden(f"{min(banned)} is banned here")
+
+    async def keep_out(
+        self,
+        conversation_id: str,
+        user_ids: Collection[str],
+        join: Callable[[], Awaitable[Sent]],
+        leave: Callable[[str], Awaitable[object]],
+    ) -> Sent:
+        """Join people, unless one of them is banned. People who were banned meanwhile leave again. Raises Forbidden."""
+        await self.check(conversation_id, user_ids)
+        sent = await join()
+        if banned := await self.among(conversation_id, user_ids):
+            for user_id in banned:
+                with suppress(NotFound):  # the ban itself has removed them
+                    await leave(user_id)
+            raise Forbidden(f"{min(banned)} is banned here")
+        return sent

@@ -377,7 +377,7 @@ def _build_lifecycle(
     return Lifecycle(
         rules=RuleChanges(access, records, sends, reading.announcements, clock),
         bans=bans,
-        joining=Joining(access, tables.conversations, records, bans, sends, clock),
+        joining=Joining(access, tables.conversations, records, sends, clock),
         reports=Reports(access, members.log, records, sending.rewrites, bans, clock),
         schedule=schedule,
         erasing=erasing,

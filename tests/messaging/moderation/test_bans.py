@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 import pytest
 
-from tests.support.messaging.faulty_stores import FaultyNode
+from tests.support.messaging.faulty_stores import FaultyNode, Gate
 from tidings.errors import BadRequest, Forbidden, NotFound
+from tidings.stores.tables.values import Preferences
 
 
 async def test_a_banned_member_is_removed_and_no_way_leads_back(a: FaultyNode, group: str) -> None:
@@ -25,11 +30,41 @@ async def test_a_banned_member_is_removed_and_no_way_leads_back(a: FaultyNode, g
     assert await a.code("bob", group, "m2") == "stored"
 
 
-async def test_a_join_that_was_under_way_is_undone(a: FaultyNode, group: str) -> None:
-    await a.core.directory.add("alice", group, ["dave"], is_server=True)
-    await a.core.bans._store("alice", group, "dave", None)
+@pytest.mark.parametrize("way", ["added", "open", "invited"])
+async def test_a_person_who_is_banned_while_they_join_is_no_member(
+    a: FaultyNode, b: FaultyNode, group: str, way: str
+) -> None:
+    await a.core.rules.change("alice", group, {"visibility": "open"})
+    if way == "invited":
+        await a.core.consent.put_preferences("dave", Preferences(who_may_add="nobody"))
+        await a.core.directory.add("alice", group, ["dave"])
+    gate = Gate()
+    b.keyspace.fail("conversation_number", gate)
+    ways: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "added": lambda: b.core.directory.add("alice", group, ["dave"]),
+        "open": lambda: b.core.joining.join("dave", group),
+        "invited": lambda: b.core.directory.accept("dave", group),
+    }
+    late = asyncio.ensure_future(ways[way]())
+    await gate.reached.wait()  # it has found no ban
+    await a.core.bans.put("alice", group, "dave", None)
+    gate.opened.set()
     with pytest.raises(Forbidden):
-        await a.core.bans.undo_joins(group, ["dave"])
+        await late
+    assert await a.code("dave", group, "m1") == "not_found"
+
+
+async def test_a_person_who_joins_while_a_ban_is_stored_is_removed_with_it(
+    a: FaultyNode, b: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, put = Gate(), a.tables.records.put
+    with monkeypatch.context() as patch:
+        patch.setattr(a.core.bans._records, "put", lambda puts: gate(lambda: put(puts)))
+        ban = asyncio.ensure_future(a.core.bans.put("alice", group, "dave", None))
+        await gate.reached.wait()
+        await b.core.directory.add("alice", group, ["dave"])
+        gate.opened.set()
+        await ban
     assert await a.code("dave", group, "m1") == "not_found"
 
 

@@ -18,8 +18,8 @@ from tidings.bounds import (
 )
 from tidings.messaging.access import Access, MemberList
 from tidings.messaging.send import lanes
-from tidings.messaging.send.draft import Draft
-from tidings.messaging.send.lanes import Lane, size_of
+from tidings.messaging.send.draft import Draft, size_of
+from tidings.messaging.send.lanes import Lane
 from tidings.model import Content, Entry, MemberChange
 from tidings.stores.tables.records import Put, RecordKey
 

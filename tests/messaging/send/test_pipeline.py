@@ -31,7 +31,7 @@ from tidings.config.settings import Settings
 from tidings.errors import NotFound, Problem, StoreUnavailable
 from tidings.messaging.send import lanes
 from tidings.messaging.send.batch import Batch
-from tidings.messaging.send.draft import Draft
+from tidings.messaging.send.draft import Draft, size_of
 from tidings.messaging.send.lanes import Lane
 from tidings.model import Content, Sent
 from tidings.pushes import MessageNew
@@ -291,7 +291,7 @@ async def test_slots_that_cannot_be_given_back_do_not_answer_a_resend_twice(a: F
 async def test_a_conversation_that_is_full_refuses_and_lets_nothing_overtake(
     a: FaultyNode, direct: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "CONVERSATION_QUEUE_BYTES_MAX", 100 * lanes.size_of(draft("b1")))
+    monkeypatch.setattr(lanes, "CONVERSATION_QUEUE_BYTES_MAX", 100 * size_of(draft("b1")))
     gate = Gate()
     a.faulty_log.faults.append(gate)
     first = a.submit("alice", direct, "m0", origin="socket")

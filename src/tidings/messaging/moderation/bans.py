@@ -1,12 +1,10 @@
 """Bans: a person is removed from a conversation, and cannot come back until the ban ends.
 
-A ban is a record of the conversation. It is stored before the person is removed. A join that was under way in that
-moment is undone, because every way into a conversation asks again after the join.
+A ban is a record of the conversation. A join may be under way in the moment in which it is stored. So the ban asks for
+the members after it was stored, and every way into a conversation asks for bans after the join (banned.py).
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import msgspec
 
@@ -37,8 +35,7 @@ class Bans:
         if other is not None and other.role == "owner":
             raise Forbidden("the owner cannot be removed")
         await self._store(user_id, conversation_id, other_id, until_ms)
-        if other is not None:
-            await self._remove(user_id, conversation_id, other_id)
+        await self._remove(user_id, conversation_id, other_id)
 
     async def put_for_server(self, conversation_id: str, other_id: str, by: str) -> None:
         """Ban a person in the name of the conversation's owner: a moderator wants it. Raises NotFound."""
@@ -47,8 +44,7 @@ class Bans:
         if not leaders:
             raise NotFound("no such conversation, or it has no owner")
         await self._store(by, conversation_id, other_id, None)
-        if member_list is not None and other_id in member_list.members:
-            await self._remove(leaders[0].user_id, conversation_id, other_id)
+        await self._remove(leaders[0].user_id, conversation_id, other_id)
 
     async def end(self, user_id: str, conversation_id: str, other_id: str) -> None:
         """End a ban. Raises NotFound."""
@@ -58,17 +54,15 @@ class Bans:
             raise NotFound("no such ban")
         await self._records.put([Put(of_conversation(conversation_id), BANS, other_id, None)])
 
-    async def undo_joins(self, conversation_id: str, user_ids: Iterable[str]) -> None:
-        """Remove people again who were banned while they joined. Raises Forbidden."""
-        for banned_id in await self._access.banned.among(conversation_id, user_ids):
-            await self._sends.change_members(banned_id, conversation_id, MemberChange("left", (banned_id,)))
-            raise Forbidden(f"{banned_id} is banned here")
-
     async def _store(self, by: str, conversation_id: str, other_id: str, until_ms: int | None) -> None:
         value = msgspec.json.encode(Ban(by, self._clock.now_ms(), until_ms))
         await self._records.put([Put(of_conversation(conversation_id), BANS, other_id, value)])
 
     async def _remove(self, user_id: str, conversation_id: str, other_id: str) -> None:
+        """Remove the person who is banned now, if they are a member now."""
+        member_list = await self._access.fresh(conversation_id)
+        if member_list is None or other_id not in member_list.members:
+            return
         try:
             await self._sends.change_members(user_id, conversation_id, MemberChange("removed", (other_id,)))
         except NotFound:

@@ -17,7 +17,6 @@ from tidings.clock import Clock
 from tidings.errors import Forbidden, Gone, NotFound, TooLarge
 from tidings.ids import is_id
 from tidings.messaging.access import Access
-from tidings.messaging.moderation.bans import Bans
 from tidings.messaging.moderation.rules import LISTED
 from tidings.messaging.send.draft import Companion, Draft
 from tidings.messaging.send.lanes import Sends
@@ -45,7 +44,6 @@ class Joining:
     access: Access
     conversations: Conversations
     records: Records
-    bans: Bans
     sends: Sends
     clock: Clock
 
@@ -121,7 +119,6 @@ class Joining:
         return conversation_id
 
     async def _enter(self, user_id: str, conversation_id: str, role: InviteRole, companion: Companion | None) -> None:
-        await self.access.banned.check(conversation_id, [user_id])
         await self.access.load(conversation_id)  # the new row is made from the head that this node has in memory
         draft = Draft(
             sender_id=user_id,
@@ -133,10 +130,9 @@ class Joining:
             is_invited=True,
         )
         try:
-            await self.sends.complete(draft)
+            await self.sends.join(draft)
         except NotFound:
             await self.access.authorize(user_id, conversation_id, "read")  # else: the user came in meanwhile
-        await self.bans.undo_joins(conversation_id, [user_id])
 
 
 class _Use:

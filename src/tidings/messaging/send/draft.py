@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from sys import getsizeof
 from typing import Protocol
 
 import msgspec
@@ -18,6 +19,8 @@ from tidings.model import KINDS, Content, ContentPatch, Entry, EntryKind, Member
 from tidings.stores.tables.records import Put, RecordKey
 
 Answer = Sent | Problem
+_DRAFT_BYTES = 1024  # of a draft beside its content: the struct, its ids and the closure of its reply
+_DATA_BYTES = 32 * 1024  # of the application's data in a content: 8 KiB of JSON take several times that as objects
 
 
 def _unheard(answer: Answer) -> None:
@@ -181,6 +184,13 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
 def is_plain(content: Content) -> bool:
     """Whether the content is a text and nothing else, as most are."""
     return content == Content(content.text)
+
+
+def size_of(draft: Draft) -> int:
+    """The memory of a draft that waits: mostly its text, whose characters take one to four bytes each."""
+    if draft.content is None:
+        return _DRAFT_BYTES
+    return _DRAFT_BYTES + getsizeof(draft.content.text) + (_DATA_BYTES if draft.content.data is not None else 0)
 
 
 def keyed_digest(secret: bytes, id_: tuple[str, str, str], plain: bytes) -> bytes:

@@ -15,7 +15,6 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator, Set
 from itertools import count
-from sys import getsizeof
 
 from tidings.bounds import (
     BATCH_ENTRIES_MAX,
@@ -34,7 +33,7 @@ from tidings.messaging.limits.held import Holds
 from tidings.messaging.reading.inbox_rows import InboxRows
 from tidings.messaging.send.acknowledge import Acknowledge
 from tidings.messaging.send.batch import Batch, Measures, grouped
-from tidings.messaging.send.draft import Answer, Companion, Draft, keyed_digest
+from tidings.messaging.send.draft import Answer, Companion, Draft, keyed_digest, size_of
 from tidings.messaging.send.open_work import OpenWork
 from tidings.messaging.send.pipeline import Pipeline
 from tidings.model import Content, MemberChange, Sent
@@ -42,8 +41,6 @@ from tidings.tasks import Recent
 
 _UNKNOWN_MEMBERS = 10  # of a conversation whose list is not in memory: a burst into it takes a batch of its own
 _HEAVY_MAX = 8  # batches of one large group under way in a lane
-_DRAFT_BYTES = 1024  # of a draft beside its content: the struct, its ids and the closure of its reply
-_DATA_BYTES = 32 * 1024  # of the application's data in a content: 8 KiB of JSON take several times that as objects
 
 
 class Queue(deque[Draft]):
@@ -191,13 +188,6 @@ class Lane:
                 yield from first.followers or ()
 
 
-def size_of(draft: Draft) -> int:
-    """The memory of a draft that waits: mostly its text, whose characters take one to four bytes each."""
-    if draft.content is None:
-        return _DRAFT_BYTES
-    return _DRAFT_BYTES + getsizeof(draft.content.text) + (_DATA_BYTES if draft.content.data is not None else 0)
-
-
 class Sends:
     """The door to the pipeline: sends, edits, deletes and member changes."""
 
@@ -286,8 +276,6 @@ class Sends:
         self, user_id: str, conversation_id: str, change: MemberChange, *, is_invited: bool = False
     ) -> Sent:
         """The caller has authorized the change. Members may change meanwhile, so the lane checks it again."""
-        if change.action == "added":
-            await self._access.banned.check(conversation_id, change.user_ids)
         draft = Draft(
             sender_id=user_id,
             conversation_id=conversation_id,
@@ -296,7 +284,17 @@ class Sends:
             change=change,
             is_invited=is_invited,
         )
-        return await self.complete(draft)
+        return await (self.join(draft) if change.action == "added" else self.complete(draft))
+
+    async def join(self, draft: Draft) -> Sent:
+        """Complete a change that adds members. Raises Forbidden where one is banned, also while it is under way."""
+        assert draft.change is not None
+        id_ = draft.conversation_id
+
+        def leave(user_id: str) -> Awaitable[object]:
+            return self.change_members(user_id, id_, MemberChange("left", (user_id,)))
+
+        return await self._access.banned.keep_out(id_, draft.change.user_ids, lambda: self.complete(draft), leave)
 
     async def complete(self, draft: Draft) -> Sent:
         """Queue a draft and wait for its answer. Raises Problem."""
