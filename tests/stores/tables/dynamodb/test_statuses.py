@@ -26,6 +26,16 @@ async def test_a_put_whose_reply_was_lost_is_no_conflict(dynamodb: DynamoLocal, 
         await dynamo.statuses.put(status(c, version=2, cursor_seq=9))
 
 
+async def test_a_mark_that_moved_before_the_reply_was_lost_is_told_as_moved(
+    dynamodb: DynamoLocal, dynamo: Tables
+) -> None:
+    c = await conversation(dynamo, "alice")
+    for seq_no, action in ((2, "TransactWriteItems"), (3, "UpdateItem")):
+        with faults(dynamodb, Once("lost", action)):
+            assert await dynamo.statuses.deliver([(c, "alice", seq_no)]) == {(c, "alice")}
+    assert await dynamo.statuses.deliver([(c, "alice", 3)]) == set()
+
+
 async def test_a_receipt_between_read_and_put_is_taken_over(dynamodb: DynamoLocal, dynamo: Tables) -> None:
     c = await conversation(dynamo, "alice")
     await dynamo.statuses.put(status(c, version=1, delivered_seq=2))

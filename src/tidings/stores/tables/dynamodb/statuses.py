@@ -126,7 +126,7 @@ async def _deliver(store: Store, conversation_id: str, user_id: str, delivered_s
         except ConditionFailed as failed:
             standing = await store.standing(raise_it, failed)
             if standing is not None and status_of(standing).delivered_seq >= delivered_seq:
-                return False  # not later than what is there
+                return failed.is_repeated  # not later than what is there, unless an unanswered try of ours moved it
             if standing is not None:
                 continue  # it appeared since: raise it after all
         try:
