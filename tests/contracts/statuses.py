@@ -96,6 +96,13 @@ class StatusesContract:
         assert len(stored) == 1 and sum(isinstance(answer, Conflict) for answer in answers) == 9
         assert await tables.statuses.get("alice", [c]) == {c: stored[0]}
 
+    async def test_a_first_status_beside_a_first_receipt_is_no_conflict(self, tables: Tables) -> None:
+        for _ in range(20):
+            c = await conversation(tables, "alice")
+            put = tables.statuses.put(status(c, version=1, cursor_seq=2))
+            await asyncio.gather(put, tables.statuses.deliver([(c, "alice", 3)]))
+            assert await tables.statuses.get("alice", [c]) == {c: status(c, version=1, cursor_seq=2, delivered_seq=3)}
+
     async def test_ticks_never_go_back_while_the_cursor_may(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
         await tables.statuses.put(status(c, version=1, delivered_seq=9, read_seq=5, cursor_seq=5))

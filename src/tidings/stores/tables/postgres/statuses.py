@@ -96,14 +96,13 @@ class PostgresStatuses(Port):
         return [_status(row) for row in found]
 
     async def put(self, status: Status) -> Status:
-        found = await self._database.changed("message_status", _UPDATE, *_values(status))
-        if not found and status.version == 1:
-            found = await self._database.changed("message_status", _INSERT, *_values(status))
-        if not found:
-            rows = await self._database.rows("message_status", _VERSION, status.conversation_id, status.user_id)
-            version = rows[0][0] if rows else 0
-            raise Conflict(f"the status has version {version}, not {status.version - 1}")
-        return _status(found[0])
+        # A receipt may make the row before the first status does, so the last try is over that row.
+        for sql in (_UPDATE, _INSERT, _UPDATE) if status.version == 1 else (_UPDATE,):
+            if found := await self._database.changed("message_status", sql, *_values(status)):
+                return _status(found[0])
+        rows = await self._database.rows("message_status", _VERSION, status.conversation_id, status.user_id)
+        version = rows[0][0] if rows else 0
+        raise Conflict(f"the status has version {version}, not {status.version - 1}")
 
     async def put_each(self, statuses: Sequence[Status]) -> list[Status | StoreError]:
         return list(await asyncio.gather(*(attempt(self.put(status)) for status in statuses)))
