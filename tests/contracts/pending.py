@@ -44,6 +44,12 @@ class PendingContract:
         await tables.pending.put([waiting(bob, c, 1, 8)])
         assert await tables.pending.of_user(bob) == [waiting(bob, c, 3, 9, expires=FAR + 5)]
 
+    async def test_a_later_put_with_the_same_beginning_keeps_its_time(self, tables: Tables) -> None:
+        bob, c = fresh("bob"), fresh("c")
+        await tables.pending.put([waiting(bob, c, 3, 7)])
+        await tables.pending.put([waiting(bob, c, 3, 9, since_ms=START_MS + 5, expires=FAR + 5)])
+        assert await tables.pending.of_user(bob) == [waiting(bob, c, 3, 9, expires=FAR + 5)]
+
     async def test_a_receipt_clears_the_row_or_its_beginning(self, tables: Tables) -> None:
         bob, c, other = fresh("bob"), fresh("c"), fresh("c")
         await tables.pending.put([waiting(bob, c, 3, 7), waiting(bob, other, 3, 7)])

@@ -29,7 +29,8 @@ from tidings.stores.tables.values import Waiting
 _TABLE = "pending_deliveries"
 _TRIES_MAX = 20  # of a row that others change all the time
 _EARLIER = (
-    "attribute_not_exists(#user_id) OR (#first_seq = :first_seq AND #last_seq <= :last_seq AND #expires <= :expires)"
+    "attribute_not_exists(#user_id) OR (#first_seq = :first_seq AND #since_ms = :since_ms "
+    "AND #last_seq <= :last_seq AND #expires <= :expires)"
 )
 _SEEN = "#first_seq = :seen_first AND #last_seq = :seen_last"
 
@@ -67,7 +68,7 @@ class DynamoPending:
 
 async def _put(store: Store, row: Waiting) -> None:
     for _ in range(_TRIES_MAX):
-        held = values(first_seq=row.first_seq, last_seq=row.last_seq, expires=row.expires)
+        held = values(first_seq=row.first_seq, since_ms=row.since_ms, last_seq=row.last_seq, expires=row.expires)
         op = put(_TABLE, row_key(row.user_id, row.conversation_id), to_item(row), _EARLIER, held)
         try:
             await store.write(op)
