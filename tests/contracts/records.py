@@ -77,6 +77,8 @@ class RecordsContract:
         assert await page(limit=2, newest_first=True) == names[:2:-1]
         assert await page(limit=2, before=names[3], newest_first=True) == names[2:0:-1]
         assert await page(limit=9, after=names[0], before=names[2]) == names[1:2]
+        assert await page(limit=9, after=names[2], before=names[2]) == []
+        assert await page(limit=9, after=names[3], before=names[1]) == [], "bounds that cross have nothing between them"
 
     async def test_records_are_found_when_their_time_has_come(self, tables: Tables) -> None:
         collection = fresh("jobs")

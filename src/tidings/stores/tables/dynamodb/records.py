@@ -33,6 +33,8 @@ class DynamoRecords(Port):
     ) -> list[Record]:
         # `$` follows `#`, so it ends the collection. DynamoDB has no open range: the bounds themselves are left out.
         low, high = f"{collection}#{after}", f"{collection}#{before}" if before else f"{collection}$"
+        if low >= high:
+            return []
         where, held = "#owner = :owner AND #place BETWEEN :low AND :high", values(owner=owner, low=low, high=high)
         pages = self._store.query(_TABLE, where, held, newest_first=newest_first, limit=limit + 2)
         found = [item for item in await self._store.first(pages, limit + 2) if low < plain(item["place"]) < high]
