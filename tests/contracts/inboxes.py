@@ -185,6 +185,17 @@ class InboxesContract:
         await tables.inboxes.hide(fresh("bob"), c, up_to_seq=4)
         assert await tables.inboxes.rows(alice, [fresh("c")]) == {}
 
+    async def test_a_hidden_row_loses_the_text_of_a_deleted_message_and_stays_hidden(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        await tables.inboxes.touch([touch(alice, c, 3, unread_count=2)])
+        await tables.inboxes.hide(alice, c, up_to_seq=3)
+        await tables.inboxes.touch([touch(alice, c, 3, preview=None, unread_count=1)])
+        row = await row_of(tables, alice, c)
+        assert (row.last_message_preview, row.unread_count, row.is_hidden) == (None, 1, True)
+        await tables.inboxes.touch([touch(alice, c, 2)])
+        assert await row_of(tables, alice, c) == row
+
     async def test_a_label_changes_name_and_picture_of_the_rows_named_alone(self, tables: Tables) -> None:
         alice, bob = fresh("alice"), fresh("bob")
         c, d = await conversation(tables, alice, bob), await conversation(tables, alice)

@@ -24,6 +24,7 @@ from tidings.stores.tables.values import FLAGS, Touch
 
 _THERE = "attribute_exists(#user_id)"
 _NOT_HIDDEN = "(#is_hidden = :no OR attribute_not_exists(#hidden_seq) OR #hidden_seq < :last_seq)"
+_HIDDEN = "#is_hidden = :yes AND #hidden_seq >= :last_seq"
 _IS_THERE = (  # the last message was not deleted
     "(attribute_type(#last_message_preview, :text) "
     "OR attribute_type(#last_message, :text) AND NOT contains(#last_message, :deleted))"
@@ -135,7 +136,8 @@ def _place(row: Row) -> tuple[int, str]:
     return max(row.last_message_ts, row.joined_ms, 1), row.conversation_id
 
 
-async def _touch(store: Store, one: Touch) -> None:
+async def _touch(store: Store, one: Touch, *, is_hidden: bool = False) -> None:
+    """Write a touch. `is_hidden`: the row is hidden, and stays so."""
     fields: dict[str, object] = {
         "last_seq": one.last_seq,
         "last_message_ts": one.last_ms,
@@ -143,7 +145,7 @@ async def _touch(store: Store, one: Touch) -> None:
         "last_message": one.last_message,
         "unread_count": one.unread_count,
     }
-    if one.last_seq > 0:
+    if one.last_seq > 0 and not is_hidden:
         fields["is_hidden"] = False  # a message above hidden_seq makes a hidden row visible
     change, held = assign(fields)
     change = change.replace("SET ", _ARCHIVED_BEFORE, 1)
@@ -152,16 +154,24 @@ async def _touch(store: Store, one: Touch) -> None:
         condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_IS_THERE})"
         held |= values(text="S", deleted=DELETED)
     if one.last_seq > 0:
-        condition = f"{condition} AND {_NOT_HIDDEN}"  # a late touch of a hidden row shows nothing, so it is dropped
-        held |= values(no=False)
+        condition = f"({condition}) AND {_HIDDEN if is_hidden else _NOT_HIDDEN}"
+        held |= values(yes=True) if is_hidden else values(no=False)
     if one.unread_count is not None:
         condition = f"({condition}) AND {_SAME_STATUS}"
         held |= values(version=one.version)
+    op = update("conversations", key, change, held, condition)
     try:
-        await store.write(update("conversations", key, change, held, condition))
-    except ConditionFailed:
-        if one.unread_count is not None:  # a later status was put, or the row is later, or gone
-            await _touch(store, msgspec.structs.replace(one, unread_count=None))
+        await store.write(op)
+    except ConditionFailed as failed:
+        row = await store.standing(op, failed)
+        if not is_hidden and one.last_seq > 0 and row is not None and _hides(row_of(row), one):
+            await _touch(store, one, is_hidden=True)
+        elif one.unread_count is not None:  # a later status was put, or the row is later, or gone
+            await _touch(store, msgspec.structs.replace(one, unread_count=None), is_hidden=is_hidden)
+
+
+def _hides(row: Row, one: Touch) -> bool:
+    return row.is_hidden and row.hidden_seq >= one.last_seq
 
 
 async def uncount_row(store: Store, status: Status) -> None:
