@@ -110,6 +110,35 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_whoever_creates_it
     assert await dynamo.log.append([group(message(c, 1))]) == [None]  # its dedupe rows are gone too
 
 
+@pytest.mark.parametrize("rest", [{"deleting_ms": 5}, {"reserved": "somebody", "expires": 5}])
+async def test_of_two_who_find_what_is_left_over_the_slow_one_leaves_the_new_conversation_alone(
+    dynamodb: DynamoLocal, dynamo: Tables, monkeypatch: pytest.MonkeyPatch, rest: dict[str, Any]
+) -> None:
+    c = fresh("c")
+    await store_of(dynamo).write(put("conversation_heads", head_key(c), head_key(c) | attributes(**rest)))
+    monkeypatch.setattr(bounds, "DEADLINE_S", 60.0)
+    loop, created, slow = asyncio.get_running_loop(), asyncio.Event(), list[str]()
+
+    async def create_first() -> None:
+        assert await dynamo.conversations.create(Head(conversation_id=c, kind="group", created_ms=1), [], [])
+        assert await dynamo.log.append([group(message(c, 1))]) == [None]
+        created.set()
+
+    def hold_up_the_first(action: str, payload: dict[str, Any]) -> str | None:
+        if action != "TransactWriteItems" or "deleting_ms" not in str(payload):
+            return None
+        if not slow:
+            slow.append(payload["ClientRequestToken"])
+            asyncio.run_coroutine_threadsafe(create_first(), loop)
+        return "throttled" if payload["ClientRequestToken"] in slow and not created.is_set() else None
+
+    with faults(dynamodb, hold_up_the_first):
+        assert not await dynamo.conversations.create(Head(conversation_id=c, kind="group", created_ms=2), [], [])
+    assert created.is_set()
+    assert (await dynamo.conversations.heads([c]))[c].created_ms == 1
+    assert await log(dynamo, c) == [message(c, 1)]
+
+
 async def test_a_deletion_that_was_taken_for_dead_leaves_the_new_conversation_alone(
     dynamo: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

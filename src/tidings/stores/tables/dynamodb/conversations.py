@@ -39,6 +39,11 @@ from tidings.stores.tables.values import EVERY_SEGMENT, Recheck
 _NEW = "attribute_not_exists(#conversation_id)"
 _NOT_PRESENT = f"{_NEW} OR attribute_exists(#left_seq)"
 _OF = "#conversation_id = :conversation_id"
+_ABANDONED = "attribute_not_exists(#head) AND #deleting_ms < :old_ms"  # a deletion
+_LEFT_OVER = (  # as `_is_left_over` says
+    f"{_ABANDONED} OR attribute_exists(#conversation_id) AND attribute_not_exists(#head) "
+    "AND attribute_not_exists(#deleting_ms) AND (attribute_not_exists(#expires) OR #expires <= :now_s)"
+)
 _CREATE_TRIES = 3
 _LOG_CHUNK = 500  # entries of a deleted conversation per round: a bounded piece of memory
 
@@ -102,7 +107,7 @@ class DynamoConversations(Port):
                 return True
             if not _is_left_over(standing, self._store.clock.now_ms()):
                 return False
-            await self.delete(head.conversation_id)
+            await _delete_left_over(self._store, head.conversation_id)
         return False
 
     async def rename_rows(self, conversation_id: str) -> None:
@@ -138,6 +143,19 @@ def _is_left_over(item: Item, now_ms: int) -> bool:
     if "deleting_ms" in item:
         return bool(plain(item["deleting_ms"]) < now_ms - bounds.DELETING_S * 1000)
     return "expires" not in item or plain(item["expires"]) * 1000 < now_ms
+
+
+async def _delete_left_over(store: Store, conversation_id: str) -> None:
+    """Delete what is left over, unless another node was first: it may have created the conversation anew."""
+    now_ms = store.clock.now_ms()
+    mark = _mark_deleted(
+        store, conversation_id, _LEFT_OVER, old_ms=now_ms - bounds.DELETING_S * 1000, now_s=now_ms // 1000
+    )
+    try:
+        await store.transact([mark, _recheck_all(store, conversation_id)])
+    except Canceled:
+        return
+    await _delete_marked(store, conversation_id)
 
 
 async def _create_at_once(store: Store, conversation_id: str, ops: Sequence[Op]) -> Item | None:
@@ -187,8 +205,7 @@ def _put_member(member: Member) -> Op:
 async def finish_deletion(store: Store, conversation_id: str) -> bool:
     """Finish a deletion that was interrupted. False: its node may still be at work."""
     old_ms = store.clock.now_ms() - bounds.DELETING_S * 1000
-    abandoned = "attribute_not_exists(#head) AND #deleting_ms < :old_ms"
-    mark = _mark_deleted(store, conversation_id, abandoned, old_ms=old_ms)
+    mark = _mark_deleted(store, conversation_id, _ABANDONED, old_ms=old_ms)
     try:
         await store.write(mark)
     except ConditionFailed as failed:
