@@ -379,6 +379,17 @@ class RewritesContract:
         await tables.log.append([edit(c, 3, message(c, 1, "one"), None)])
         assert (await head_of(tables, c)).preview == "two"
 
+    @pytest.mark.parametrize("text", ["other", None])
+    async def test_a_rewrite_of_a_later_message_that_counts_for_nobody_leaves_the_preview(
+        self, tables: Tables, text: str | None
+    ) -> None:
+        c = await conversation(tables, "alice", "bob")
+        silent = msgspec.structs.replace(message(c, 2, "quiet"), is_uncounted=True)
+        await tables.log.append([group(message(c, 1, "loud"), silent)])
+        before = await head_of(tables, c)
+        assert await tables.log.append([edit(c, 3, silent, text)]) == [None]
+        assert await head_of(tables, c) == msgspec.structs.replace(before, head=3)
+
     async def test_a_target_with_another_rev_is_stale_and_nothing_is_written(self, tables: Tables) -> None:
         c = await conversation(tables, "alice")
         await tables.log.append([group(message(c, 1, "old"))])

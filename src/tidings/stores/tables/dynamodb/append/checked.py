@@ -184,7 +184,8 @@ def _head(group: Group, entries: Sequence[Entry], rows: Rows, head: Head) -> Ite
         if group.large_ms is not None:
             fields["large_ms"] = group.large_ms
         fields |= group.names
-    shown = [rewrite for rewrite in group.rewrites if rewrite.target_seq >= head.last_seq]
+    later = [rewrite for rewrite in group.rewrites if rewrite.target_seq >= head.last_seq]
+    shown = [rewrite for rewrite in later if rows[rewrite.target_seq].bumps]
     if shown:
         last = max(shown, key=lambda rewrite: rewrite.target_seq)
         preview = None if last.is_deleted else preview_of(last.content)
