@@ -139,6 +139,9 @@ class StatusesContract:
         assert await tables.statuses.get("alice", [c]) == {c: stored}
         again = await tables.statuses.put(status(c, version=3, read_seq=6, cursor_seq=6, read_ms=900))
         assert again == msgspec.structs.replace(stored, version=3), "the first time at which it stood there stays"
+        late = msgspec.structs.replace(again, version=4, delivered_ms=950, read_ms=950)
+        assert await tables.statuses.put(late) == msgspec.structs.replace(again, version=4)
+        assert await tables.statuses.get("alice", [c]) == {c: msgspec.structs.replace(again, version=4)}
 
     async def test_deliver_to_a_member_without_a_status_begins_one_at_version_zero(self, tables: Tables) -> None:
         c = await conversation(tables, "alice", "bob")

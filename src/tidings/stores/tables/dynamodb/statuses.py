@@ -30,6 +30,11 @@ from tidings.tasks import attempt
 _TRIES_MAX = 20  # of a row that others change all the time
 _KEYS_PAGE = 100  # api_keys in one look
 _NONE = "attribute_not_exists(#conversation_id)"
+_UNCHANGED = "#version = :seen" + "".join(  # and each mark is lower, or came where it is at the time that is put
+    f" AND (#{mark}_seq < :{mark}_seq OR #{mark}_seq = :{mark}_seq AND "
+    f"(attribute_not_exists(#{mark}_ms) OR #{mark}_ms = :{mark}_ms))"
+    for mark in ("delivered", "read")
+)
 _MEMBER = "attribute_exists(#user_id) AND attribute_not_exists(#left_seq)"
 
 
@@ -92,9 +97,9 @@ class DynamoStatuses(Port):
 
 
 def _put(status: Status) -> Op:
-    unchanged = "#version = :seen AND #delivered_seq <= :delivered_seq AND #read_seq <= :read_seq"
-    condition = f"{_NONE} OR ({unchanged})" if status.version == 1 else unchanged
-    held = values(seen=status.version - 1, delivered_seq=status.delivered_seq, read_seq=status.read_seq)
+    condition = f"{_NONE} OR ({_UNCHANGED})" if status.version == 1 else _UNCHANGED
+    names = ("delivered_seq", "delivered_ms", "read_seq", "read_ms")
+    held = values(seen=status.version - 1, **{name: getattr(status, name) for name in names})
     key = member_key(status.conversation_id, status.user_id)
     return put("message_status", key, status_item(status), condition, held)
 
