@@ -108,6 +108,13 @@ class InboxesContract:
         row = await row_of(tables, alice, c)
         assert (row.last_message_preview, row.last_message) == (None, gone)
 
+    async def test_an_empty_text_is_a_text_that_an_edit_may_change(self, tables: Tables) -> None:
+        alice = fresh("alice")
+        c = await conversation(tables, alice)
+        for preview in ("", "edited"):
+            await tables.inboxes.touch([touch(alice, c, 1, preview=preview)])
+            assert (await row_of(tables, alice, c)).last_message_preview == preview
+
     async def test_a_text_that_was_left_to_the_head_comes_back_with_a_touch(self, tables: Tables) -> None:
         alice = fresh("alice")
         c = await conversation(tables, alice)

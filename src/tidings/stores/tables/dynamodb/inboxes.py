@@ -26,8 +26,8 @@ _THERE = "attribute_exists(#user_id)"
 _NOT_HIDDEN = "(#is_hidden = :no OR attribute_not_exists(#hidden_seq) OR #hidden_seq < :last_seq)"
 _HIDDEN = "#is_hidden = :yes AND #hidden_seq >= :last_seq"
 _IS_THERE = (  # the last message was not deleted
-    "(attribute_type(#last_message_preview, :text) "
-    "OR attribute_type(#last_message, :text) AND NOT contains(#last_message, :deleted))"
+    "(attribute_exists(#last_message_preview) "
+    "OR attribute_exists(#last_message) AND NOT contains(#last_message, :deleted))"
 )
 # A row that was archived by an earlier version does not say when: the last message before this one.
 _ARCHIVED_BEFORE = "SET #archived_seq = if_not_exists(#archived_seq, #last_seq), "
@@ -152,7 +152,7 @@ async def _touch(store: Store, one: Touch, *, is_hidden: bool = False) -> None:
     key, condition = row_key(one.user_id, one.conversation_id), f"{_THERE} AND #last_seq <= :last_seq"
     if one.preview is not None:
         condition = f"{_THERE} AND (#last_seq < :last_seq OR #last_seq = :last_seq AND {_IS_THERE})"
-        held |= values(text="S", deleted=DELETED)
+        held |= values(deleted=DELETED)
     if one.last_seq > 0:
         condition = f"({condition}) AND {_HIDDEN if is_hidden else _NOT_HIDDEN}"
         held |= values(yes=True) if is_hidden else values(no=False)
