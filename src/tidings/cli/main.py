@@ -15,21 +15,7 @@ from importlib.metadata import entry_points
 from typing import NoReturn
 
 from tidings import __version__
-from tidings.cli import (
-    archive,
-    audit,
-    config,
-    doctor,
-    indexes,
-    key,
-    limits,
-    serve,
-    tables,
-    token,
-    top,
-    user,
-    webhook,
-)
+from tidings.cli import archive, audit, config, doctor, indexes, key, limits, serve, tables, token, top, user, webhook
 from tidings.cli.verb import Verb, show
 from tidings.config import settings
 from tidings.config.values import SettingsError, nearest

@@ -22,14 +22,7 @@ from tidings.messaging.reading.inbox import decode_cursor, encode_cursor
 from tidings.messaging.reading.receipts import Receipts
 from tidings.messaging.summaries import Summaries
 from tidings.messaging.threads.follows import Follows
-from tidings.messaging.threads.records import (
-    Thread,
-    is_thread_id,
-    parts_of,
-    read_replies,
-    read_threads,
-    thread_id,
-)
+from tidings.messaging.threads.records import Thread, is_thread_id, parts_of, read_replies, read_threads, thread_id
 from tidings.messaging.threads.unread import ThreadUnread
 from tidings.messaging.unread.rebuild import ANY_VERSION, Rebuilds
 from tidings.model import Beside, Entry, HistoryPage, ReadState

@@ -15,13 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.bounds import (
-    DOCTOR_BIG_MAX,
-    DOCTOR_HOT_MAX,
-    DOCTOR_MEASURED_MAX,
-    DOCTOR_MEMORY_SAMPLES,
-    DOCTOR_SCAN_COUNT,
-)
+from tidings.bounds import DOCTOR_BIG_MAX, DOCTOR_HOT_MAX, DOCTOR_MEASURED_MAX, DOCTOR_MEMORY_SAMPLES, DOCTOR_SCAN_COUNT
 from tidings.clock import Clock
 from tidings.errors import Unavailable
 from tidings.operators.doctor.families import FOREIGN, LISTPACK_ENTRIES, Family, Sorter

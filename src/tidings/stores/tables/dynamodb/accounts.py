@@ -8,13 +8,7 @@ from tidings.clock import Clock
 from tidings.errors import Throttled
 from tidings.model import User
 from tidings.stores.tables.dynamodb.client.client import ConditionFailed
-from tidings.stores.tables.dynamodb.client.items import (
-    attributes,
-    from_item,
-    plain,
-    to_item,
-    unique,
-)
+from tidings.stores.tables.dynamodb.client.items import attributes, from_item, plain, to_item, unique
 from tidings.stores.tables.dynamodb.client.operations import Store, assign, delete, put, remove, update
 from tidings.stores.tables.values import ApiKey
 

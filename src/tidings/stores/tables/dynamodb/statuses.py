@@ -14,21 +14,13 @@ import msgspec
 from tidings.errors import Conflict, StoreError, Throttled
 from tidings.model import Status
 from tidings.stores.tables.dynamodb.client.client import Canceled, ConditionFailed
-from tidings.stores.tables.dynamodb.client.items import (
-    member_key,
-    plain,
-    status_item,
-    status_of,
-    unique,
-    values,
-)
+from tidings.stores.tables.dynamodb.client.items import member_key, plain, status_item, status_of, unique, values
 from tidings.stores.tables.dynamodb.client.operations import Op, Port, Store, check, put, update
 from tidings.stores.tables.dynamodb.inboxes import uncount_row
 from tidings.stores.tables.values import with_marks_of
 from tidings.tasks import attempt
 
 _TRIES_MAX = 20  # of a row that others change all the time
-_KEYS_PAGE = 100  # api_keys in one look
 _NONE = "attribute_not_exists(#conversation_id)"
 _UNCHANGED = "#version = :seen" + "".join(  # and each mark is lower, or came where it is at the time that is put
     f" AND (#{mark}_seq < :{mark}_seq OR #{mark}_seq = :{mark}_seq AND "
@@ -36,9 +28,6 @@ _UNCHANGED = "#version = :seen" + "".join(  # and each mark is lower, or came wh
     for mark in ("delivered", "read")
 )
 _MEMBER = "attribute_exists(#user_id) AND attribute_not_exists(#left_seq)"
-
-
-# --- statuses -------------------------------------------------------------------------------------
 
 
 class DynamoStatuses(Port):
