@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import errno
+import io
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.contracts.file_bytes import FileBytesContract, begin
 from tidings.bounds import FILE_PART_BYTES, FILE_PARTS_MAX
 from tidings.clock import Clock
+from tidings.errors import Unavailable
 from tidings.stores.blobs.folder_files import FolderFiles, parts_of
 from tidings.stores.blobs.ports import BadSize, FileBytes, Part
 
@@ -45,6 +49,44 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(Exception):  # noqa: B017 - whatever breaks off
         await files.write("f1", Part(0, 5), chunks())
+    assert files_below(tmp_path) == []
+
+
+class NearlyFull(io.FileIO):
+    """A file of a disk that takes three bytes at a time, and no more than `room`."""
+
+    room = 1_000
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        taken = super().write(memoryview(data)[: min(3, self.room)])
+        self.room -= taken
+        return taken
+
+
+async def test_a_part_that_the_disk_takes_piece_by_piece_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FolderFiles(tmp_path, Clock())
+    monkeypatch.setattr("tidings.stores.blobs.folder_files._create", lambda new: NearlyFull(new, "xb"))
+    (tmp_path / ".new").mkdir()
+    upload, (part,) = await begin(files, "f1", 5)
+    await upload.send(part, b"hello")
+    await files.finish("f1", [part], "")
+    assert b"".join([chunk async for chunk in files.read("f1", [part], 0, 5)]) == b"hello"
+
+
+async def test_a_part_that_the_disk_takes_the_beginning_of_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FolderFiles(tmp_path, Clock())
+    monkeypatch.setattr("tidings.stores.blobs.folder_files._create", lambda new: NearlyFull(new, "xb"))
+    monkeypatch.setattr(NearlyFull, "room", 4)
+    (tmp_path / ".new").mkdir()
+    upload, (part,) = await begin(files, "f1", 5)
+    with pytest.raises(Unavailable):
+        await upload.send(part, b"hello")
     assert files_below(tmp_path) == []
 
 

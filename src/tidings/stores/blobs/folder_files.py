@@ -119,11 +119,18 @@ async def _fill(out: BinaryIO, size: int, chunks: AsyncIterator[bytes]) -> None:
             raise BadSize
         waiting += chunk
         if len(waiting) >= FILE_CHUNK_BYTES:
-            await asyncio.to_thread(out.write, waiting)
+            await asyncio.to_thread(_write, out, waiting)
             waiting = bytearray()
     if came != size:
         raise BadSize
-    await asyncio.to_thread(out.write, waiting)
+    await asyncio.to_thread(_write, out, waiting)
+
+
+def _write(out: BinaryIO, data: bytearray) -> None:
+    """Write all of it: a disk that is nearly full takes a part without an error, and refuses the rest."""
+    left = memoryview(data)
+    while left:
+        left = left[out.write(left) :]
 
 
 def _create(new: Path) -> BinaryIO:
