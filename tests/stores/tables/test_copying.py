@@ -139,6 +139,21 @@ async def test_a_target_with_rows_is_refused_and_stays_as_it_is(places: Places) 
     assert await all_of(target, "users") == rows["users"] and await all_of(target, "messages") == []
 
 
+async def test_a_target_is_not_empty_where_its_first_page_is(places: Places) -> None:
+    """In DynamoDB some items are no rows, and a page may hold such items alone."""
+    source, target = await filled(await places.new("sqlite")), await places.new("dynamodb")
+    pages: list[list[Any]] = []
+    for number in range(20):
+        await target.devices.put(msgspec.structs.replace(samples()["devices"][0], user_id=f"u{number}"))
+        pages.append((await target.whole.walk("devices", after="", limit=1))[0])
+        if not pages[-1]:
+            break
+        await target.devices.remove(f"u{number}")
+    assert pages[-1] == [], "half of the items are no devices"
+    with pytest.raises(Unavailable, match="the target is not empty: it has rows in devices"):
+        await copy_tables(source, target)
+
+
 async def test_an_unfinished_copy_of_other_tables_is_refused(places: Places) -> None:
     first, second = await filled(await places.new("sqlite")), await filled(await places.new("sqlite"))
     target = await places.new("sqlite")

@@ -100,7 +100,9 @@ async def _begin(source: Tables, target: Tables) -> Progress:
             raise Unavailable("the target holds an unfinished copy of other tables; take another target")
         return progress
     for table in PARTS:
-        values, _ = await target.whole.walk(table, after="", limit=1)
+        values, after = await target.whole.walk(table, after="", limit=1)
+        while after and not values:  # a page may be empty, and have others after it
+            values, after = await target.whole.walk(table, after=after, limit=1)
         if values and table != "meta":
             raise Unavailable(f"the target is not empty: it has rows in {table}; take another target")
     progress = Progress(name)
