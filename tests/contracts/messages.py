@@ -189,6 +189,9 @@ class MessagesContract:
         head = await head_of(tables, c)
         assert (head.head, head.last_seq, head.preview) == (2, 2, "two")
 
+    async def test_no_group_has_no_verdict(self, tables: Tables) -> None:
+        assert await tables.log.append([]) == []
+
     async def test_a_conversation_that_does_not_exist_is_gone(self, tables: Tables) -> None:
         c, gone = await conversation(tables, "alice"), fresh("c")
         verdicts = await tables.log.append([group(message(gone, 1)), group(message(c, 1)), group(void(gone, 2))])

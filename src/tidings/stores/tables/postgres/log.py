@@ -136,7 +136,7 @@ class PostgresLog(Port):
             except StoreError as error:
                 answers[at] = error
                 errors += 1
-        if errors == len(groups):
+        if errors and errors == len(groups):
             raise next(answer for answer in answers if isinstance(answer, StoreError))
         return answers
 
