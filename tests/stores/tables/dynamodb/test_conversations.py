@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contracts import conversation, fresh, group, log, message
+from tests.contracts.conversations import rename
 from tests.support.servers.dynamodb_tables import Once, faults, never_try_again, store_of
 from tidings.errors import Unavailable
 from tidings.model import Head, Member, Row, Status
@@ -137,6 +138,31 @@ async def test_of_two_who_find_what_is_left_over_the_slow_one_leaves_the_new_con
     assert created.is_set()
     assert (await dynamo.conversations.heads([c]))[c].created_ms == 1
     assert await log(dynamo, c) == [message(c, 1)]
+
+
+async def test_rows_that_are_renamed_late_get_the_later_name(
+    dynamodb: DynamoLocal, dynamo: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = await conversation(dynamo, "alice")
+    monkeypatch.setattr(bounds, "DEADLINE_S", 60.0)
+    loop, renamed, begun = asyncio.get_running_loop(), asyncio.Event(), list[str]()
+
+    async def rename_again() -> None:
+        await rename(dynamo, c, 2, name="second")
+        renamed.set()
+
+    def hold_up_the_first(action: str, payload: dict[str, Any]) -> str | None:
+        if action != "UpdateItem" or "first" not in str(payload) or renamed.is_set():
+            return None
+        if not begun:
+            begun.append(action)
+            asyncio.run_coroutine_threadsafe(rename_again(), loop)
+        return "throttled"
+
+    with faults(dynamodb, hold_up_the_first):
+        await rename(dynamo, c, 1, name="first")
+    assert renamed.is_set()
+    assert (await dynamo.inboxes.rows("alice", [c]))[c].name == "second"
 
 
 async def test_a_deletion_that_was_taken_for_dead_leaves_the_new_conversation_alone(

@@ -111,11 +111,17 @@ class DynamoConversations(Port):
         return False
 
     async def rename_rows(self, conversation_id: str) -> None:
-        """A transaction has no room for the rows of all members."""
-        head = (await self.heads([conversation_id])).get(conversation_id)
-        if head is None:
-            return  # deleted meanwhile
-        change, held = assign({"name": head.name, "avatar_url": head.avatar_url})
+        """A transaction has no room for the rows of all members. A later rename that was faster is found at the end."""
+        done: dict[str, object] = {}
+        while (head := (await self.heads([conversation_id])).get(conversation_id)) is not None:
+            named: dict[str, object] = {"name": head.name, "avatar_url": head.avatar_url}
+            if named == done:
+                return
+            await self._rename_rows(conversation_id, named)
+            done = named
+
+    async def _rename_rows(self, conversation_id: str, named: dict[str, object]) -> None:
+        change, held = assign(named)
 
         async def rename_row(member: Member) -> None:
             key = row_key(member.user_id, conversation_id)
