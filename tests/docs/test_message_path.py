@@ -155,7 +155,7 @@ def test_nothing_is_called_upwards_but_the_answer_and_the_events_of_devices(send
 
 def test_the_walk_of_a_send_passes_every_stage_of_the_pipeline() -> None:
     source = (SRC / "messaging" / "send" / "pipeline.py").read_text("utf-8")
-    stages = set(re.findall(r"self\._\w+\.(\w+)\(batch\)", source))
+    stages = set(re.findall(r"self\.\w+\.(\w+)\(batch\)", source))
     functions = [name for step in steps_of(PAGE, "One send") for _, names in step for name in names]
     named = {name.partition(".")[2] for name in functions}
     assert len(stages) > 8

@@ -87,7 +87,7 @@ async def test_a_batch_that_was_refused_says_so(settings: Settings, monkeypatch:
             async def down(*words: object) -> None:
                 raise Unavailable("gone")
 
-            monkeypatch.setattr(node.core.pipeline._store, "commit", down)
+            monkeypatch.setattr(node.core.pipeline.store, "commit", down)
             with pytest.raises(Exception, match="does not answer"):
                 await node.core.sends.send("alice", conversation_id, "m9", Content("x"))
     refused = [span for span in collector.named("batch") if span.status.message == "not acknowledged"]

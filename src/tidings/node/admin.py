@@ -43,7 +43,7 @@ def build_inspection(core: Core) -> Inspection:
         blobs=core.blobs,
         access=core.access,
         inbox=core.inbox,
-        verify=core.verify,
+        recount=core.verify,
         activity=core.limiting.activity,
         registry=core.registry,
         keyspace=core.keyspace,

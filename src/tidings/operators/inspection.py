@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -118,42 +119,32 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
     archive: ArchiveView | None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Inspection:
-    def __init__(
-        self,
-        *,
-        tables: Tables,
-        blobs: Blobs,
-        access: Access,
-        inbox: Inbox,
-        verify: Verify,
-        activity: ActiveUsers,
-        registry: Registry,
-        keyspace: Keyspace,
-        keys: Keys,
-    ) -> None:
-        self._tables = tables
-        self._blobs = blobs
-        self._access = access
-        self._inbox = inbox
-        self._verify = verify
-        self._activity = activity
-        self._registry = registry
-        self._keyspace = keyspace
-        self._keys = keys
+    tables: Tables
+    blobs: Blobs
+    access: Access
+    inbox: Inbox
+    recount: Verify
+    activity: ActiveUsers
+    registry: Registry
+    keyspace: Keyspace
+    keys: Keys
+
+    def __post_init__(self) -> None:
         self._verifying = asyncio.Lock()
 
     # --- a user -----------------------------------------------------------------------------------
 
     async def user(self, user_id: str, cursor: str | None) -> UserView:
         """Raises BadCursor, StoreError."""
-        profile = await self._tables.accounts.user(user_id)
-        page = await self._inbox.page(user_id, limit=PAGE_DEFAULT, cursor=cursor)
+        profile = await self.tables.accounts.user(user_id)
+        page = await self.inbox.page(user_id, limit=PAGE_DEFAULT, cursor=cursor)
         connections, sessions = await self._connections(user_id)
-        renewed_ms = await self._keyspace.one(self._registry.last_renewed(user_id))
+        renewed_ms = await self.keyspace.one(self.registry.last_renewed(user_id))
         devices = await self._known_devices(user_id, connections, sessions)
-        days = await self._activity.active_days(user_id)
-        waiting = await self._tables.pending.of_user(user_id)
+        days = await self.activity.active_days(user_id)
+        waiting = await self.tables.pending.of_user(user_id)
         user = profile or User(user_id=user_id)
         return UserView(
             user_id=user_id,
@@ -161,7 +152,7 @@ class Inspection:
             name=user.name,
             avatar_url=user.avatar_url,
             tokens_valid_after=user.tokens_valid_after,
-            is_online=(await self._registry.is_online([user_id]))[user_id],
+            is_online=(await self.registry.is_online([user_id]))[user_id],
             last_seen=max(int(sessions.get("*", "0").rpartition(" ")[2]), renewed_ms or 0) or None,
             connections=connections,
             devices=devices,
@@ -181,7 +172,7 @@ class Inspection:
         async with self._verifying:
             try:
                 async with asyncio.timeout(ADMIN_LOOK_S):
-                    return await self._verify.run(user_id, repair=False)
+                    return await self.recount.run(user_id, repair=False)
             except TimeoutError:
                 raise StoreUnavailable(f"not finished within {ADMIN_LOOK_S:g} s; use tidings unread verify") from None
 
@@ -191,9 +182,9 @@ class Inspection:
 
     async def _connections(self, user_id: str) -> tuple[list[ConnectionView], dict[str, str]]:
         """Live leases, and the sessions of devices: device -> its lease and the time it was last seen."""
-        ws, session = self._keys.ws(user_id), self._keys.session(user_id)
-        now_ms = self._registry.now_ms()
-        leases, flat = await self._keyspace.run(
+        ws, session = self.keys.ws(user_id), self.keys.session(user_id)
+        now_ms = self.registry.now_ms()
+        leases, flat = await self.keyspace.run(
             [plain(ws, b"ZRANGE", ws, now_ms, b"+inf", b"BYSCORE"), plain(session, b"HGETALL", session)]
         )
         texts = [part.decode() for part in flat]
@@ -206,7 +197,7 @@ class Inspection:
         self, user_id: str, connections: Sequence[ConnectionView], sessions: dict[str, str]
     ) -> list[DeviceView]:
         live = {one.device for one in connections}
-        registered = {device.device_id: device for device in await self._tables.devices.of_user(user_id)}
+        registered = {device.device_id: device for device in await self.tables.devices.of_user(user_id)}
         seen_ms = {device: int(held.rpartition(" ")[2]) for device, held in sessions.items() if device != "*"}
         return [
             DeviceView(
@@ -224,10 +215,10 @@ class Inspection:
         """The conversation with a page of its members. Raises NotFound, BadCursor, StoreError."""
         if cursor is not None and not is_user_id(cursor):
             raise BadCursor()
-        head = (await self._tables.conversations.heads([conversation_id])).get(conversation_id)
-        member_list = self._access.cached(conversation_id)
+        head = (await self.tables.conversations.heads([conversation_id])).get(conversation_id)
+        member_list = self.access.cached(conversation_id)
         if head is not None and (member_list is None or member_list.head.members_seq < head.members_seq):
-            member_list = await self._access.load(conversation_id)
+            member_list = await self.access.load(conversation_id)
         if head is None or member_list is None:
             raise NotFound("no such conversation")
         members, next_cursor = await self._members(conversation_id, cursor or "")
@@ -250,13 +241,13 @@ class Inspection:
 
     async def _members(self, conversation_id: str, after_id: str) -> tuple[list[MemberView], str | None]:
         """A page of the members, and where the next one begins. A conversation may have 100,000 of them."""
-        found = await self._tables.conversations.members_after(
+        found = await self.tables.conversations.members_after(
             conversation_id, after_id=after_id, limit=ADMIN_SCAN_ROWS + 1
         )
         members = found[:ADMIN_SCAN_ROWS]
         ids = [member.user_id for member in members]
-        statuses = {one.user_id: one for one in await self._tables.statuses.of_members(conversation_id, ids)}
-        online = await self._registry.is_online(ids)
+        statuses = {one.user_id: one for one in await self.tables.statuses.of_members(conversation_id, ids)}
+        online = await self.registry.is_online(ids)
         shown = [_member(one, statuses.get(one.user_id), online[one.user_id]) for one in members]
         shown.sort(key=lambda one: (("owner", "admin", "member").index(one.role), one.user_id))
         return shown, ids[-1] if len(found) > ADMIN_SCAN_ROWS else None
@@ -265,8 +256,8 @@ class Inspection:
         found: list[tuple[int, int]] = []  # last number, bytes
         try:
             async with asyncio.timeout(ADMIN_LOOK_S):
-                folder = folder_of(await self._tables.archive.id(), conversation_id)
-                async for blobs in self._blobs.list(folder):
+                folder = folder_of(await self.tables.archive.id(), conversation_id)
+                async for blobs in self.blobs.list(folder):
                     found += [
                         (last, blob.size_bytes) for blob in blobs if (last := _last_seq(blob.name, conversation_id))
                     ]

@@ -56,7 +56,7 @@ async def test_a_burst_gives_way_to_the_tables_between_two_slices(
     async def quiet() -> None:
         await commit.wait()
 
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", quiet)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", quiet)
     bob, carol = await connect(a, "bob"), await connect(a, "carol")
     sending = a.submit("alice", group, "m1")
     while not bob.seqs() + carol.seqs():
@@ -77,7 +77,7 @@ async def test_small_pushes_that_wait_share_a_slice(a: FaultyNode, group: str, m
         waited.append(None)
         await may_go_on.acquire()
 
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", quiet)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", quiet)
     devices = [await connect(a, user_id) for user_id in ("alice", "bob", "carol")]
     entries = await write(a, group, 1, 10)
     member_list = await a.core.access.load(group)
@@ -99,7 +99,7 @@ async def test_a_batch_waits_for_its_own_pushes_and_for_no_later_ones(
     """Others may write in the conversation all the time, through other nodes: then its line is never empty."""
     monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
     may_go_on = asyncio.Semaphore(0)
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", may_go_on.acquire)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", may_go_on.acquire)
     bob, carol = await connect(a, "bob"), await connect(a, "carol")
     entries = await write(a, group, 1, 3)
     member_list = await a.core.access.load(group)
@@ -119,7 +119,7 @@ async def test_a_batch_waits_for_no_pushes_of_a_node_that_ends(
     a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", asyncio.Event().wait)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", asyncio.Event().wait)
     for user_id in ("bob", "carol"):
         await connect(a, user_id)
     await a.send("alice", group, "m1")

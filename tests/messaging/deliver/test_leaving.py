@@ -154,7 +154,7 @@ async def test_what_waits_in_a_burst_goes_out_before_the_news_of_a_later_join(
     entries = await write(a, group, 1, 4)
     monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
     is_quiet = asyncio.Event()
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", is_quiet.wait)
     a.core.deliver.accept(await member_list_of(a, group), entries, {}, NOBODY)
     late = next(device for device in devices if not device.seqs())
     with unrouted(a):
@@ -164,7 +164,7 @@ async def test_what_waits_in_a_burst_goes_out_before_the_news_of_a_later_join(
         new, log = await member_list_of(a, group), await a.log(group)
     assert not late.seqs(), "the test would show nothing"
     a.core.deliver.accept(new, log[4:], {}, NOBODY)
-    await eventually(lambda: not a.core.deliver._membership_events.joining)
+    await eventually(lambda: not a.core.deliver.membership_events.joining)
     is_quiet.set()
     await eventually(lambda: log[-1].seq_no in late.seqs() and 4 in late.seqs())
     told = news(late)
@@ -179,7 +179,7 @@ async def test_of_a_membership_that_came_and_went_while_a_burst_went_out_nothing
     entries = await write(a, group, 1, 2)
     monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
     is_quiet = asyncio.Event()
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", is_quiet.wait)
     with unrouted(a):
         await a.core.directory.remove("alice", group, "bob")
     removed = await a.log(group)
@@ -211,7 +211,7 @@ async def test_the_removal_is_told_again_behind_what_waits_in_a_burst(
     entries = await write(a, group, 1, 4)
     monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
     is_quiet = asyncio.Event()
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", is_quiet.wait)
     a.core.deliver.accept(await member_list_of(a, group), entries, {}, NOBODY)
     late = next(device for device in devices if not device.seqs())
     with unrouted(a):
@@ -231,7 +231,7 @@ async def test_a_removal_whose_burst_took_long_is_not_told_to_who_came_back_mean
     entries = await write(a, group, 1, 2)
     monkeypatch.setattr(fan_out, "PUSHES_AT_ONCE", 1)
     is_quiet = asyncio.Event()
-    monkeypatch.setattr(a.core.deliver._fan_out, "_quiet", is_quiet.wait)
+    monkeypatch.setattr(a.core.deliver._fan_out, "quiet", is_quiet.wait)
     a.core.deliver.accept(await member_list_of(a, group), entries, {}, NOBODY)
     with unrouted(a):
         await a.core.directory.remove("alice", group, "bob")

@@ -190,13 +190,13 @@ async def test_a_resend_far_below_does_not_read_the_log_between(
     for i in range(30):
         await a.send("alice", group, f"m{i}")
     await a.core.rewrites.delete("alice", group, 20)
-    pages, page = [], a.core.index._tables.log.page
+    pages, page = [], a.core.index.tables.log.page
 
     async def counted(*args: Any, **options: Any) -> list[Entry]:
         pages.append(options["limit"])
         return await page(*args, **options)
 
-    monkeypatch.setattr(a.core.index._tables.log, "page", counted)
+    monkeypatch.setattr(a.core.index.tables.log, "page", counted)
     await asyncio.gather(a.submit("alice", group, "m0"), a.submit("alice", group, "new"))
     assert set(pages) == {1}
 

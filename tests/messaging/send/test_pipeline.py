@@ -444,14 +444,14 @@ async def test_what_a_lost_connection_had_under_way_does_not_overtake_what_was_r
 ) -> None:
     a.faulty_log.faults.append(down)
     assert await a.code("alice", direct, "m1", origin="phone") == "unavailable"
-    reached, opened, check = asyncio.Event(), asyncio.Event(), a.core.pipeline._admit.check
+    reached, opened, check = asyncio.Event(), asyncio.Event(), a.core.pipeline.admit.check
 
     async def late(batch: Batch) -> None:
         reached.set()
         await opened.wait()
         await check(batch)
 
-    monkeypatch.setattr(a.core.pipeline._admit, "check", late)
+    monkeypatch.setattr(a.core.pipeline.admit, "check", late)
     second = a.submit("alice", direct, "m2", origin="phone")
     await reached.wait()
     a.core.sends.forget("phone")

@@ -107,7 +107,7 @@ async def test_a_member_who_leaves_while_the_tables_count_is_not_found(
     for part in ("", ":seq", ":who"):
         await node.command("DEL", node.core.keys.tally(id_) + part)
     await node.unread("bob")  # bob wrote all that the tally has, so the tables answer
-    count, answer = node.core.large.counts._count, await node.keyspace.one(node.core.unread.firsts_call("bob", id_))
+    count, answer = node.core.large.counts.count, await node.keyspace.one(node.core.unread.firsts_call("bob", id_))
     count_one = count.one
 
     async def leave_first(user_id: str, conversation_id: str) -> Any:

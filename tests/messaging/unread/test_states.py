@@ -34,7 +34,7 @@ async def crowd(node: FaultyNode, names: Sequence[str] = NAMES) -> str:
 
 
 async def states(node: FaultyNode, conversation_id: str) -> dict[str, ReadState]:
-    return await States(node.core.unread, node.core.unread._large).read(NAMES, conversation_id)
+    return await States(node.core.unread, node.core.unread.large).read(NAMES, conversation_id)
 
 
 async def alone(node: FaultyNode, conversation_id: str) -> dict[str, ReadState]:

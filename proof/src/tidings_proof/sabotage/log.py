@@ -70,7 +70,7 @@ def ack_before_commit() -> None:
 
         async def later() -> None:
             await asyncio.sleep(_LATE_S)
-            await self._messages.append([sent for _, sent, _ in pairs])
+            await self.messages.append([sent for _, sent, _ in pairs])
 
         task = asyncio.create_task(later(), name="too late")
         _tasks.add(task)
@@ -110,7 +110,7 @@ def hot_is_stored() -> None:
     plain = Store.commit
 
     async def commit(self: Any, batch: Any) -> None:
-        messages = self._messages
+        messages = self.messages
 
         class Hopeful:
             def __getattr__(self, name: str) -> Any:
@@ -123,11 +123,11 @@ def hot_is_stored() -> None:
                     return [None] * len(groups)
                 return [None if isinstance(answer, Throttled) else answer for answer in answers]
 
-        self._messages = Hopeful()
+        self.messages = Hopeful()
         try:
             await plain(self, batch)
         finally:
-            self._messages = messages
+            self.messages = messages
 
     replace(Store, "commit", commit)
 

@@ -70,7 +70,7 @@ def stores_without_looking() -> None:
     commit = Store.commit
 
     async def hopeful(self: Store, batch: Batch) -> None:
-        messages = self._messages
+        messages = self.messages
 
         class Hopeful:
             def __getattr__(self, name: str) -> Any:
@@ -84,11 +84,11 @@ def stores_without_looking() -> None:
                         raise
                     return [None] * len(some)
 
-        self._messages = Hopeful()
+        self.messages = Hopeful()
         try:
             await commit(self, batch)
         finally:
-            self._messages = messages
+            self.messages = messages
 
     Store.commit = hopeful  # type: ignore[method-assign]
 
@@ -184,7 +184,7 @@ def throttled_means_stored() -> None:
     commit = Store.commit
 
     async def hopeful(self: Store, batch: Batch) -> None:
-        messages = self._messages
+        messages = self.messages
 
         class Hopeful:
             def __getattr__(self, name: str) -> Any:
@@ -196,11 +196,11 @@ def throttled_means_stored() -> None:
                 except Throttled:
                     return [None] * len(some)
 
-        self._messages = Hopeful()
+        self.messages = Hopeful()
         try:
             await commit(self, batch)
         finally:
-            self._messages = messages
+            self.messages = messages
 
     Store.commit = hopeful  # type: ignore[method-assign]
 
@@ -303,7 +303,7 @@ def old_numbers_are_kept() -> None:
     real = Store._settle_known
 
     async def settle(self: Store, group: BatchGroup) -> None:
-        log: Any = self._log
+        log: Any = self.log
 
         class Low:
             def __getattr__(self, name: str) -> Any:
@@ -313,11 +313,11 @@ def old_numbers_are_kept() -> None:
                 return 0
 
         patched: Any = self
-        patched._log = Low()
+        patched.log = Low()
         try:
             await real(self, group)
         finally:
-            patched._log = log
+            patched.log = log
 
     Store._settle_known = settle  # type: ignore[method-assign]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from tidings.bounds import PUSHES_AT_ONCE
@@ -28,24 +29,17 @@ _UNKNOWN: Counts = (None, False, None, None, None, None)
 _NO_COUNTS: Mapping[str, Counts] = {}
 
 
+@dataclass(eq=False, repr=False)
 class FanOut:
-    def __init__(
-        self,
-        hub: Hub,
-        blocks: Blocks,
-        membership_events: MembershipEvents,
-        late_counts: LateCounts,
-        spawn: Spawn,
-        count_deliveries: Callable[[int], None],
-        quiet: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._hub = hub
-        self._blocks = blocks
-        self._membership_events = membership_events
-        self._late_counts = late_counts
-        self._spawn = spawn
-        self._count_deliveries = count_deliveries
-        self._quiet = quiet  # returns in a later turn, when the tables do not need the loop's time
+    hub: Hub
+    blocks: Blocks
+    membership_events: MembershipEvents
+    late_counts: LateCounts
+    spawn: Spawn
+    count_deliveries: Callable[[int], None]
+    quiet: Callable[[], Awaitable[None]]  # returns in a later turn, when the tables do not need the loop's time
+
+    def __post_init__(self) -> None:
         self._lines: dict[str, Line] = {}
 
     def push(self, member_list: MemberList, ready: Sequence[Held]) -> None:
@@ -63,7 +57,7 @@ class FanOut:
         waiting = deque((pushes,))
         self._push_slice(waiting)
         if waiting:
-            self._lines[conversation_id] = waiting, self._spawn(object(), self._finish(conversation_id, waiting))
+            self._lines[conversation_id] = waiting, self.spawn(object(), self._finish(conversation_id, waiting))
 
     def is_under_way(self, conversation_id: str) -> bool:
         """Whether entries that were pushed so far are still to go out."""
@@ -79,7 +73,7 @@ class FanOut:
     async def _finish(self, conversation_id: str, waiting: deque[Iterator[int]]) -> None:
         try:
             while waiting:
-                await self._quiet()
+                await self.quiet()
                 self._push_slice(waiting)
         finally:
             del self._lines[conversation_id]
@@ -94,7 +88,7 @@ class FanOut:
                     break
             else:
                 waiting.popleft()
-        self._count_deliveries(made)
+        self.count_deliveries(made)
 
     def _pushes(self, member_list: MemberList, ready: Sequence[Held]) -> Iterator[int]:
         """Push to one member after the other. Yields how many events each got.
@@ -102,8 +96,8 @@ class FanOut:
         A join is held and told when the entries before it are out: they are of an earlier membership.
         """
         if changes := [entry for entry, _, _ in ready if entry.member is not None]:
-            for key in self._membership_events.hold_joins(member_list, changes):
-                self._spawn(object(), self._membership_events.finish_join(key))
+            for key in self.membership_events.hold_joins(member_list, changes):
+                self.spawn(object(), self.membership_events.finish_join(key))
         conversation_id, is_limited = member_list.head.conversation_id, member_list.head.history == "joined"
         last_counts = ready[-1][1]
         voids = {
@@ -112,8 +106,8 @@ class FanOut:
             if entry.content is not None and entry.content.only_sender
         }
         blockers = self._blockers(ready)
-        members, of_user, joining = member_list.members, self._hub.of_user, self._membership_events.joining
-        for user_id in self._hub.present(members):
+        members, of_user, joining = member_list.members, self.hub.of_user, self.membership_events.joining
+        for user_id in self.hub.present(members):
             connections = of_user(user_id)
             joined_seq = members[user_id].joined_seq
             start = joined_seq - (not is_limited)
@@ -137,17 +131,17 @@ class FanOut:
                         waiting.append((connection, event))
                     pushed += 1
             if last_counts is not None and user_id not in last_counts:  # connected after the index
-                self._late_counts.sync_soon(user_id, conversation_id)
+                self.late_counts.sync_soon(user_id, conversation_id)
             yield pushed
 
     def _removal(self, conversation_id: str, user_id: str) -> Iterator[int]:
-        self._hub.push(user_id, ConversationRemoved(conversation_id))
+        self.hub.push(user_id, ConversationRemoved(conversation_id))
         yield 0
 
     def _blockers(self, ready: Sequence[Held]) -> Mapping[str | None, Set[str]]:
         """Sender -> the people who blocked them; empty where nobody blocked any."""
         senders = {entry.sender_id for entry, _, _ in ready}
-        return {one: self._blocks.blockers(one) for one in senders} if self._blocks.has_blocker(senders) else {}
+        return {one: self.blocks.blockers(one) for one in senders} if self.blocks.has_blocker(senders) else {}
 
 
 def _mark(are_out: asyncio.Future[None]) -> Iterator[int]:

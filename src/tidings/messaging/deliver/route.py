@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -54,42 +55,31 @@ def _counts(one: Indexed) -> Counts:
     return one.unread_count, one.unread_capped, *totals, one.threads
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Deliver:
-    def __init__(
-        self,
-        *,
-        hub: Hub,
-        access: Access,
-        blocks: Blocks,
-        log: Log,
-        inbox: Inbox,
-        unread: CountedTogether,
-        router: Router,
-        registry: Registry,
-        membership_events: MembershipEvents,
-        bus: Bus,
-        count_resync: CountResync,
-        clock: Clock,
-        node_id: str,
-        count_deliveries: Callable[[int], None],
-        quiet: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._hub = hub
-        self._access = access
-        self._blocks = blocks
-        self._log = log
-        self._inbox = inbox
-        self._registry = registry
-        self._membership_events = membership_events
-        self._bus = bus
-        self._count_resync = count_resync
-        self._clock = clock
-        self._node_id = node_id
+    hub: Hub
+    access: Access
+    blocks: Blocks
+    log: Log
+    inbox: Inbox
+    unread: CountedTogether
+    router: Router
+    registry: Registry
+    membership_events: MembershipEvents
+    bus: Bus
+    count_resync: CountResync
+    clock: Clock
+    node_id: str
+    count_deliveries: Callable[[int], None]
+    quiet: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
         self._is_behind = False  # nothing new goes out before the entries that passed this node by were read
         self._sequencers: dict[str, Sequencer] = {}
         self._tasks: dict[object, asyncio.Task[None]] = {}
-        self._late_counts = LateCounts(hub, access, unread, router, self._spawn, membership_events.push_back)
-        self._fan_out = FanOut(hub, blocks, membership_events, self._late_counts, self._spawn, count_deliveries, quiet)
+        events, spawn, after = self.membership_events, self._spawn, (self.count_deliveries, self.quiet)
+        self._late_counts = LateCounts(self.hub, self.access, self.unread, self.router, spawn, events.push_back)
+        self._fan_out = FanOut(self.hub, self.blocks, events, self._late_counts, spawn, *after)
         self._expected: set[Id] = set()  # messages that the lanes have under way
 
     # --- in -----------------------------------------------------------------------------------------
@@ -104,23 +94,23 @@ class Deliver:
         """Route a batch of our lane. `origins`: seq_no -> the connection that sent it and got its `ok` instead."""
         conversation_id = member_list.head.conversation_id
         self._publish(member_list, entries, indexed)
-        counts = {user_id: _counts(indexed[user_id]) for user_id in self._hub.present(indexed)}
+        counts = {user_id: _counts(indexed[user_id]) for user_id in self.hub.present(indexed)}
         # In a large conversation no counts come with an entry. The members here get them a moment later.
         self.accept(member_list, entries, None if member_list.head.large_ms else counts, origins)
         await self._fan_out.settle(conversation_id)  # a burst waits for its own pushes
-        if self._registry.has_others:
+        if self.registry.has_others:
             self._counted(conversation_id, counts, "")
         if any(one.is_late for one in indexed.values()):
             self._late_counts.warm_cold(member_list, indexed)
-        now = self._access.cached(conversation_id) or member_list  # a lane elsewhere may have added them again
+        now = self.access.cached(conversation_id) or member_list  # a lane elsewhere may have added them again
         for entry in entries:
             if entry.member is not None:
-                self._membership_events.push_removed(now, entry)
+                self.membership_events.push_removed(now, entry)
 
     def expect(self, ids: Iterable[Id]) -> None:
         """Record that a lane is about to store these messages and will route them. They are not taken from the log
         meanwhile, because only the lane knows which connection gets its `ok` instead."""
-        if self._registry.has_others:  # otherwise entries come from our lanes alone, in order
+        if self.registry.has_others:  # otherwise entries come from our lanes alone, in order
             self._expected.update(ids)
 
     def settled(self, ids: Iterable[Id]) -> None:
@@ -136,8 +126,8 @@ class Deliver:
     def take(self, delivery: Delivery, node_id: str) -> None:
         """Take entries of another node. Our member list may be older than theirs."""
         self._counted(delivery.conversation_id, delivery.counts, node_id)
-        member_list = self._access.cached(delivery.conversation_id)
-        is_known = self._blocks.is_known(entry.sender_id for entry in delivery.entries)
+        member_list = self.access.cached(delivery.conversation_id)
+        is_known = self.blocks.is_known(entry.sender_id for entry in delivery.entries)
         if is_known and member_list is not None and member_list.members_seq >= delivery.members_seq:
             self.accept(member_list, delivery.entries, delivery.counts or None, {})
             return
@@ -150,11 +140,11 @@ class Deliver:
         """Take note of a newer member list: members whom it lacks get the entries below their removal."""
         sequencer = self._sequencers.get(new.head.conversation_id)
         if sequencer is not None:
-            record(sequencer, self._hub, old, new)
+            record(sequencer, self.hub, old, new)
 
     def _counted(self, conversation_id: str, counts: Iterable[str], node_id: str) -> None:
         for user_id in counts:
-            self._count_resync.record(user_id, conversation_id, node_id)
+            self.count_resync.record(user_id, conversation_id, node_id)
 
     def accept(
         self,
@@ -170,7 +160,7 @@ class Deliver:
         sequencer.list_seq = max(sequencer.list_seq, member_list.members_seq)
         if self.must_wait():
             return
-        if sequencer.held and sequencer.last is None and not self._registry.has_others:
+        if sequencer.held and sequencer.last is None and not self.registry.has_others:
             # On a single node entries come in order from their one lane. Below them must be nothing, or the head.
             # Otherwise some batch failed half-way, now or before a restart, and the log is read.
             below = min(sequencer.held) - 1
@@ -181,7 +171,7 @@ class Deliver:
 
     def must_wait(self) -> bool:
         """Whether new entries are held until `catch_up`: this node slept beyond its lease, and missed entries."""
-        self._is_behind = self._is_behind or self._registry.has_lapsed()
+        self._is_behind = self._is_behind or self.registry.has_lapsed()
         return self._is_behind
 
     def catch_up(self) -> None:
@@ -193,8 +183,8 @@ class Deliver:
 
     async def refresh(self, user_id: str, since_ms: int) -> None:
         """Read what changed since then: entries may have passed this user's sockets by."""
-        if self._hub.of_user(user_id):
-            for conversation_id in await self._inbox.changed(user_id, since_ms - int(SEAM_S * 1000)):
+        if self.hub.of_user(user_id):
+            for conversation_id in await self.inbox.changed(user_id, since_ms - int(SEAM_S * 1000)):
                 await self._read_on(conversation_id, since_ms)
 
     async def reread(self, since_ms: int) -> None:
@@ -206,14 +196,14 @@ class Deliver:
     async def close(self) -> None:
         """End the work under way. Clients read the rest from the log."""
         await cancel(*self._tasks.values())
-        await self._count_resync.close()
+        await self.count_resync.close()
 
     # --- in order -----------------------------------------------------------------------------------
 
     def _sequencer(self, conversation_id: str) -> Sequencer:
         sequencer = self._sequencers.pop(conversation_id, None)
         if sequencer is None:
-            sequencer = Sequencer(self._clock.monotonic_s())
+            sequencer = Sequencer(self.clock.monotonic_s())
             if len(self._sequencers) >= CONVERSATIONS_CACHED_MAX:
                 quiet = (id_ for id_, one in self._sequencers.items() if one.filling is None)
                 self._sequencers.pop(next(quiet, ""), None)  # the one that was quiet for longest
@@ -222,9 +212,9 @@ class Deliver:
 
     def _advance(self, sequencer: Sequencer, member_list: MemberList) -> None:
         if member_list.members_seq < sequencer.list_seq:  # a lane was slow with it, or it was read too early
-            member_list = self._access.cached(member_list.head.conversation_id) or member_list
+            member_list = self.access.cached(member_list.head.conversation_id) or member_list
         if ready := sequencer.pop_ready(member_list.members_seq):
-            sequencer.moved_s = self._clock.monotonic_s()
+            sequencer.moved_s = self.clock.monotonic_s()
             if sequencer.leaving:
                 self._push_leaving(sequencer, member_list, ready)
             self._fan_out.push(member_list, ready)
@@ -262,14 +252,14 @@ class Deliver:
             if sequencer.has_gap:
                 await self._read_gap(sequencer, conversation_id)
             # The list is read after the entries: an earlier one may not know who has left.
-            member_list = await self._access.fresh(conversation_id)
+            member_list = await self.access.fresh(conversation_id)
             if member_list is not None and not sequencer.is_known_to(member_list.members_seq):
-                member_list = await self._access.load(conversation_id)
+                member_list = await self.access.load(conversation_id)
             if member_list is None:
                 sequencer.held.clear()
                 sequencer.leaving.clear()
                 return True
-            await self._blocks.load(held.entry.sender_id for held in sequencer.held.values())
+            await self.blocks.load(held.entry.sender_id for held in sequencer.held.values())
         except (StoreError, Problem) as error:
             log.info("gap stays open for the moment", extra=cause_of(error, conversation_id=conversation_id))
             return False
@@ -280,7 +270,7 @@ class Deliver:
         """Push what is next, and then the removals that were found in the log: no entry below them comes later."""
         found = sequencer.found(member_list.members_seq)
         self._advance(sequencer, member_list)
-        self._membership_events.push_found(found, member_list)
+        self.membership_events.push_found(found, member_list)
 
     async def _read_gap(self, sequencer: Sequencer, conversation_id: str) -> None:
         if sequencer.last is None or self._is_idle(sequencer):
@@ -288,7 +278,7 @@ class Deliver:
             if sequencer.held:
                 await self._begin(sequencer, conversation_id)
         else:
-            found = await self._log.after(conversation_id, sequencer.last, PAGE_MAX)
+            found = await self.log.after(conversation_id, sequencer.last, PAGE_MAX)
             sequencer.hold((entry for entry in found if not self._is_expected(entry)), None, {})
 
     async def _begin(self, sequencer: Sequencer, conversation_id: str) -> None:
@@ -297,7 +287,7 @@ class Deliver:
         came_ms = sequencer.held[lowest].entry.sent_ms
         reach_s = await self._reach_s(conversation_id)
         # Two servers, whose clocks differ, may have dated the entry that came and those below it.
-        since_ms = min(came_ms - int(1000 * reach_s), self._registry.earliest_ms(reach_s))
+        since_ms = min(came_ms - int(1000 * reach_s), self.registry.earliest_ms(reach_s))
         unrouted = sequencer.recheck_from or lowest
 
         def is_young(entry: Entry) -> bool:
@@ -305,7 +295,7 @@ class Deliver:
             is_late = entry.is_void or entry.sent_ms > since_ms or entry.seq_no >= unrouted
             return is_late and entry.seq_no > (before or 0)
 
-        young, is_end = await self._log.down(conversation_id, lowest, is_young, RESUME_ENTRIES_MAX)
+        young, is_end = await self.log.down(conversation_id, lowest, is_young, RESUME_ENTRIES_MAX)
         if is_end and lowest - len(young) - 1 > (before or 0):
             return  # it ends above a gap that may yet be filled, so the entries above it wait too
         if sequencer.last == before and sequencer.held:  # otherwise another task has begun it
@@ -316,10 +306,10 @@ class Deliver:
     async def _reach_s(self, conversation_id: str) -> float:
         """Return how far back entries may have passed this node by. While members are connected here, their leases may
         have been lost. Entries from before the longest connection here are read by the clients."""
-        member_list = await self._access.fresh(conversation_id)
-        here = self._hub.present(member_list.members) if member_list is not None else ()
-        now_s = self._clock.monotonic_s()
-        opened_s = min((one.opened_s for user_id in here for one in self._hub.of_user(user_id)), default=now_s)
+        member_list = await self.access.fresh(conversation_id)
+        here = self.hub.present(member_list.members) if member_list is not None else ()
+        now_s = self.clock.monotonic_s()
+        opened_s = min((one.opened_s for user_id in here for one in self.hub.of_user(user_id)), default=now_s)
         return _YOUNG_S + min(now_s - opened_s, STREAM_IDLE_S)
 
     def _is_expected(self, entry: Entry) -> bool:
@@ -327,20 +317,20 @@ class Deliver:
 
     def _is_idle(self, sequencer: Sequencer) -> bool:
         """Whether the sequencer is too old to know: entries may have come while no member was connected here."""
-        return self._clock.monotonic_s() - sequencer.moved_s > STREAM_IDLE_S
+        return self.clock.monotonic_s() - sequencer.moved_s > STREAM_IDLE_S
 
     async def _read_on(self, conversation_id: str, since_ms: int) -> None:
         """Push the entries of the log that did not go out; from this time on if the sequencer is idle."""
-        member_list = await self._access.fresh(conversation_id)
-        if member_list is None or not self._hub.present(member_list.members):
+        member_list = await self.access.fresh(conversation_id)
+        if member_list is None or not self.hub.present(member_list.members):
             return
         sequencer = self._sequencer(conversation_id)
         if sequencer.last is None or self._is_idle(sequencer):
             from_ms = since_ms - int(SEAM_S * 1000)
             missed, is_gap = await self._since(conversation_id, sequencer.last or 0, from_ms)
             if not missed and is_gap:  # the newest entries stand above a gap: held, they go out when it is closed
-                top = await self._log.top(conversation_id)
-                newest = await self._log.above(conversation_id, max(top - PAGE_MAX, sequencer.last or 0), PAGE_MAX)
+                top = await self.log.top(conversation_id)
+                newest = await self.log.above(conversation_id, max(top - PAGE_MAX, sequencer.last or 0), PAGE_MAX)
                 young = takewhile(lambda entry: entry.is_void or entry.sent_ms >= from_ms, reversed(newest))
                 await self._accept_found(sequencer, member_list, young)
             if not missed:
@@ -349,7 +339,7 @@ class Deliver:
             sequencer.begin(max(sequencer.last or 0, missed[0].seq_no - 1))
             await self._accept_found(sequencer, member_list, missed)
         # Entries above a gap are held, or they would be forgotten again until the next entry.
-        while page := await self._log.above(conversation_id, sequencer.last or 0, PAGE_MAX):
+        while page := await self.log.above(conversation_id, sequencer.last or 0, PAGE_MAX):
             before = sequencer.last
             await self._accept_found(sequencer, member_list, page)
             if sequencer.last == before or self._sequencers.get(conversation_id) is not sequencer:
@@ -357,7 +347,7 @@ class Deliver:
 
     async def _accept_found(self, sequencer: Sequencer, member_list: MemberList, entries: Iterable[Entry]) -> None:
         sequencer.hold((entry for entry in entries if not self._is_expected(entry)), None, {})
-        await self._blocks.load(held.entry.sender_id for held in sequencer.held.values())
+        await self.blocks.load(held.entry.sender_id for held in sequencer.held.values())
         self._advance_found(sequencer, member_list)
         self._fill_later(sequencer, member_list.head.conversation_id, GAP_WAIT_S)
 
@@ -367,7 +357,7 @@ class Deliver:
         def is_young(entry: Entry) -> bool:
             return entry.seq_no > after and (entry.sent_ms >= since_ms or entry.is_void)
 
-        found, is_end = await self._log.down(conversation_id, NEWEST, is_young, RESUME_ENTRIES_MAX)
+        found, is_end = await self.log.down(conversation_id, NEWEST, is_young, RESUME_ENTRIES_MAX)
         return found[::-1], is_end
 
     # --- out ----------------------------------------------------------------------------------------
@@ -377,13 +367,13 @@ class Deliver:
         for user_id, one in indexed.items():
             for lease in one.leases:
                 node_id = lease.partition(":")[0]
-                if node_id != self._node_id:
+                if node_id != self.node_id:
                     nodes.setdefault(node_id, {})[user_id] = _counts(one)
         conversation_id = member_list.head.conversation_id
         if member_list.head.large_ms:  # the member list is never walked: each node knows who is connected to it
-            nodes = {node_id: {} for node_id in self._registry.others}
+            nodes = {node_id: {} for node_id in self.registry.others}
         for node_id, theirs in nodes.items():
-            self._bus.publish(node_id, Delivery(conversation_id, member_list.members_seq, tuple(entries), theirs))
+            self.bus.publish(node_id, Delivery(conversation_id, member_list.members_seq, tuple(entries), theirs))
 
     def _spawn(self, key: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._tasks[key] = asyncio.get_running_loop().create_task(work, name="deliver")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from tidings.bounds import WATCH_RENEW_S
 from tidings.errors import Problem, StoreError
@@ -21,89 +22,84 @@ from tidings.routing.hub import Connection
 from tidings.tasks import TaskSet, log
 
 
+@dataclass(eq=False, repr=False)
 class LiveStatus:
-    def __init__(
-        self,
-        watchers: Watchers,
-        typing_status: TypingStatus,
-        presences: Presences,
-        tasks: TaskSet,
-        *,
-        renew_s: float = WATCH_RENEW_S,
-    ) -> None:
-        self._watchers = watchers
-        self._typing_status = typing_status
-        self._presences = presences
-        self._tasks = tasks
-        self._renew_s = renew_s
+    watchers: Watchers
+    typing_status: TypingStatus
+    presences: Presences
+    tasks: TaskSet
+    _: KW_ONLY
+    renew_s: float = WATCH_RENEW_S
+
+    def __post_init__(self) -> None:
         self._is_renewing = False
 
     async def typing(self, user_id: str, conversation_id: str, is_typing: bool, origin: str) -> None:
         """Take a typing frame. Raises NotFound for strangers. All connections of the typist are left out."""
         try:
-            await self._typing_status.typing(user_id, conversation_id, is_typing)
+            await self.typing_status.typing(user_id, conversation_id, is_typing)
         except StoreError as error:
             log.debug("typing was dropped", extra={"cause": str(error)})
 
     async def watch(self, connection: Connection, conversation_ids: Sequence[str]) -> None:
         """Replace the older watch, and push the presence of the others. NotFound changes nothing."""
-        member_lists = await self._watchers.watch(connection, conversation_ids)
+        member_lists = await self.watchers.watch(connection, conversation_ids)
         if not member_lists:
             return
         if not self._is_renewing:
-            self._is_renewing = self._tasks.run(self._renew(), "watch")
+            self._is_renewing = self.tasks.run(self._renew(), "watch")
         try:
-            await self._watchers.announce(member_list.head.conversation_id for member_list in member_lists)
-            await self._presences.show(connection, member_lists)
+            await self.watchers.announce(member_list.head.conversation_id for member_list in member_lists)
+            await self.presences.show(connection, member_lists)
         except StoreError as error:
             log.debug("presence was not shown", extra={"cause": str(error)})
 
     async def presence(self, user_id: str, conversation_id: str, user_ids: Sequence[str]) -> list[Presence]:
         """Return the presence of members of a shared conversation; of all if none is named. Raises StoreError."""
-        return await self._presences.of_members(user_id, conversation_id, user_ids)
+        return await self.presences.of_members(user_id, conversation_id, user_ids)
 
     def came(self, connection: Connection) -> None:
         """Record an attached connection with a lease. Its inbox is built: the users it concerns are read there."""
-        self._presences.came(connection)
+        self.presences.came(connection)
 
     def went(self, connection: Connection) -> None:
         """Record a connection that is detached, its lease released."""
         self.forget(connection)
-        self._presences.went(connection)
+        self.presences.went(connection)
 
     def forget(self, connection: Connection) -> None:
         """Forget what the connection watches."""
-        self._watchers.forget(connection)
+        self.watchers.forget(connection)
 
     def take(self, item: Signal) -> None:
         """Take an event of another node for watchers here. Never blocks."""
         if isinstance(item.event, Typing):
-            self._typing_status.heard(item.event)
-        self._tasks.run(self._push(item), "signal")
+            self.typing_status.heard(item.event)
+        self.tasks.run(self._push(item), "signal")
 
     async def close(self) -> None:
         """Stop, after the last connection ended and while the keyspace is still open."""
-        self._typing_status.close()
+        self.typing_status.close()
         try:
-            await self._presences.close()
+            await self.presences.close()
         except StoreError as error:
             log.debug("last_seen was not written", extra={"cause": str(error)})
-        await self._tasks.close()
+        await self.tasks.close()
 
     async def _push(self, item: Signal) -> None:
         if isinstance(item.event, Presence):
-            await self._presences.push(item.conversation_ids, item.event)
+            await self.presences.push(item.conversation_ids, item.event)
         else:
-            await self._typing_status.push_heard(item.conversation_ids, item.event)
+            await self.typing_status.push_heard(item.conversation_ids, item.event)
 
     async def _renew(self) -> None:
         """Renew the record of our watchers while there are any."""
         try:
-            while len(self._watchers):
-                await asyncio.sleep(self._renew_s)
+            while len(self.watchers):
+                await asyncio.sleep(self.renew_s)
                 try:
-                    await self._watchers.renew()
-                    await self._presences.compare()
+                    await self.watchers.renew()
+                    await self.presences.compare()
                 except (StoreError, Problem) as error:
                     log.debug("record of watchers was not renewed", extra={"cause": str(error)})
         finally:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
@@ -57,25 +58,19 @@ class Lately:
         return key in self._now or key in self._before
 
 
+@dataclass(eq=False, repr=False)
 class Admit:
     """`is_early`: everybody is asked about here, because the groups of a batch go different ways after this stage."""
 
-    def __init__(
-        self,
-        limiter: Limiter,
-        holds: Holds,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        clock: Clock,
-        *,
-        is_early: bool = False,
-    ) -> None:
-        self._is_early = is_early
-        self._limiter = limiter
-        self._holds = holds
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._clock = clock
+    limiter: Limiter
+    holds: Holds
+    keyspace: Keyspace
+    scripts: Scripts
+    clock: Clock
+    _: KW_ONLY
+    is_early: bool = False
+
+    def __post_init__(self) -> None:
         self._lately = Lately()
 
     async def check(self, batch: Batch) -> None:
@@ -89,11 +84,11 @@ class Admit:
                 if not is_free and self._may_pass(group, draft):
                     batch.by_sender.setdefault(draft.sender_id, []).append((group, draft))
         wanted = [(user_id, len(drafts)) for user_id, drafts in batch.by_sender.items()]
-        batch.limit_check = check = self._limiter.prepare(_CLASS, wanted)
-        if check.is_refusal_likely or self._is_early:
+        batch.limit_check = check = self.limiter.prepare(_CLASS, wanted)
+        if check.is_refusal_likely or self.is_early:
             calls = self.reserve(batch)  # no other batch may count on the same budget
             try:
-                replies = await self._keyspace.run(calls) if calls else ()
+                replies = await self.keyspace.run(calls) if calls else ()
             finally:
                 self.release(batch)
             await self.decide(batch, replies)
@@ -103,19 +98,19 @@ class Admit:
         """The calls that ask the limiter, none if it has decided. Until `release` the batch counts as admitted."""
         if batch.limit_check is None:
             return []
-        self._limiter.reserve(batch.limit_check)
+        self.limiter.reserve(batch.limit_check)
         return batch.limit_check.calls
 
     def release(self, batch: Batch) -> None:
         if batch.limit_check is not None:
-            self._limiter.release(batch.limit_check)
+            self.limiter.release(batch.limit_check)
 
     async def decide(self, batch: Batch, replies: Sequence[Admitted]) -> None:
         """Refuse the drafts that the limiter did not admit, whether they have numbers or not. Raises Unavailable."""
         if batch.limit_check is None:
             return
         over: list[tuple[OfSender, Admission]] = []
-        answers = self._limiter.decide(batch.limit_check, replies)
+        answers = self.limiter.decide(batch.limit_check, replies)
         batch.limit_check = None
         for drafts, answer in zip(batch.by_sender.values(), answers, strict=True):
             if answer.token:
@@ -143,7 +138,7 @@ class Admit:
                     free.setdefault(draft.sender_id, []).append(f"{token}:{position + 1}")
         if free:
             try:
-                await self._limiter.give_back(_CLASS, free)
+                await self.limiter.give_back(_CLASS, free)
             except StoreError as error:  # they stay used until the window has passed
                 log.info("slots not given back", extra={"users": len(free), "cause": str(error)})
 
@@ -151,12 +146,12 @@ class Admit:
         if draft.is_abandoned:  # the sends that were refused before it are forgotten, and it must not overtake them
             group.refuse(draft, StoreUnavailable("given up, or its connection is gone"))
             return False
-        if not self._holds.held:
+        if not self.holds.held:
             return True
-        if self._holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):
+        if self.holds.is_held(draft.origin, draft.conversation_id, draft.message_id, draft.place):
             group.refuse(draft, Held())
             return False
-        first_place = self._holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
+        first_place = self.holds.let_pass(draft.origin, draft.conversation_id, draft.message_id)
         draft.place = first_place or draft.place
         return True
 
@@ -179,11 +174,11 @@ class Admit:
                 if draft.origin is not None:
                     refused_in.add((draft.origin, draft.conversation_id))
                 retry_after_ms = -(-answer.retry_after_us // 1000)
-                limit = self._limiter.count_max(_CLASS, draft.sender_id)
+                limit = self.limiter.count_max(_CLASS, draft.sender_id)
                 group.refuse(draft, RateLimited(retry_after_ms=retry_after_ms, limit=limit, class_name=_CLASS))
         if numbers:  # an id with a number would pass free
-            forget, now_ms = self._scripts.sent_forget, self._clock.now_ms()
-            await self._keyspace.run([forget(id_, those, now_ms=now_ms) for id_, those in numbers.items()])
+            forget, now_ms = self.scripts.sent_forget, self.clock.now_ms()
+            await self.keyspace.run([forget(id_, those, now_ms=now_ms) for id_, those in numbers.items()])
 
     async def _numbered_before(self, drafts: Sequence[Draft]) -> set[Draft]:
         """The drafts whose ids have had a number. A draft that has a number now learned it with that number."""
@@ -191,10 +186,10 @@ class Admit:
         drafts = [draft for draft in drafts if not draft.seq_no]
         if not drafts:
             return known
-        generation = self._clock.now_ms() // (SENT_GENERATION_S * 1000)
-        sent = self._scripts.keys.sent
+        generation = self.clock.now_ms() // (SENT_GENERATION_S * 1000)
+        sent = self.scripts.keys.sent
         fields = [
             (sent(draft.conversation_id, generation - back), draft.dedupe_field) for draft in drafts for back in (0, 1)
         ]
-        found = await self._keyspace.run([plain(key, b"HEXISTS", key, field) for key, field in fields])
+        found = await self.keyspace.run([plain(key, b"HEXISTS", key, field) for key, field in fields])
         return known | {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}

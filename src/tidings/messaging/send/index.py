@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -52,37 +53,26 @@ class ThreadCall(NamedTuple):
 ThreadCalls = Callable[[MemberList, Sequence[Entry], LeftOut], Awaitable[list[ThreadCall]]]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Index:
-    def __init__(
-        self,
-        *,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        tables: Tables,
-        rows: InboxRows,
-        open_work: OpenWork,
-        counters: Counters,
-        blocks: Blocks,
-        line: Line,
-        lease_time_ms: Callable[[], int],
-        due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]] = lambda sent: [],
-        count_mentions: Callable[[int], object] = lambda n: None,
-        thread_calls: ThreadCalls,
-        present: Callable[[Mapping[str, object]], Iterable[str]],
-    ) -> None:
-        self._keyspace, self._slices = keyspace, Slices(keyspace)
-        self._scripts = scripts
-        self._tables = tables
-        self._rows = rows
-        self._open_work = open_work
-        self._counters = counters
-        self._blocks = blocks
-        self._line = line
-        self._lease_time_ms = lease_time_ms  # 0: no leases are wanted
-        self._due_calls = due_calls  # they record that a notification may become due (push/due.py)
-        self._count_mentions = count_mentions
-        self._thread_calls = thread_calls
-        self._present = present  # those of these users who are connected here
+    keyspace: Keyspace
+    scripts: Scripts
+    tables: Tables
+    rows: InboxRows
+    open_work: OpenWork
+    counters: Counters
+    blocks: Blocks
+    line: Line
+    lease_time_ms: Callable[[], int]  # 0: no leases are wanted
+    due_calls: Callable[
+        [Iterable[tuple[str, int]]], list[Call[object]]
+    ]  # they record what becomes due (push/due.py)
+    count_mentions: Callable[[int], object]
+    thread_calls: ThreadCalls
+    present: Callable[[Mapping[str, object]], Iterable[str]]  # those of these users who are connected here
+
+    def __post_init__(self) -> None:
+        self._slices = Slices(self.keyspace)
 
     async def update(self, batch: Batch) -> None:
         """Index the stored entries of a batch. Raises Unavailable."""
@@ -102,10 +92,10 @@ class Index:
         node does nothing else in these conversations meanwhile."""
         for _ in range(_TRIES_MAX):
             answers = await self._index_once(works, in_lane=in_lane)
-            if self._open_work.epoch_changes() == since:
+            if self.open_work.epoch_changes() == since:
                 await self._show_rewritten(works)
                 return answers
-            since = self._open_work.epoch_changes()
+            since = self.open_work.epoch_changes()
         raise Unavailable("the keyspace begins one epoch after another")
 
     async def _show_rewritten(self, works: Sequence[Work]) -> None:
@@ -114,15 +104,15 @@ class Index:
             rewritten = {entry.target_seq for entry in entries if entry.target_seq and KINDS[entry.kind].rewrites}
             if not rewritten:
                 continue
-            heads = await self._tables.conversations.heads([member_list.head.conversation_id])
+            heads = await self.tables.conversations.heads([member_list.head.conversation_id])
             head = heads.get(member_list.head.conversation_id)
             if head is not None and head.last_seq in rewritten and not head.large_ms:
-                await self._rows.write_now(member_list, head)
+                await self.rows.write_now(member_list, head)
 
     async def _index_once(self, works: Sequence[Work], *, in_lane: bool = False) -> list[dict[str, Indexed]]:
         senders = {entry.sender_id for _, entries in works for entry in entries}
-        if not self._blocks.is_known(senders):
-            await self._blocks.load(senders)
+        if not self.blocks.is_known(senders):
+            await self.blocks.load(senders)
         messages: list[tuple[str, int]] = []  # (conversation_id, sent_ms) of the last message of each work with one
         made: list[list[tuple[Digits, Call[list[Indexed]]]]] = []  # the calls of each work, each with its members
         in_threads: list[tuple[int, ThreadCall]] = []  # the position of the work, and one of its calls
@@ -138,16 +128,16 @@ class Index:
             made.append(self._calls(member_list, entries, last_ms, concerned))
             if replies:
                 left_out = self._left_out(member_list, {entry.sender_id for entry in replies})
-                followed = await self._thread_calls(member_list, replies, left_out)
+                followed = await self.thread_calls(member_list, replies, left_out)
                 in_threads += [(len(made) - 1, call) for call in followed]
         # These are asked after the index calls. The change itself takes a member who leaves later out of the inbox, and
         # the delete itself takes out a message that is deleted later. In a direct conversation nobody leaves, and while
         # this node is alone its deletes come through the same lane: beside them is the takeover of its own work.
-        may_change = not in_lane or self._lease_time_ms() > 0
+        may_change = not in_lane or self.lease_time_ms() > 0
         changing = [work for work in works if may_change or work[0].head.kind != "direct"]
-        keys = [self._scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
+        keys = [self.scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
         asked = [plain(key, b"HMGET", key, b"members_seq", b"deleted_seq", b"seq") for key in keys]
-        due = self._due_calls(chain(messages, {one.due for _, one in in_threads if one.due[1]}))
+        due = self.due_calls(chain(messages, {one.due for _, one in in_threads if one.due[1]}))
         large = [work for work in works if work[0].head.large_ms]
         of_threads = [one.call for _, one in in_threads]
         calls = [call for mine in made for _, call in mine]
@@ -160,11 +150,11 @@ class Index:
         for at, one in in_threads:
             _add_thread(answers[at], one, next(indexed), is_large=works[at][0].head.large_ms > 0)
         for (member_list, entries), added in zip(large, indexed, strict=False):
-            await self._line.settle(member_list.head, entries, is_settled=added.is_settled)
+            await self.line.settle(member_list.head, entries, is_settled=added.is_settled)
         for (member_list, entries), (members_seq, deleted_seq, seq) in zip(changing, indexed, strict=True):
             is_lost = members_seq is None or seq is None  # the counter, with all that it said of members and deletes
             if not is_lost and _is_behind(int(seq), int(members_seq), member_list, entries):
-                await self._counters.seed(member_list.head.conversation_id)
+                await self.counters.seed(member_list.head.conversation_id)
             if is_lost or int(members_seq) > member_list.members_seq:
                 await self._follow_members(member_list, entries)
             if entries and (is_lost or int(deleted_seq or 0) > entries[0].seq_no):
@@ -178,36 +168,36 @@ class Index:
             return ()
         if any(entry.bumps or KINDS[entry.kind].uncounts or entry.is_deleted for entry in entries):
             return member_list.members
-        connected = set(self._present(member_list.members))
-        if now_ms := self._lease_time_ms():
+        connected = set(self.present(member_list.members))
+        if now_ms := self.lease_time_ms():
             others = [user_id for user_id in member_list.members if user_id not in connected]
-            keys = [self._scripts.keys.ws(user_id) for user_id in others]
-            leases = await self._keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
+            keys = [self.scripts.keys.ws(user_id) for user_id in others]
+            leases = await self.keyspace.run([plain(key, b"ZCOUNT", key, now_ms, b"+inf") for key in keys])
             connected.update(user_id for user_id, count in zip(others, leases, strict=True) if count)
         return connected
 
     async def _run_in_order(self, first: Sequence[Call[Any]], then: Sequence[Call[Any]]) -> list[Any]:
         """One server runs calls in their order; the shards of a cluster do not wait for each other."""
-        if not self._keyspace.is_cluster or not then:
+        if not self.keyspace.is_cluster or not then:
             return await self._slices.run([*first, *then])
-        return [*await self._slices.run(first), *await self._keyspace.run(then)]
+        return [*await self._slices.run(first), *await self.keyspace.run(then)]
 
     async def _follow_members(self, member_list: MemberList, entries: Sequence[Entry]) -> None:
         """The member list changed while the batch was on its way. Where the conversation crossed the line, the entries
         are indexed in its other form too."""
         id_ = member_list.head.conversation_id
-        head = (await self._tables.conversations.heads([id_])).get(id_)
+        head = (await self.tables.conversations.heads([id_])).get(id_)
         if head is None:
             return
         await self._chill_changed(member_list, entries)
         if head.large_ms != member_list.head.large_ms:
-            members = [] if head.large_ms else await self._tables.conversations.members(id_)
+            members = [] if head.large_ms else await self.tables.conversations.members(id_)
             newer = MemberList(head, {member.user_id: member for member in members}, head.members_seq)
             await self._index_once([(newer, [entry for entry in entries if entry.member is None])])
 
     async def _chill_changed(self, member_list: MemberList, entries: Sequence[Entry]) -> None:
         """The inboxes of those who left may show the conversation again, and those of who came back may lack it."""
-        id_, tables = member_list.head.conversation_id, self._tables.conversations
+        id_, tables = member_list.head.conversation_id, self.tables.conversations
         asked = {user_id for entry in entries if entry.member is not None for user_id in entry.member.user_ids}
         if member_list.head.large_ms:  # nothing is written for the other members
             members = await tables.named(id_, asked) if asked else []
@@ -215,21 +205,21 @@ class Index:
             asked, members = asked | member_list.members.keys(), await tables.members(id_)
         calls: list[Call[Any]] = []
         for user_id in asked & (member_list.members.keys() ^ {member.user_id for member in members}):
-            mark = self._scripts.keys.mark(user_id)
+            mark = self.scripts.keys.mark(user_id)
             calls += [
                 plain(mark, b"HDEL", mark, b"*"),
                 plain(mark, b"HINCRBY", mark, b":gen", 1),
-                plain(mark, b"EXPIRE", mark, self._scripts.ttl_s),
+                plain(mark, b"EXPIRE", mark, self.scripts.ttl_s),
                 self._chill_threads(user_id),
             ]
         if calls:
-            await self._keyspace.run(calls)
+            await self.keyspace.run(calls)
 
     async def _take_out_deleted(self, member_list: MemberList, entries: Sequence[Entry]) -> None:
         """Another node deleted something while the batch was on its way: its own index may have come before ours."""
         rows: list[Entry] = []
         for first, last in _runs([entry.seq_no for entry in entries]):  # a resend may be far below the others
-            rows += await self._tables.log.page(
+            rows += await self.tables.log.page(
                 member_list.head.conversation_id,
                 after=first - 1,
                 before=last + 1,
@@ -240,26 +230,26 @@ class Index:
         gone = [row.seq_no for row in rows if row.is_deleted and row.seq_no in indexed]
         if gone:
             replies = [row for row in rows if row.seq_no in gone and row.thread_seq is not None]
-            followed = await self._thread_calls(member_list, replies, {}) if replies else []
+            followed = await self.thread_calls(member_list, replies, {}) if replies else []
             calls = self._removals(member_list, gone)
-            await self._keyspace.run([*calls, *(one.call for one in followed)])
+            await self.keyspace.run([*calls, *(one.call for one in followed)])
 
     def _removals(self, member_list: MemberList, gone: Sequence[int]) -> list[Call[Any]]:
         if member_list.head.large_ms:
-            return [self._line.tally(member_list.head, (), gone)]
+            return [self.line.tally(member_list.head, (), gone)]
         id_ = member_list.head.conversation_id
-        shared = self._scripts.inbox_index_args(id_, score_ms=0, added=(), removed=gone, now_ms=0)
+        shared = self.scripts.inbox_index_args(id_, score_ms=0, added=(), removed=gone, now_ms=0)
         return [call for _, call in self._together(id_, dict.fromkeys(member_list.members, "1"), shared)]
 
     def _chill_threads(self, user_id: str) -> Call[int]:
         """All threads of a user are counted anew: the user follows none of a conversation any more."""
-        return self._scripts.threads.unread_put(user_id, "left", hold_ms=-1)
+        return self.scripts.threads.unread_put(user_id, "left", hold_ms=-1)
 
     def _tally(self, work: Work) -> Call[Added]:
         member_list, entries = work
         if any(entry.mentions for entry in entries):
-            self._count_mentions(sum(_reach(entry, member_list) for entry in entries if entry.counts))
-        return self._line.tally(member_list.head, entries)
+            self.count_mentions(sum(_reach(entry, member_list) for entry in entries if entry.counts))
+        return self.line.tally(member_list.head, entries)
 
     def _calls(
         self, member_list: MemberList, entries: Sequence[Entry], score_ms: int, concerned: Iterable[str] | None
@@ -271,10 +261,10 @@ class Index:
         counted = [entry for entry in entries if entry.counts]
         removed = taken_out(entries) if len(counted) < len(entries) else ()
         apart = self._left_out(member_list, {entry.sender_id for entry in counted})
-        now_ms = self._lease_time_ms()
+        now_ms = self.lease_time_ms()
 
         def args(numbers: tuple[Arg, ...]) -> tuple[Arg, ...]:
-            return self._scripts.inbox_index_args(
+            return self.scripts.inbox_index_args(
                 conversation_id, score_ms=score_ms, added=numbers, removed=removed, now_ms=now_ms
             )
 
@@ -295,22 +285,22 @@ class Index:
         self, conversation_id: str, members: Digits, shared: tuple[Arg, ...]
     ) -> list[tuple[Digits, Call[list[Indexed]]]]:
         """The calls for members who share their arguments. The servers of a cluster need one for each member."""
-        size = 1 if self._keyspace.is_cluster else max(1, _CALL_STEPS // len(shared))
+        size = 1 if self.keyspace.is_cluster else max(1, _CALL_STEPS // len(shared))
         slices = sliced(members, size)
-        return [(some, self._scripts.inbox_index_all(some, conversation_id, shared)) for some in slices]
+        return [(some, self.scripts.inbox_index_all(some, conversation_id, shared)) for some in slices]
 
     def _mentioned(self, member_list: MemberList, counted: Sequence[Entry]) -> set[str]:
         """The members whom some entry mentions by name."""
         named = {user_id for entry in counted if entry.mentions for user_id in entry.mentions}
         if named:
-            self._count_mentions(sum(_reach(entry, member_list) for entry in counted if entry.mentions))
+            self.count_mentions(sum(_reach(entry, member_list) for entry in counted if entry.mentions))
         return named & member_list.members.keys()
 
     def _left_out(self, member_list: MemberList, senders: Set[str | None]) -> dict[str | None, Collection[str | None]]:
         """Member -> the senders that do not count for them: themselves, those they blocked, and in a request all."""
         apart: dict[str | None, Collection[str | None]] = {sender_id: {sender_id} for sender_id in senders}
-        for sender_id in senders if self._blocks.has_blocker(senders) else ():
-            for user_id in self._blocks.blockers(sender_id) & member_list.members.keys():
+        for sender_id in senders if self.blocks.has_blocker(senders) else ():
+            for user_id in self.blocks.blockers(sender_id) & member_list.members.keys():
                 apart[user_id] = {*apart.get(user_id, ()), sender_id}
         if member_list.head.kind == "direct":
             apart |= {user_id: senders for user_id, member in member_list.members.items() if member.is_requested}
@@ -320,24 +310,24 @@ class Index:
         """A conversation enters or leaves inboxes, as the member list says now."""
         conversation_id, members = member_list.head.conversation_id, member_list.members
         left = [user_id for user_id in change.user_ids if user_id not in members]
-        calls: list[Call[Any]] = [self._scripts.inbox_leave(user_id, conversation_id) for user_id in left]
+        calls: list[Call[Any]] = [self.scripts.inbox_leave(user_id, conversation_id) for user_id in left]
         calls += [self._chill_threads(user_id) for user_id in left]
         if change.action == "added":
             present = [user_id for user_id in change.user_ids if user_id in members]
             joined = [user_id for user_id in present if members[user_id].joined_seq == entry.seq_no]
             calls += await asyncio.gather(*(self._join(member_list.head, user_id, entry) for user_id in joined))
         if change.action == "accepted":  # what was written before counts from now on
-            put, token = self._scripts.unread_put, f"accepted-{entry.seq_no}"
+            put, token = self.scripts.unread_put, f"accepted-{entry.seq_no}"
             cold = [put(id_, token, hold_ms=-1, conversation_id=conversation_id) for id_ in change.user_ids]
-            await self._keyspace.run(cold)
+            await self.keyspace.run(cold)
         if calls:
-            await self._keyspace.run(calls)
+            await self.keyspace.run(calls)
 
     async def _join(self, head: Head, user_id: str, entry: Entry) -> Call[bool]:
         conversation_id, line_ms = head.conversation_id, head.large_ms
-        status = (await self._tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
-        row = (await self._tables.inboxes.rows(user_id, [conversation_id])).get(conversation_id)
-        return self._scripts.inbox_join(
+        status = (await self.tables.statuses.get(user_id, [conversation_id])).get(conversation_id)
+        row = (await self.tables.inboxes.rows(user_id, [conversation_id])).get(conversation_id)
+        return self.scripts.inbox_join(
             user_id,
             conversation_id,
             score_ms=entry.sent_ms,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tidings.bounds import RENUMBER_MAX
@@ -26,38 +27,28 @@ from tidings.stores.keyspace.scripts.answers import Numbered
 from tidings.stores.keyspace.scripts.messaging import Scripts
 
 
+@dataclass(eq=False, repr=False)
 class Number:
-    def __init__(
-        self,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        counters: Counters,
-        members: Members,
-        admit: Admit,
-        open_work: OpenWork,
-        clock: Clock,
-        node_id: str,
-    ) -> None:
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._counters = counters
-        self._members = members
-        self._admit = admit
-        self._open_work = open_work
-        self._clock = clock
-        self._node_id = node_id
+    keyspace: Keyspace
+    scripts: Scripts
+    counters: Counters
+    members: Members
+    admit: Admit
+    open_work: OpenWork
+    clock: Clock
+    node_id: str
 
     async def assign(self, batch: Batch) -> None:
         """Give every draft of the batch a number. Raises Unavailable."""
-        limits = self._admit.reserve(batch)
+        limits = self.admit.reserve(batch)
         if not batch.live and not limits:
             return
         try:
-            replies = await self.number(batch.live, [*limits, *self._open_work.opening(batch.live)])
+            replies = await self.number(batch.live, [*limits, *self.open_work.opening(batch.live)])
         finally:
-            self._admit.release(batch)
-        await self._admit.decide(batch, replies[: len(limits)])
-        self._open_work.opened(batch.live)
+            self.admit.release(batch)
+        await self.admit.decide(batch, replies[: len(limits)])
+        self.open_work.opened(batch.live)
         batch.lap("number")
 
     async def number(self, groups: Sequence[BatchGroup], first: Sequence[Call[Any]] = ()) -> list[Any]:
@@ -68,7 +59,7 @@ class Number:
         waiting = list(groups)
         answers: list[Any] = []
         for _ in range(RENUMBER_MAX):
-            replies: list[Any] = await self._keyspace.run([*first, *map(self._call, waiting)])
+            replies: list[Any] = await self.keyspace.run([*first, *map(self._call, waiting)])
             answers += replies[: len(first)]
             replies = replies[len(first) :]
             missing = []  # groups whose counter is
@@ -79,14 +70,14 @@ class Number:
                 else:
                     _assign(group, numbered)
             for group, numbered in zip(waiting, replies, strict=True):
-                if numbered is not None and self._members.is_older(group, numbered.members_seq):
-                    behind.append(self._members.follow(group, numbered))
+                if numbered is not None and self.members.is_older(group, numbered.members_seq):
+                    behind.append(self.members.follow(group, numbered))
             if behind:
                 await asyncio.gather(*behind)
             if not missing:
                 return answers
-            await asyncio.gather(*(self._counters.seed(group.conversation_id) for group in missing))
-            waiting, first = missing, self._open_work.reopening(missing)
+            await asyncio.gather(*(self.counters.seed(group.conversation_id) for group in missing))
+            waiting, first = missing, self.open_work.reopening(missing)
         raise Unavailable("the counters cannot be seeded")
 
     async def forget(self, group: BatchGroup, drafts: Iterable[Draft]) -> None:
@@ -106,20 +97,20 @@ class Number:
         """Change the numbers that the keyspace has of ids. Returns how many it had."""
         if not notes:
             return 0
-        call = self._scripts.sent_forget(group.conversation_id, notes, now_ms=self._clock.now_ms())
-        return await self._keyspace.one(call)
+        call = self.scripts.sent_forget(group.conversation_id, notes, now_ms=self.clock.now_ms())
+        return await self.keyspace.one(call)
 
     def _call(self, group: BatchGroup) -> Call[Numbered | None]:
         others = () if group.is_plain else group.drafts
-        return self._scripts.conversation_number(
+        return self.scripts.conversation_number(
             group.conversation_id,
             [draft.dedupe_field for draft in group.drafts if not draft.seq_no],
-            node_id=self._node_id,
-            open_from=self._open_work.open_from(group.conversation_id),
+            node_id=self.node_id,
+            open_from=self.open_work.open_from(group.conversation_id),
             is_member_change=group.is_member_change,
             has_delete=any(KINDS[draft.kind].uncounts for draft in others),
             has_summary=any(draft.is_summarized for draft in others),
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
 
 

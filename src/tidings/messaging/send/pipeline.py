@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from tidings.bounds import SEAM_S, STREAM_IDLE_S
 from tidings.clock import Clock
@@ -38,41 +39,25 @@ from tidings.tasks import Listeners
 log = logging.getLogger("tidings.send")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Pipeline:
-    def __init__(
-        self,
-        *,
-        members: Members,
-        admit: Admit,
-        number: Number,
-        store: Store,
-        index: Index,
-        acknowledge: Acknowledge,
-        deliver: Deliver,
-        rows: InboxRows,
-        open_work: OpenWork,
-        clock: Clock,
-        online: Online,
-        entries_stored: Listeners[[str, Sequence[Entry]]],
-        review: Review | None = None,
-    ) -> None:
-        self._review = review
-        self._entries_stored = entries_stored
-        self._members = members
-        self._admit = admit
-        self._number = number
-        self._store = store
-        self._index = index
-        self._acknowledge = acknowledge
-        self._deliver = deliver
-        self._rows = rows
-        self._open_work = open_work
-        self._clock = clock
-        self._online = online
+    members: Members
+    admit: Admit
+    number: Number
+    store: Store
+    index: Index
+    acknowledge: Acknowledge
+    deliver: Deliver
+    rows: InboxRows
+    open_work: OpenWork
+    clock: Clock
+    online: Online
+    entries_stored: Listeners[[str, Sequence[Entry]]]
+    review: Review | None = None
 
     async def run(self, batch: Batch) -> None:
         """Take a batch through the stages. Whatever happens, each draft is answered once."""
-        self._deliver.expect(batch.ids)
+        self.deliver.expect(batch.ids)
         await self._guarded(batch, self._stages)
 
     async def finish(self, batch: Batch) -> None:
@@ -89,60 +74,60 @@ class Pipeline:
             log.exception("batch failed", extra={"drafts": len(batch.ids)})
             await self._give_up(batch, Internal())
         finally:
-            self._deliver.settled(batch.ids)
+            self.deliver.settled(batch.ids)
 
     async def _stages(self, batch: Batch) -> None:
-        self._open_work.begin(batch)  # a failover from here on is noticed
-        await self._admit.check(batch)  # only senders near their limit cost a round trip of their own
-        await self._members.load(batch)  # a sender who is not a member is refused here, and has paid for it
-        if self._review is not None:
-            batch.put_aside_unreviewed(self._review.concerns)  # a group that waits for a verdict holds up nobody else
-        await self._number.assign(batch)  # one round trip: the budget of the others, the open work, the numbers
+        self.open_work.begin(batch)  # a failover from here on is noticed
+        await self.admit.check(batch)  # only senders near their limit cost a round trip of their own
+        await self.members.load(batch)  # a sender who is not a member is refused here, and has paid for it
+        if self.review is not None:
+            batch.put_aside_unreviewed(self.review.concerns)  # a group that waits for a verdict holds up nobody else
+        await self.number.assign(batch)  # one round trip: the budget of the others, the open work, the numbers
         batch.put_aside()  # a group above a member change that is under way holds up nobody else
         if asking := batch.asking_here:
             await self._find_here(asking)  # a mention of those who are here is stored with their names
-        await self._store.commit(batch)  # one durable commit: the log decides, and duplicates are recognised
+        await self.store.commit(batch)  # one durable commit: the log decides, and duplicates are recognised
         batch.put_aside()  # the same for groups that were numbered again
         await self._finish(batch)
 
     async def _wait_and_finish(self, batch: Batch) -> None:
-        if batch.is_unreviewed and self._review is not None:
-            self._open_work.begin(batch)
-            await self._review.judge(batch)  # what is refused here has no number
-            await self._number.assign(batch)
+        if batch.is_unreviewed and self.review is not None:
+            self.open_work.begin(batch)
+            await self.review.judge(batch)  # what is refused here has no number
+            await self.number.assign(batch)
             await self._find_here(batch.asking_here)
-            await self._store.commit(batch)
+            await self.store.commit(batch)
         while any(group.awaited is not None for group in batch.live):
-            await self._members.wait(batch)
+            await self.members.wait(batch)
             await self._find_here(batch.asking_here)
-            await self._store.commit(batch)
+            await self.store.commit(batch)
         await self._finish(batch)
 
     async def _find_here(self, asking: Sequence[tuple[BatchGroup, Draft]]) -> None:
         for group, draft in asking:
             if group.member_list is not None:
-                draft.here = await who_is_here(self._online, group.member_list.members)
+                draft.here = await who_is_here(self.online, group.member_list.members)
 
     async def _finish(self, batch: Batch) -> None:
-        await self._members.reload(batch)  # a stored member change takes effect here
-        await self._index.update(batch)  # one round trip: inboxes, unread counts, leases, notifications that are due
-        self._acknowledge.reply(batch)  # from here on the batch is durable, numbered and counted
+        await self.members.reload(batch)  # a stored member change takes effect here
+        await self.index.update(batch)  # one round trip: inboxes, unread counts, leases, notifications that are due
+        self.acknowledge.reply(batch)  # from here on the batch is durable, numbered and counted
         await self._route(batch)  # to the devices of the members, on every node
-        self._open_work.close(batch)  # nothing is left for another node to finish
-        await self._admit.give_back(batch)  # a resend is free, and so is a send that failed for now
+        self.open_work.close(batch)  # nothing is left for another node to finish
+        await self.admit.give_back(batch)  # a resend is free, and so is a send that failed for now
 
     async def _route(self, batch: Batch) -> None:
-        since_ms = self._clock.now_ms() - int((STREAM_IDLE_S + SEAM_S) * 1000)
+        since_ms = self.clock.now_ms() - int((STREAM_IDLE_S + SEAM_S) * 1000)
         done = batch.done
         for group in done:
-            self._entries_stored(group.conversation_id, group.entries())
+            self.entries_stored(group.conversation_id, group.entries())
             news = group.news(since_ms)
             if not news or group.member_list is None:
                 continue
             is_counted = any(entry.counts or KINDS[entry.kind].uncounts for entry in news)
             if is_counted and not group.member_list.head.large_ms:
-                self._rows.record(group.member_list, news[-1].seq_no, group.counts)
-            await self._deliver.route(group.member_list, news, group.counts, group.origins())
+                self.rows.record(group.member_list, news[-1].seq_no, group.counts)
+            await self.deliver.route(group.member_list, news, group.counts, group.origins())
         if done:
             batch.lap("route")
 
@@ -150,6 +135,6 @@ class Pipeline:
         """The batch cannot go on: a sender without an answer is told to try again, and its numbers stay open work."""
         for group in batch.groups:
             group.leave_undecided()
-        self._acknowledge.refuse_rest(batch, problem)
-        self._open_work.close(batch)
-        await self._admit.give_back(batch)
+        self.acknowledge.refuse_rest(batch, problem)
+        self.open_work.close(batch)
+        await self.admit.give_back(batch)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
@@ -28,26 +29,18 @@ from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Messages
 
 
+@dataclass(eq=False, repr=False)
 class Review:
-    def __init__(
-        self,
-        before_send: BeforeSend,
-        keyspace: Keyspace,
-        keys: Keys,
-        messages: Messages,
-        clock: Clock,
-        *,
-        allows_on_failure: bool,
-    ) -> None:
-        self._before_send = before_send
-        self._keyspace = keyspace
-        self._keys = keys
-        self._messages = messages
-        self._clock = clock
-        self._allows_on_failure = allows_on_failure
+    before_send: BeforeSend
+    keyspace: Keyspace
+    keys: Keys
+    messages: Messages
+    clock: Clock
+    _: KW_ONLY
+    allows_on_failure: bool
 
     async def close(self) -> None:
-        await self._before_send.close()
+        await self.before_send.close()
 
     def concerns(self, group: BatchGroup) -> bool:
         return any(_is_asked(draft) for draft in group.drafts)
@@ -56,7 +49,7 @@ class Review:
         """Ask about every draft of the batch that says something, and do as the endpoint says. Raises StoreError."""
         for group in batch.groups:
             asked = await self._unknown([draft for draft in group.drafts if _is_asked(draft)])
-            questions = (self._before_send.ask(group.conversation_id, _question(draft)) for draft in asked)
+            questions = (self.before_send.ask(group.conversation_id, _question(draft)) for draft in asked)
             verdicts = await asyncio.gather(*questions)
             for draft, verdict in zip(asked, verdicts, strict=True):
                 self._apply(group, draft, verdict)
@@ -65,7 +58,7 @@ class Review:
 
     def _apply(self, group: BatchGroup, draft: Draft, verdict: Verdict | None) -> None:
         if verdict is None:
-            if not self._allows_on_failure:
+            if not self.allows_on_failure:
                 group.refuse(draft, StoreUnavailable("the hook that decides about messages did not answer"))
             return
         if verdict.verdict == "rewrite":
@@ -79,13 +72,13 @@ class Review:
 
     async def _unknown(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts that are not in the log, as far as the keyspace knows."""
-        generation = self._clock.now_ms() // (SENT_GENERATION_S * 1000)
+        generation = self.clock.now_ms() // (SENT_GENERATION_S * 1000)
         fields = [
-            (self._keys.sent(draft.conversation_id, generation - back), draft.dedupe_field)
+            (self.keys.sent(draft.conversation_id, generation - back), draft.dedupe_field)
             for draft in drafts
             for back in (0, 1)
         ]
-        found = await self._keyspace.run([plain(key, b"HGET", key, field) for key, field in fields])
+        found = await self.keyspace.run([plain(key, b"HGET", key, field) for key, field in fields])
         numbers = [found[at] or found[at + 1] for at in range(0, len(found), 2)]
         is_there = await asyncio.gather(*map(self._is_stored, drafts, numbers))
         return [draft for draft, is_stored in zip(drafts, is_there, strict=True) if not is_stored]
@@ -93,7 +86,7 @@ class Review:
     async def _is_stored(self, draft: Draft, number: bytes | None) -> bool:
         if not number:
             return False
-        row = await entry_at(self._messages, draft.conversation_id, int(number.partition(b":")[0]))
+        row = await entry_at(self.messages, draft.conversation_id, int(number.partition(b":")[0]))
         return row is not None and draft.is_in(row)
 
 

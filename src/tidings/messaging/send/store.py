@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -40,24 +41,15 @@ _NO_REV = -1  # no row has it: the tables refuse a rewrite that expects it befor
 Positions = Sequence[Draft | None]  # the draft of each entry in a commit; None: the entry is a void
 
 
+@dataclass(eq=False, repr=False)
 class Store:
-    def __init__(
-        self,
-        messages: Messages,
-        log: Log,
-        counters: Counters,
-        number: Number,
-        hooks: Hooks,
-        clock: Clock,
-        members_large: int,
-    ) -> None:
-        self._messages = messages
-        self._members_large = members_large
-        self._hooks = hooks
-        self._log = log
-        self._counters = counters
-        self._number = number
-        self._clock = clock
+    messages: Messages
+    log: Log
+    counters: Counters
+    number: Number
+    hooks: Hooks
+    clock: Clock
+    members_large: int
 
     async def commit(self, batch: Batch) -> None:
         """Store the batch: every draft ends as done or refused. Raises Unavailable when nothing can be asked."""
@@ -67,7 +59,7 @@ class Store:
             if group.has_known and any(draft.is_known for draft in group.drafts):
                 await self._settle_known(group)
                 await self._renumber_overtaken(group)
-        began_s = self._clock.monotonic_s()
+        began_s = self.clock.monotonic_s()
         waiting = _unfinished(batch.live)
         while waiting:
             undecided = await self._append(waiting)
@@ -80,10 +72,10 @@ class Store:
 
     async def _append(self, groups: Sequence[BatchGroup]) -> list[tuple[BatchGroup, StoreError]]:
         """Try to store the groups, take the verdicts, and answer the groups that have none, each with its error."""
-        news, large = self._hooks.news, self._members_large
+        news, large = self.hooks.news, self.members_large
         commits = [to_group(group, news(group.conversation_id), members_large=large) for group in groups]
         try:
-            answers = await self._messages.append([sent for sent, _ in commits])
+            answers = await self.messages.append([sent for sent, _ in commits])
         except (Unavailable, Throttled) as error:
             return [(group, error) for group in groups]
         undecided: list[tuple[BatchGroup, StoreError]] = []
@@ -91,7 +83,7 @@ class Store:
             if answer is None or isinstance(answer, Stored):
                 take_stored(group, sent.entries, positions, answer)
                 if sent.puts:
-                    self._hooks.noted(group.conversation_id)
+                    self.hooks.noted(group.conversation_id)
             elif isinstance(answer, Refused):
                 await self._resolve(group, positions, answer)
             else:
@@ -100,7 +92,7 @@ class Store:
 
     async def _retry_or_give_up(self, undecided: Sequence[tuple[BatchGroup, StoreError]], deadline_s: float) -> None:
         """Refuse the groups that cannot be tried again; before the others are tried again, make a pause."""
-        is_late = self._clock.monotonic_s() > deadline_s
+        is_late = self.clock.monotonic_s() > deadline_s
         over = [group for group, error in undecided if is_late or not _may_pass(error)]
         _give_up(over)
         if len(over) < len(undecided):
@@ -111,10 +103,10 @@ class Store:
     async def _settle_known(self, group: BatchGroup) -> None:
         """Read the rows of ids that had a number before."""
         known = [draft for draft in group.drafts if draft.is_known]
-        rows = await asyncio.gather(*(entry_at(self._messages, group.conversation_id, draft.seq_no) for draft in known))
+        rows = await asyncio.gather(*(entry_at(self.messages, group.conversation_id, draft.seq_no) for draft in known))
         is_lost, taken = False, set[int]()
-        top = await self._log.top(group.conversation_id) if None in rows else 0
-        old_ms = self._clock.now_ms() - GAP_CLOSE_S * 1000
+        top = await self.log.top(group.conversation_id) if None in rows else 0
+        old_ms = self.clock.now_ms() - GAP_CLOSE_S * 1000
         for draft, row in zip(known, rows, strict=True):
             if row is not None and draft.is_in(row):
                 group.found(draft, row)
@@ -126,7 +118,7 @@ class Store:
             # Without a row: the try that had the number did not store it. This one does, under that number.
         is_lost |= (seq_nos := [draft.seq_no for draft in group.drafts]) != sorted(seq_nos)  # of different tries
         if stored := [draft.entry for draft in group.done if draft.entry is not None]:
-            await self._messages.catch_up(group.conversation_id, stored)
+            await self.messages.catch_up(group.conversation_id, stored)
         if is_lost:
             await self._renumber(group, taken)
 
@@ -143,12 +135,12 @@ class Store:
 
         The next commit closes the old ones, where they are free and the counter still is the same.
         """
-        await self._number.forget(group, group.drafts)
+        await self.number.forget(group, group.drafts)
         for draft in group.drafts:
             if draft.seq_no not in taken:
                 group.voids.append((draft.seq_no, draft.sent_ms))
             draft.seq_no, draft.is_known = 0, False
-        await self._number.number([group])
+        await self.number.number([group])
 
     async def _resolve(self, group: BatchGroup, positions: Positions, refused: Refused) -> None:
         """Change a group that was not stored, so that the next try may store it."""
@@ -163,7 +155,7 @@ class Store:
         elif refused.known:
             await self._take_known(group, positions, refused)
         elif refused.taken:
-            await self._counters.seed(group.conversation_id)
+            await self.counters.seed(group.conversation_id)
             taken = {draft.seq_no for at, draft in enumerate(positions) if draft is not None and at in refused.taken}
             await self._renumber(group, taken)
         elif refused.is_stale:
@@ -177,7 +169,7 @@ class Store:
         A row at the very number of its draft is of an earlier try: ours, or that of the node that had the number first.
         """
         seq_nos = [known.seq_no for known in refused.known.values()]
-        rows = await asyncio.gather(*(entry_at(self._messages, group.conversation_id, seq_no) for seq_no in seq_nos))
+        rows = await asyncio.gather(*(entry_at(self.messages, group.conversation_id, seq_no) for seq_no in seq_nos))
         elsewhere: list[tuple[Draft, Entry]] = []
         for (position, known), row in zip(refused.known.items(), rows, strict=True):
             draft = positions[position]
@@ -194,7 +186,7 @@ class Store:
             else:
                 draft.is_known = True  # the number is not ours to close
                 group.refuse(draft, IdConflict())
-        is_noted = await self._number.correct(group, elsewhere)
+        is_noted = await self.number.correct(group, elsewhere)
         for draft, row in elsewhere:
             group.found(draft, row)
         if not is_noted:
@@ -204,7 +196,7 @@ class Store:
         """Read the targets of edits and deletes again: one of them changed meanwhile."""
         for draft in [draft for draft in group.drafts if draft.target is not None]:
             assert draft.target is not None
-            target = await self._log.entry(group.conversation_id, draft.target.seq_no)
+            target = await self.log.entry(group.conversation_id, draft.target.seq_no)
             if target is None or target.is_deleted:
                 group.refuse(draft, NotFound("no such message"))
                 continue

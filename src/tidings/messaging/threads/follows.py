@@ -7,6 +7,7 @@ the node die before the index has followed.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -41,56 +42,46 @@ from tidings.stores.tables.records import Put
 _TRIES_MAX = 20  # replies that change the record of the thread at the same moment
 
 
+@dataclass(eq=False, repr=False)
 class Follows:
-    def __init__(
-        self,
-        access: Access,
-        tables: Tables,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        rebuilds: Rebuilds,
-        unread: ThreadUnread,
-        unknown_outcomes: UnknownOutcomes,
-        router: Router,
-    ) -> None:
-        self._access = access
-        self._tables = tables
-        self._keyspace = keyspace
-        self._scripts = scripts.threads
-        self._rebuilds = rebuilds
-        self._unread = unread
-        self._unknown_outcomes = unknown_outcomes
-        self._router = router
+    access: Access
+    tables: Tables
+    keyspace: Keyspace
+    scripts: Scripts
+    rebuilds: Rebuilds
+    unread: ThreadUnread
+    unknown_outcomes: UnknownOutcomes
+    router: Router
 
     async def set(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
         """Follow or unfollow, and answer the counts. A new follower has read everything so far. Raises NotFound."""
-        member_list = await self._access.authorize(user_id, conversation_id, "read")
-        id_, token = thread_id(conversation_id, thread_seq), self._rebuilds.token()
+        member_list = await self.access.authorize(user_id, conversation_id, "read")
+        id_, token = thread_id(conversation_id, thread_seq), self.rebuilds.token()
         # A reply that names somebody brings them into a thread whose root they do not see. They may leave the thread.
         is_allowed = self._is_root if is_on else self._is_root_or_followed
         if not await is_allowed(member_list, user_id, thread_seq):
             raise NotFound("no such message")
-        marker = self._scripts.unread_put(user_id, token, hold_ms=HOLD_MS, conversation_id=id_)
-        await self._keyspace.one(marker)
-        done = self._scripts.unread_put(user_id, token, hold_ms=0)
-        with self._unknown_outcomes.of([(user_id, id_)]):
+        marker = self.scripts.threads.unread_put(user_id, token, hold_ms=HOLD_MS, conversation_id=id_)
+        await self.keyspace.one(marker)
+        done = self.scripts.threads.unread_put(user_id, token, hold_ms=0)
+        with self.unknown_outcomes.of([(user_id, id_)]):
             call = await self._commit(user_id, id_, member_list.members[user_id].joined_seq, is_on=is_on)
-        with self._unknown_outcomes.of([(user_id, id_)], is_committed=True):
-            await self._keyspace.run([done] if call is None else [call, done])
-        state = await self._unread.state_or_nothing(user_id, id_)
+        with self.unknown_outcomes.of([(user_id, id_)], is_committed=True):
+            await self.keyspace.run([done] if call is None else [call, done])
+        state = await self.unread.state_or_nothing(user_id, id_)
         if call is not None:
-            self._router.push(user_id, ReadSynced(state))
+            self.router.push(user_id, ReadSynced(state))
         return state
 
     async def _is_root(self, member_list: MemberList, user_id: str, seq_no: int) -> bool:
         """Whether the user sees a message at this number that can have replies."""
-        root = await entry_at(self._tables.log, member_list.head.conversation_id, seq_no)
+        root = await entry_at(self.tables.log, member_list.head.conversation_id, seq_no)
         is_seen = seq_no > member_list.visible_after(user_id)
         return root is not None and is_seen and KINDS[root.kind].is_target and root.thread_seq is None
 
     async def _is_root_or_followed(self, member_list: MemberList, user_id: str, seq_no: int) -> bool:
         key = thread_key(member_list.head.conversation_id, seq_no)
-        follower = thread_of(await read_one(self._tables.records, key))[0].followers.get(user_id)
+        follower = thread_of(await read_one(self.tables.records, key))[0].followers.get(user_id)
         is_followed = follower is not None and follower.since_seq == member_list.members[user_id].joined_seq
         return is_followed or await self._is_root(member_list, user_id, seq_no)
 
@@ -99,7 +90,7 @@ class Follows:
         conversation_id, _, thread_seq = id_.partition("/")
         key, own = thread_key(conversation_id, int(thread_seq)), follow_key(user_id, conversation_id, int(thread_seq))
         for _ in range(_TRIES_MAX):
-            found, mine = await asyncio.gather(read_one(self._tables.records, key), read_one(self._tables.records, own))
+            found, mine = await asyncio.gather(read_one(self.tables.records, key), read_one(self.tables.records, own))
             (thread, version), (_, own_version) = thread_of(found), follow_of(mine)
             was = thread.followers.get(user_id)
             if (was is not None and was.since_seq == joined_seq) == is_on:
@@ -111,14 +102,14 @@ class Follows:
             changed = msgspec.structs.replace(thread, followers=followers)
             follow = put_follow(own, Follow(thread.last_seq), own_version) if is_on else Put(*own, None)
             try:
-                await self._tables.records.put([put_thread(key, changed, version), follow])
+                await self.tables.records.put([put_thread(key, changed, version), follow])
             except Conflict:
                 continue
             if not is_on:
-                return self._scripts.inbox_leave(user_id, id_)
+                return self.scripts.threads.inbox_leave(user_id, id_)
             if not thread.last_seq:
                 return None
-            return self._scripts.inbox_join(
+            return self.scripts.threads.inbox_join(
                 user_id, id_, score_ms=thread.last_ms, version=own_version + 1, cursor=thread.last_seq
             )
         raise Unavailable("the thread changes too fast")

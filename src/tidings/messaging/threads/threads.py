@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -57,35 +58,23 @@ class ThreadPage(msgspec.Struct, frozen=True):
     unread_threads: int
 
 
+@dataclass(eq=False, repr=False)
 class Threads:
-    def __init__(
-        self,
-        access: Access,
-        log: Log,
-        blocks: Blocks,
-        summaries: Summaries,
-        records: Records,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        rebuilds: Rebuilds,
-        unread: ThreadUnread,
-        follows: Follows,
-        receipts: Receipts,
-        clock: Clock,
-    ) -> None:
-        self._access = access
-        self._log = log
-        self._blocks = blocks
-        self._summaries = summaries
-        self._records = records
-        self._keyspace = keyspace
-        self._scripts = scripts.threads
-        self._rebuilds = rebuilds
-        self._unread = unread
-        self._follows = follows
-        self._receipts = receipts
-        self._clock = clock
-        self.mark_read, self.mark_unread = unread.read, unread.unread
+    access: Access
+    log: Log
+    blocks: Blocks
+    summaries: Summaries
+    records: Records
+    keyspace: Keyspace
+    scripts: Scripts
+    rebuilds: Rebuilds
+    unread: ThreadUnread
+    follows: Follows
+    receipts: Receipts
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.mark_read, self.mark_unread = self.unread.read, self.unread.unread
 
     # --- the list -----------------------------------------------------------------------------------
 
@@ -97,9 +86,9 @@ class Threads:
             raise BadCursor()  # of another filter
         for _ in range(_TRIES_MAX):
             page = await self._page(user_id, min(max(limit, 1), PAGE_MAX), after)
-            threads = await read_threads(self._records, [one.conversation_id for one in page.listed])
+            threads = await read_threads(self.records, [one.conversation_id for one in page.listed])
             places = {one.conversation_id: parts_of(one.conversation_id)[0] for one in page.listed}
-            lists = await self._access.read(list(dict.fromkeys(places.values())))
+            lists = await self.access.read(list(dict.fromkeys(places.values())))
             gone = [id_ for id_, in_ in places.items() if not _is_shown(user_id, threads.get(id_), lists.get(in_))]
             if not gone:
                 items = await asyncio.gather(
@@ -108,7 +97,7 @@ class Threads:
                         for one in page.listed
                     )
                 )
-                beside = await self._summaries.beside_each(user_id, [item.root for item in items if item.root])
+                beside = await self.summaries.beside_each(user_id, [item.root for item in items if item.root])
                 items = [replace(item, beside=beside.get((item.conversation_id, item.thread_seq))) for item in items]
                 next_cursor = encode_cursor(user_id, page.next) if page.next else None
                 return ThreadPage(items, next_cursor, page.unread_conversations)
@@ -117,11 +106,11 @@ class Threads:
 
     async def _page(self, user_id: str, limit: int, after: Place) -> Page:
         for _ in range(_TRIES_MAX):
-            page = await self._keyspace.one(self._scripts.inbox_page(user_id, limit=limit, after=after))
+            page = await self.keyspace.one(self.scripts.threads.inbox_page(user_id, limit=limit, after=after))
             if page is None:
-                await self._rebuilds.user(user_id)
+                await self.rebuilds.user(user_id)
             elif page.cold > 0:
-                await self._rebuilds.cold_conversations(user_id)
+                await self.rebuilds.cold_conversations(user_id)
             else:
                 return page
         raise Unavailable("the threads are being rebuilt")
@@ -133,17 +122,19 @@ class Threads:
         conversation_id, thread_seq = parts_of(id_)
         start, thread = member_list.visible_after(user_id), threads[id_]
         is_seen = thread_seq > start
-        root = await self._log.entry(conversation_id, thread_seq) if is_seen else None
-        root = seen_by(user_id, root, self._clock.now_ms()) if root is not None else None
-        is_hidden = root is not None and root.sender_id in await self._blocks.blocked_by(user_id)
-        first = await self._unread.first(user_id, id_, mark)
+        root = await self.log.entry(conversation_id, thread_seq) if is_seen else None
+        root = seen_by(user_id, root, self.clock.now_ms()) if root is not None else None
+        is_hidden = root is not None and root.sender_id in await self.blocks.blocked_by(user_id)
+        first = await self.unread.first(user_id, id_, mark)
         thread = thread if is_seen else await self._seen_part(id_, thread, start)
-        return ThreadItem(conversation_id, thread_seq, root, is_hidden, thread, mark.shown(self._scripts.cap), first)
+        return ThreadItem(
+            conversation_id, thread_seq, root, is_hidden, thread, mark.shown(self.scripts.threads.cap), first
+        )
 
     async def _seen_part(self, id_: str, thread: Thread, after: int) -> Thread:
         """The thread with the replies above this number alone. They are counted up to the cap of unread counts."""
-        count, cap = 0, self._scripts.cap
-        while count < cap and (found := await read_replies(self._records, id_, after=after, newest_first=False)):
+        count, cap = 0, self.scripts.threads.cap
+        while count < cap and (found := await read_replies(self.records, id_, after=after, newest_first=False)):
             count, after = count + sum(not reply.is_deleted for _, reply in found), found[-1][0]
         return replace(thread, replies=min(count, cap))
 
@@ -151,13 +142,13 @@ class Threads:
         """Drop listed threads that the user does not follow: the keyspace missed it."""
         for id_ in ids:
             try:
-                await self._rebuilds.conversation(user_id, id_, version=ANY_VERSION)
+                await self.rebuilds.conversation(user_id, id_, version=ANY_VERSION)
             except NotFound:
                 continue
 
     async def read_all(self, user_id: str, conversation_id: str, origin: str | None = None) -> ReadState:
         """Mark every thread of a conversation that the user follows as read. Returns the state of the conversation."""
-        await self._access.authorize(user_id, conversation_id, "read")
+        await self.access.authorize(user_id, conversation_id, "read")
         after: Place | None = filter_top("unread")
         unread: list[str] = []
         while after is not None:
@@ -166,8 +157,8 @@ class Threads:
             after = page.next
         for in_, thread_seq in map(parts_of, unread):
             if in_ == conversation_id:
-                await self._unread.read(user_id, in_, thread_seq, up_to_seq=_SEQ_MAX, origin=origin)
-        return await self._unread.of_conversation(user_id, conversation_id)
+                await self.unread.read(user_id, in_, thread_seq, up_to_seq=_SEQ_MAX, origin=origin)
+        return await self.unread.of_conversation(user_id, conversation_id)
 
     # --- one thread ---------------------------------------------------------------------------------
 
@@ -185,24 +176,24 @@ class Threads:
 
         Nothing above an open gap is shown: the gap may become a reply, and a reader who pages on would miss it.
         """
-        await self._access.authorize(user_id, conversation_id, "read")
-        member_list = check_read((await self._access.read([conversation_id])).get(conversation_id), user_id)
+        await self.access.authorize(user_id, conversation_id, "read")
+        member_list = check_read((await self.access.read([conversation_id])).get(conversation_id), user_id)
         start, id_ = member_list.visible_after(user_id), thread_id(conversation_id, thread_seq)
         await self._check_seen(id_, start)
-        limit, newest = min(max(limit, 1), PAGE_MAX), await self._log.before(conversation_id, NEWEST, PAGE_DEFAULT)
+        limit, newest = min(max(limit, 1), PAGE_MAX), await self.log.before(conversation_id, NEWEST, PAGE_DEFAULT)
         low, high = max(after_seq or 0, start), newest[0].seq_no + 1 if newest else 0
         high = high if before_seq is None else min(before_seq, high)
         is_forward = after_seq is not None
         found = await read_replies(
-            self._records, id_, after=low, before=high, newest_first=not is_forward, limit=limit + 1
+            self.records, id_, after=low, before=high, newest_first=not is_forward, limit=limit + 1
         )
         seqs = sorted((seq_no for seq_no, _ in found[:limit]), reverse=True)
-        entries = await asyncio.gather(*(self._log.entry(conversation_id, seq_no) for seq_no in seqs))
+        entries = await asyncio.gather(*(self.log.entry(conversation_id, seq_no) for seq_no in seqs))
         is_more = len(found) > limit
         has_older = low > max(start, thread_seq) if is_forward else is_more
-        delivered_all, read_all = await self._receipts.lowest(member_list, but=user_id)
-        shown = [seen_by(user_id, entry, self._clock.now_ms()) for entry in entries if entry is not None]
-        beside = await self._summaries.beside_each(user_id, shown)
+        delivered_all, read_all = await self.receipts.lowest(member_list, but=user_id)
+        shown = [seen_by(user_id, entry, self.clock.now_ms()) for entry in entries if entry is not None]
+        beside = await self.summaries.beside_each(user_id, shown)
         return HistoryPage(
             entries=shown,
             next_before_seq=seqs[-1] if seqs and has_older else None,
@@ -211,7 +202,7 @@ class Threads:
             head=member_list.head.head,
             delivered_all_seq=delivered_all,
             read_all_seq=read_all,
-            blocked=await self._blocks.blocked_by(user_id),
+            blocked=await self.blocks.blocked_by(user_id),
             beside={seq_no: one for (_, seq_no), one in beside.items()},
         )
 
@@ -219,19 +210,19 @@ class Threads:
         """A member who sees nothing up to `start` sees the root or, of a root that is older, a reply."""
         conversation_id, thread_seq = parts_of(id_)
         if thread_seq <= start:
-            is_seen = bool(await read_replies(self._records, id_, after=start, newest_first=True, limit=1))
+            is_seen = bool(await read_replies(self.records, id_, after=start, newest_first=True, limit=1))
         else:
-            is_seen = await self._log.entry(conversation_id, thread_seq) is not None
-            is_seen = is_seen or id_ in await read_threads(self._records, [id_])
+            is_seen = await self.log.entry(conversation_id, thread_seq) is not None
+            is_seen = is_seen or id_ in await read_threads(self.records, [id_])
         if not is_seen:
             raise NotFound("no such message")
 
     async def follow(self, user_id: str, conversation_id: str, thread_seq: int, *, is_on: bool) -> ReadState:
-        return await self._follows.set(user_id, conversation_id, thread_seq, is_on=is_on)
+        return await self.follows.set(user_id, conversation_id, thread_seq, is_on=is_on)
 
     async def _first_unread(self, user_id: str, id_: str) -> int | None:
-        mark = (await self._unread.marks(user_id, [id_])).get(id_)
-        return await self._unread.first(user_id, id_, mark) if mark is not None else None
+        mark = (await self.unread.marks(user_id, [id_])).get(id_)
+        return await self.unread.first(user_id, id_, mark) if mark is not None else None
 
 
 def check_read(member_list: MemberList | None, user_id: str) -> MemberList:

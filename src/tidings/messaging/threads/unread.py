@@ -124,7 +124,7 @@ class ThreadUnread(Unread):
 
     @property
     def cap(self) -> int:
-        return self._scripts.cap
+        return self.scripts.cap
 
     async def of_conversation(self, user_id: str, conversation_id: str) -> ReadState:
         """The state of a conversation, with the total of threads."""
@@ -134,12 +134,12 @@ class ThreadUnread(Unread):
 
     async def marks(self, user_id: str, ids: Sequence[str]) -> dict[str, Mark]:
         """The marks of threads that the user follows. Cold ones are counted from the tables, without a rebuild."""
-        key = self._scripts.keys.mark(user_id)
+        key = self.scripts.keys.mark(user_id)
         fields: list[bytes | None] = [None] * (3 + len(ids))
         with suppress(Unavailable):
-            fields = await self._keyspace.one(plain(key, b"HMGET", key, b":epoch", b"*", b":put", *ids))
+            fields = await self.keyspace.one(plain(key, b"HMGET", key, b":epoch", b"*", b":put", *ids))
         epoch, size, markers, *packed = fields
-        epoch_now = (self._keyspace.epoch(key) + self._scripts.epoch_tag).encode()
+        epoch_now = (self.keyspace.epoch(key) + self.scripts.epoch_tag).encode()
         is_warm = epoch == epoch_now and size is not None and markers is None
         found = {id_: unpack_mark(one) for id_, one in zip(ids, packed, strict=True) if one is not None and is_warm}
         if cold := [id_ for id_ in ids if id_ not in found]:
@@ -151,7 +151,7 @@ class ThreadUnread(Unread):
         return await self._first(user_id, id_, mark)
 
     async def _state_of(self, user_id: str, conversation_id: str, found: UnreadState | None) -> ReadState:
-        mark = await self._rebuilds.warm_mark(user_id, conversation_id, found)
+        mark = await self.rebuilds.warm_mark(user_id, conversation_id, found)
         return await self.describe(user_id, conversation_id, mark, None)
 
     def state_after(self, conversation_id: str, answer: ReadAnswer) -> ReadState | None:
@@ -161,13 +161,13 @@ class ThreadUnread(Unread):
         return parts_of(conversation_id)[0]
 
     async def _load(self, user_id: str, conversation_id: str) -> tuple[Head, Status]:
-        followed = await load_followed(self._tables, user_id, conversation_id)
+        followed = await load_followed(self.tables, user_id, conversation_id)
         return followed.head, followed.status
 
     async def _store(self, status: Status) -> Status:
         key = follow_key(status.user_id, *parts_of(status.conversation_id))
         follow = Follow(status.cursor_seq, status.ranges)
-        await self._tables.records.put([put_follow(key, follow, status.version - 1)])
+        await self.tables.records.put([put_follow(key, follow, status.version - 1)])
         return status
 
 
@@ -176,11 +176,11 @@ class Standing:
 
     def __init__(self, conversations: Unread, threads: ThreadUnread, states: States) -> None:
         self._conversations = conversations
-        self._threads = threads
+        self.threads = threads
         self._states = states
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
-        counts = self._threads if "/" in conversation_id else self._conversations
+        counts = self.threads if "/" in conversation_id else self._conversations
         return await counts.state(user_id, conversation_id)
 
     async def states(self, user_ids: Sequence[str], conversation_id: str) -> dict[str, ReadState]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -49,38 +50,30 @@ class _Whole(NamedTuple):
     counted: dict[str, Counted]
 
 
+@dataclass(eq=False, repr=False)
 class LargeCounts:
-    def __init__(
-        self,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        tally_scripts: TallyScripts,
-        tallies: Tallies,
-        count: Count,
-        rebuilds: Rebuilds,
-        *,
-        is_one_server: bool = True,
-    ) -> None:
-        self._is_one_server = is_one_server  # False: the keyspace is several servers
-        # Counts that were made before. They stay while the member's mark and the `rev` of the tally stay.
+    keyspace: Keyspace
+    scripts: Scripts
+    tally_scripts: TallyScripts
+    tallies: Tallies
+    count: Count
+    rebuilds: Rebuilds
+    _: KW_ONLY
+    is_one_server: bool = True  # False: the keyspace is several servers
+
+    def __post_init__(self) -> None:
         self._made = Recent[tuple[str, str], _Made](COUNTS_KEPT)
         self._wholes = Recent[str, _Whole](LISTS_KEPT)
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._tally_scripts = tally_scripts
-        self._tallies = tallies
-        self._count = count
-        self._rebuilds = rebuilds
 
     async def read(self, user_id: str, conversation_id: str = "") -> UnreadState | None:
         """Read totals, and one conversation, with everything that is large. None: the user is COLD."""
-        found = await self._keyspace.one(self._scripts.unread_state(user_id, conversation_id))
+        found = await self.keyspace.one(self.scripts.unread_state(user_id, conversation_id))
         return await self.complete(user_id, conversation_id, found)
 
     async def read_many(self, user_ids: Sequence[str], conversation_id: str) -> dict[str, UnreadState]:
         """Read the same of many users in few round trips. Users for whom that is not enough are left out: `read` them
         one by one."""
-        found = await self._keyspace.run([self._scripts.unread_state(id_, conversation_id) for id_ in user_ids])
+        found = await self.keyspace.run([self.scripts.unread_state(id_, conversation_id) for id_ in user_ids])
         known = {user_id: state for user_id, state in zip(user_ids, found, strict=True) if state is not None}
         marks = {user_id: _marks_of(state.large) for user_id, state in known.items() if state.large}
         blocked = await self._blocked(marks)
@@ -102,13 +95,13 @@ class LargeCounts:
                 return found
             if (counted := await self.all(user_id, found.large)) is not None:
                 break
-            found = await self._keyspace.one(self._scripts.unread_state(user_id, conversation_id))
+            found = await self.keyspace.one(self.scripts.unread_state(user_id, conversation_id))
         if counted is None or found is None:
             raise Unavailable("the marks of large conversations are made again and again")
         return self._with_large(found, counted, conversation_id)
 
     def _with_large(self, found: UnreadState, counted: Mapping[str, Counted], conversation_id: str) -> UnreadState:
-        sums = sums_of(counted, self._scripts.cap)
+        sums = sums_of(counted, self.scripts.cap)
         own = counted.get(conversation_id)
         return UnreadState(
             None if found.total_unread is None else found.total_unread + sums.loud,
@@ -120,13 +113,13 @@ class LargeCounts:
     async def listed(self, user_id: str) -> list[Listed]:
         """Return the large conversations of a user with their counts, each at the time of its last message."""
         for _ in range(TALLY_TRIES_MAX):
-            found = await self._keyspace.one(self._scripts.unread_state(user_id))
+            found = await self.keyspace.one(self.scripts.unread_state(user_id))
             counted = await self.all(user_id, found.large) if found is not None and found.large else {}
             if counted is not None and found is not None:
                 scores = {one.conversation_id: one.score_ms for one in found.large}
                 return [Listed(id_, max(scores[id_], one.last_ms), one.mark) for id_, one in counted.items()]
             if found is None:
-                await self._rebuilds.user(user_id)
+                await self.rebuilds.user(user_id)
         raise Unavailable("the inbox is being rebuilt")
 
     async def one(self, user_id: str, conversation_id: str, mark: Mark) -> Mark:
@@ -139,7 +132,7 @@ class LargeCounts:
                 raise NotFound("no such conversation")  # the user has left meanwhile
             if counted is not None:
                 return counted[conversation_id].mark
-            mark = await self._rebuilds.conversation(user_id, conversation_id)
+            mark = await self.rebuilds.conversation(user_id, conversation_id)
             if not mark.is_large:
                 return mark
         raise Unavailable("the conversation crosses the line again and again")
@@ -165,18 +158,18 @@ class LargeCounts:
             for id_, one in zip(counted, made, strict=True)
         ):
             return
-        calls = self._tally_scripts.revs(counted, is_one_server=self._is_one_server)
+        calls = self.tally_scripts.revs(counted, is_one_server=self.is_one_server)
         revs: list[bytes | None] = [one.rev for one in made if one is not None]
         self._wholes.put(user_id, _Whole(listed, self._epochs(counted), calls, revs, counted))
 
     async def _is_as_before(self, whole: _Whole) -> bool:
-        answered = await self._keyspace.run(whole.calls)
+        answered = await self.keyspace.run(whole.calls)
         revs = answered[0] if len(answered) == 1 else [rev for some in answered for rev in some]
         return revs == whole.revs and self._epochs(whole.counted) == whole.epochs
 
     def _epochs(self, conversation_ids: Iterable[str]) -> frozenset[str]:
         ids = list(conversation_ids)
-        return frozenset(self._keyspace.epoch(id_) for id_ in (ids[:1] if self._is_one_server else ids))
+        return frozenset(self.keyspace.epoch(id_) for id_ in (ids[:1] if self.is_one_server else ids))
 
     async def _counted(self, user_id: str, listed: Sequence[Listed]) -> dict[str, Counted] | None:
         marks = {user_id: _marks_of(listed)}
@@ -195,7 +188,7 @@ class LargeCounts:
                 continue
             made = self._make(user_id, one, answers, blocked[user_id])
             try:
-                counted[id_] = made or Counted((await self._count.one(user_id, id_)).mark, answer.last_ms)
+                counted[id_] = made or Counted((await self.count.one(user_id, id_)).mark, answer.last_ms)
             except NotFound:
                 continue  # the user has left meanwhile
         return counted
@@ -219,7 +212,7 @@ class LargeCounts:
     async def _blocked(self, marks: Mapping[str, Marks]) -> dict[str, Sequence[str]]:
         """The people whom each user has blocked. The tables are asked for users whose marks do not say: nobody."""
         asked = [id_ for id_, some in marks.items() if not all(mark.is_blockless for mark in some.values())]
-        found = await asyncio.gather(*(self._count.blocked(user_id) for user_id in asked))
+        found = await asyncio.gather(*(self.count.blocked(user_id) for user_id in asked))
         return dict.fromkeys(marks, ()) | dict(zip(asked, found, strict=True))
 
     async def _answers(
@@ -238,7 +231,7 @@ class LargeCounts:
             ]
             if not wanted:
                 return answers
-            ask = self._tally_scripts.tally_count
+            ask = self.tally_scripts.tally_count
             calls = [
                 ask(id_, mark.first_mention, user_id, seen=mark.seen, ranges=mark.ranges, blocked=blocked[user_id])
                 for user_id, id_, mark in wanted
@@ -257,7 +250,7 @@ class LargeCounts:
     async def _run(self, calls: Sequence[Call[Answer]]) -> list[Answer]:
         replies: list[Answer] = []
         for start in range(0, len(calls), TALLIES_TOGETHER):
-            replies += await self._keyspace.run(calls[start : start + TALLIES_TOGETHER])
+            replies += await self.keyspace.run(calls[start : start + TALLIES_TOGETHER])
         return replies
 
     async def _unchanged(
@@ -280,26 +273,26 @@ class LargeCounts:
     async def _revs(self, conversation_ids: Iterable[str]) -> dict[str, bytes]:
         """The `rev` of each tally that is of this life of its server."""
         ids = list(conversation_ids)
-        calls = self._tally_scripts.revs(ids, is_one_server=self._is_one_server)
-        answered = await self._keyspace.run(calls) if calls else []
-        now = tuple(self._tally_scripts.rev_of(epoch) for epoch in self._epochs(ids))
+        calls = self.tally_scripts.revs(ids, is_one_server=self.is_one_server)
+        answered = await self.keyspace.run(calls) if calls else []
+        now = tuple(self.tally_scripts.rev_of(epoch) for epoch in self._epochs(ids))
         revs = zip(ids, (rev for some in answered for rev in some), strict=True)
         return {id_: rev for id_, rev in revs if rev is not None and rev.startswith(now)}
 
     async def _build(self, conversation_id: str, line_ms: int) -> bool:
         try:
-            return await self._tallies.build(conversation_id, line_ms)
+            return await self.tallies.build(conversation_id, line_ms)
         except NotFound:
             return False
 
     async def _remake(self, user_id: str, conversation_id: str, last_ms: int) -> None:
         """Make a mark anew that is too old. From now on it is as young as the message that showed its age."""
         try:
-            await self._rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
+            await self.rebuilds.conversation(user_id, conversation_id, version=ANY_VERSION)
         except NotFound:
             return  # it has left the inbox
-        large = self._scripts.keys.filter(user_id, "large")
-        await self._keyspace.one(plain(large, b"ZADD", large, b"XX", b"GT", last_ms, conversation_id))
+        large = self.scripts.keys.filter(user_id, "large")
+        await self.keyspace.one(plain(large, b"ZADD", large, b"XX", b"GT", last_ms, conversation_id))
 
 
 def _marks_of(listed: Sequence[Listed]) -> Marks:

@@ -79,7 +79,7 @@ class ReadTogether(Unread):
             one.marker, call = self.leave(one.user_id, conversation_id)
             calls.append(call)
         try:
-            member_list, answers = await self._access.fresh_beside(conversation_id, *calls)
+            member_list, answers = await self.access.fresh_beside(conversation_id, *calls)
             if answers is None:
                 raise Unavailable("the keyspace is down, so nothing was marked")
             await self._move(member_list, group)
@@ -87,7 +87,7 @@ class ReadTogether(Unread):
         finally:
             with suppress(StoreError):
                 markers = [one.marker for one in group if one.marker is not None]
-                await self._keyspace.run([self.remove(one) for one in markers if not one.may_be_written])
+                await self.keyspace.run([self.remove(one) for one in markers if not one.may_be_written])
         return await self._index([one for one in group if one.status is not None and one.outcome is None])
 
     async def _move(self, member_list: MemberList | None, group: Sequence[Reading]) -> None:
@@ -97,12 +97,12 @@ class ReadTogether(Unread):
         conversation_id, members = member_list.head.conversation_id, member_list.members
         present = [one for one in group if one.user_id in members]
         heads, found = await asyncio.gather(
-            self._tables.conversations.heads([conversation_id]),
-            self._tables.statuses.of_members(conversation_id, [one.user_id for one in present]),
+            self.tables.conversations.heads([conversation_id]),
+            self.tables.statuses.of_members(conversation_id, [one.user_id for one in present]),
         )
         if conversation_id not in heads:
             return
-        head, now_ms = heads[conversation_id].head, self._clock.now_ms()
+        head, now_ms = heads[conversation_id].head, self.clock.now_ms()
         statuses = {status.user_id: status for status in found}
         for one in present:
             status, joined_seq = statuses.get(one.user_id), members[one.user_id].joined_seq
@@ -121,8 +121,8 @@ class ReadTogether(Unread):
             assert one.marker is not None
             one.marker.may_be_written = True
         try:
-            with self._unknown_outcomes.of(changes):
-                answers = await self._tables.statuses.put_each([one.status for one in moving if one.status is not None])
+            with self.unknown_outcomes.of(changes):
+                answers = await self.tables.statuses.put_each([one.status for one in moving if one.status is not None])
         except StoreError as error:
             answers = [error] * len(moving)
         for one, answer in zip(moving, answers, strict=True):
@@ -133,22 +133,22 @@ class ReadTogether(Unread):
         if isinstance(answer, Status):
             one.status = answer
             if one.moves_receipt:
-                self._read_up_to(one.user_id, one.conversation_id, answer.read_seq)
+                self.read_up_to(one.user_id, one.conversation_id, answer.read_seq)
             return
         is_unknown = isinstance(answer, Unavailable) and answer.is_ambiguous
         one.marker.may_be_written, one.status = is_unknown, None
         if not isinstance(answer, Conflict):
             one.outcome = answer
         if is_unknown:
-            self._unknown_outcomes.remember([(one.user_id, one.conversation_id)])
+            self.unknown_outcomes.remember([(one.user_id, one.conversation_id)])
 
     async def _index(self, stored: Sequence[Reading]) -> dict[Reading, ReadAnswer]:
         """Make the keyspace follow the marks that are in the tables. Returns those that need another look."""
         if not stored:
             return {}
-        with self._unknown_outcomes.of([(one.user_id, one.conversation_id) for one in stored], is_committed=True):
+        with self.unknown_outcomes.of([(one.user_id, one.conversation_id) for one in stored], is_committed=True):
             calls = [self.read_call(*_parts(one)) for one in stored]
-            answers = await self._keyspace.run(calls)
+            answers = await self.keyspace.run(calls)
         return {one: answer for one, answer in zip(stored, answers, strict=True) if not self._show_now(one, answer)}
 
     def _show_now(self, one: Reading, answer: ReadAnswer) -> bool:
@@ -160,7 +160,7 @@ class ReadTogether(Unread):
 
     async def _show(self, one: Reading, answer: ReadAnswer) -> ReadState:
         marker, status = _parts(one)
-        with self._unknown_outcomes.of([(one.user_id, one.conversation_id)], is_committed=True):
+        with self.unknown_outcomes.of([(one.user_id, one.conversation_id)], is_committed=True):
             return await self.show_read(marker, status, answer, one.origin)
 
 

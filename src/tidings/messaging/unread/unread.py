@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from tidings.clock import Clock
@@ -36,38 +37,23 @@ _TOTALS_TRIES_MAX = 20  # conversations that go cold while the totals are read
 Pay = Callable[[int], Awaitable[object]]  # charges for so many rows; raises RateLimited
 
 
+@dataclass(eq=False, repr=False)
 class Unread:
     """Marks messages read and unread, and shows the counts."""
 
-    def __init__(
-        self,
-        access: Access,
-        tables: Tables,
-        keyspace: Keyspace,
-        scripts: Scripts,
-        count: Count,
-        rebuilds: Rebuilds,
-        threads: Rebuilds,
-        large: LargeCounts,
-        router: Router,
-        unknown_outcomes: UnknownOutcomes,
-        clock: Clock,
-        read_up_to: Listeners[[str, str, int]],
-        unread_changed: Listeners[[str]],
-    ) -> None:
-        self._access = access
-        self._tables = tables
-        self._keyspace = keyspace
-        self._scripts = scripts
-        self._count = count
-        self._rebuilds = rebuilds
-        self._threads = threads  # of the index of threads, whose total is one of the user's totals
-        self._large = large
-        self._router = router
-        self._unknown_outcomes = unknown_outcomes
-        self._clock = clock
-        self._read_up_to = read_up_to
-        self._unread_changed = unread_changed
+    access: Access
+    tables: Tables
+    keyspace: Keyspace
+    scripts: Scripts
+    count: Count
+    rebuilds: Rebuilds
+    threads: Rebuilds  # of the index of threads, whose total is one of the user's totals
+    large: LargeCounts
+    router: Router
+    unknown_outcomes: UnknownOutcomes
+    clock: Clock
+    read_up_to: Listeners[[str, str, int]]
+    unread_changed: Listeners[[str]]
 
     async def mark_read(
         self,
@@ -87,7 +73,7 @@ class Unread:
             raise BadRequest("give one of up_to_seq, up_to_ts and seqs")
         async with self._marker(user_id, conversation_id) as marker:
             if up_to_ts is not None:
-                up_to_seq = await self._tables.log.seq_at(self._log_of(conversation_id), up_to_ts)
+                up_to_seq = await self.tables.log.seq_at(self._log_of(conversation_id), up_to_ts)
             for _ in range(_CAS_TRIES_MAX):
                 head, before = await self._load(user_id, conversation_id)
                 up_to = min(up_to_seq, head.head) if up_to_seq is not None else 0
@@ -97,8 +83,8 @@ class Unread:
                     return await self._current_state(marker, before)
                 if (stored := await self._commit(marker, after, receipt=up_to)) is not None:
                     if up_to > before.read_seq:
-                        self._read_up_to(user_id, conversation_id, up_to)
-                    with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
+                        self.read_up_to(user_id, conversation_id, up_to)
+                    with self.unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
                         return await self._update_index(marker, stored, singles, origin)
         raise Unavailable("the read mark changes too fast")
 
@@ -120,7 +106,7 @@ class Unread:
                     await pay(max(0, head.head - from_seq))
                     pay = None  # once, however often another device is first
                 if (stored := await self._commit(marker, after, receipt=0)) is not None:
-                    with self._unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
+                    with self.unknown_outcomes.of([(user_id, conversation_id)], is_committed=True):
                         return await self.rebuild_index(marker, stored, origin)
         raise Unavailable("the read mark changes too fast")
 
@@ -131,15 +117,15 @@ class Unread:
         count with the message in it, so the devices get the new count. Counts that are cold are pushed by the rebuild.
         Under until_read nothing changes, but a node with the other policy may have built the index: that one goes cold.
         """
-        if not self._scripts.is_delivered_seen:
+        if not self.scripts.is_delivered_seen:
             acks = [(conversation_id, user_id, 0) for conversation_id, user_id, _ in await self._of_others(acks)]
         calls = [
-            self._scripts.unread_read(user_id, id_, version=0, cursor=0, seen=seq_no, ranges=(), seqs=())
+            self.scripts.unread_read(user_id, id_, version=0, cursor=0, seen=seq_no, ranges=(), seqs=())
             for id_, user_id, seq_no in acks
         ]
-        answers = await self._keyspace.run(calls) if calls else ()
+        answers = await self.keyspace.run(calls) if calls else ()
         for (conversation_id, user_id, _), answer in zip(acks, answers, strict=True):
-            if not self._scripts.is_delivered_seen or answer.is_cold:
+            if not self.scripts.is_delivered_seen or answer.is_cold:
                 continue
             if answer.total_unread is None:  # some are large, and are counted apart
                 with suppress(NotFound):  # the member has left meanwhile
@@ -150,13 +136,13 @@ class Unread:
     async def _of_others(self, acks: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
         """Return the receipts of users whose index a node with other settings has built, or builds now. One plain read
         per user is far cheaper than the script, and nearly always there is nobody."""
-        marks = {user_id: self._scripts.keys.mark(user_id) for _, user_id, _ in acks}
-        found = await self._keyspace.run([plain(mark, b"HMGET", mark, b":epoch", b":begun") for mark in marks.values()])
+        marks = {user_id: self.scripts.keys.mark(user_id) for _, user_id, _ in acks}
+        found = await self.keyspace.run([plain(mark, b"HMGET", mark, b":epoch", b":begun") for mark in marks.values()])
         others = set()
         for (user_id, mark), answer in zip(marks.items(), found, strict=True):
             built = answer[0] or answer[1]
             if built is not None and not built.startswith(
-                (self._keyspace.epoch(mark) + self._scripts.epoch_tag).encode()
+                (self.keyspace.epoch(mark) + self.scripts.epoch_tag).encode()
             ):
                 others.add(user_id)
         return [ack for ack in acks if ack[1] in others]
@@ -165,7 +151,7 @@ class Unread:
 
     def firsts_call(self, user_id: str, conversation_id: str) -> Call[list[bytes | None]]:
         """Return a call that runs beside others; `firsts` reads its answer."""
-        key = self._scripts.keys.mark(user_id)
+        key = self.scripts.keys.mark(user_id)
         return plain(key, b"HMGET", key, b":epoch", b"*", b":put", conversation_id)
 
     async def firsts(
@@ -173,52 +159,52 @@ class Unread:
     ) -> tuple[int | None, int | None]:
         """Return first_unread_seq and first_mention_seq. A cold index is rebuilt first."""
         epoch, size, markers, packed = answer
-        epoch_now = self._keyspace.epoch(self._scripts.keys.mark(user_id)) + self._scripts.epoch_tag
+        epoch_now = self.keyspace.epoch(self.scripts.keys.mark(user_id)) + self.scripts.epoch_tag
         is_warm = size is not None and epoch == epoch_now.encode()
         if packed is not None and is_warm and markers is None:
-            mark = await self._large.one(user_id, conversation_id, unpack_mark(packed))
+            mark = await self.large.one(user_id, conversation_id, unpack_mark(packed))
         else:
-            found = await self._large.read(user_id, conversation_id)
+            found = await self.large.read(user_id, conversation_id)
             mark = await self._warm_mark(user_id, conversation_id, found)
         return await self._first(user_id, conversation_id, mark), mark.first_mention or None
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         """Return the member's counts. A cold index is rebuilt first. The caller has authorized."""
-        found = await self._large.read(user_id, conversation_id)
+        found = await self.large.read(user_id, conversation_id)
         return await self._state_of(user_id, conversation_id, found)
 
     async def state_soon(self, user_id: str, conversation_id: str) -> ReadState:
         """Return `state` without a rebuild: cold counts come from the tables, without the totals."""
-        found = await self._large.read(user_id, conversation_id)
+        found = await self.large.read(user_id, conversation_id)
         if found is None or found.mark is None:
             return await self.from_tables(user_id, conversation_id)
         return await self.describe(user_id, conversation_id, found.mark, found.total_unread, found.total_mentions)
 
     def totals_calls(self, user_id: str) -> Sequence[Call[UnreadState | None]]:
         """Return the calls whose answers `totals` takes, for a caller with more to ask in the same round trip."""
-        return self._scripts.unread_state(user_id), self._scripts.threads.unread_state(user_id)
+        return self.scripts.unread_state(user_id), self.scripts.threads.unread_state(user_id)
 
     async def totals(self, user_id: str, found: Sequence[UnreadState | None] = ()) -> Totals:
         """Return the user's totals: the badge. A cold index is rebuilt first. `found` answers `totals_calls`."""
         for _ in range(_TOTALS_TRIES_MAX):
-            mine, threads = found or await self._keyspace.run(self.totals_calls(user_id))
-            mine = await self._large.complete(user_id, "", mine)
+            mine, threads = found or await self.keyspace.run(self.totals_calls(user_id))
+            mine = await self.large.complete(user_id, "", mine)
             if mine is not None and mine.total_unread is not None and _is_warm(threads):
                 totals = mine.total_unread, mine.unread_conversations, mine.total_mentions
                 return Totals(*totals, threads.unread_conversations)
-            await asyncio.gather(_warm(self._rebuilds, user_id, mine), _warm(self._threads, user_id, threads))
+            await asyncio.gather(_warm(self.rebuilds, user_id, mine), _warm(self.threads, user_id, threads))
             found = ()
         raise Unavailable("the totals are being rebuilt")
 
     async def recount(self, user_id: str) -> None:
         """Count again what the user wants in the totals, and push them to the user's devices."""
-        await self._keyspace.one(self._scripts.unread_put(user_id, self._rebuilds.token(), hold_ms=-1))
-        self._router.push(user_id, TotalsSynced(await self.totals(user_id)))
-        self._unread_changed(user_id)
+        await self.keyspace.one(self.scripts.unread_put(user_id, self.rebuilds.token(), hold_ms=-1))
+        self.router.push(user_id, TotalsSynced(await self.totals(user_id)))
+        self.unread_changed(user_id)
 
     async def from_tables(self, user_id: str, conversation_id: str) -> ReadState:
         """Return the same state without the keyspace, for when it is down. The totals are not known then."""
-        counted = await self._count.one(user_id, conversation_id)
+        counted = await self.count.one(user_id, conversation_id)
         return await self.describe(user_id, conversation_id, counted.mark, None)
 
     async def describe(
@@ -229,7 +215,7 @@ class Unread:
         return ReadState(
             conversation_id=conversation_id,
             read_seq=mark.cursor,
-            unread_count=mark.shown(self._scripts.cap),
+            unread_count=mark.shown(self.scripts.cap),
             unread_capped=mark.is_capped,
             first_unread_seq=first,
             total_unread=total_unread,
@@ -243,12 +229,12 @@ class Unread:
         return _state_after(conversation_id, answer) if answer.is_enough else None
 
     def _read_state(self, user_id: str, conversation_id: str) -> Call[UnreadState | None]:
-        return self._scripts.unread_state(user_id, conversation_id)
+        return self.scripts.unread_state(user_id, conversation_id)
 
     async def _first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
-        if mark.first or not mark.shown(self._scripts.cap):
+        if mark.first or not mark.shown(self.scripts.cap):
             return mark.first or None
-        return await self._count.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
+        return await self.count.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
 
     async def _state_of(self, user_id: str, conversation_id: str, found: UnreadState | None) -> ReadState:
         mark = await self._warm_mark(user_id, conversation_id, found)
@@ -261,8 +247,8 @@ class Unread:
         """Return the mark that was found, or one that is made now, with its counts."""
         if found is not None and found.mark is not None:
             return found.mark
-        return await self._large.one(
-            user_id, conversation_id, await self._rebuilds.conversation(user_id, conversation_id)
+        return await self.large.one(
+            user_id, conversation_id, await self.rebuilds.conversation(user_id, conversation_id)
         )
 
     # --- changes ------------------------------------------------------------------------------------
@@ -272,12 +258,12 @@ class Unread:
         return conversation_id
 
     async def _load(self, user_id: str, conversation_id: str) -> tuple[Head, Status]:
-        _, head, status = await load_member(self._tables, user_id, conversation_id)
+        _, head, status = await load_member(self.tables, user_id, conversation_id)
         return head, status
 
     async def _store(self, status: Status) -> Status:
         """Store a status on top of the version before it. Raises Conflict."""
-        return await self._tables.statuses.put(status)
+        return await self.tables.statuses.put(status)
 
     @asynccontextmanager
     async def _marker(self, user_id: str, conversation_id: str) -> AsyncIterator[Marker]:
@@ -289,31 +275,31 @@ class Unread:
         marker, call = self.leave(user_id, conversation_id)
         try:
             if (
-                await self._access.authorize_beside(user_id, self._log_of(conversation_id), "read", call)
+                await self.access.authorize_beside(user_id, self._log_of(conversation_id), "read", call)
             ).beside is None:
                 raise Unavailable("the keyspace is down, so nothing was marked")
             yield marker
         except (Problem, StoreError):
             if not marker.may_be_written:
                 with suppress(StoreError):
-                    await self._keyspace.one(self.remove(marker))
+                    await self.keyspace.one(self.remove(marker))
             raise
 
     def leave(self, user_id: str, conversation_id: str) -> tuple[Marker, Call[int]]:
         """Make a marker, and the call that leaves it."""
-        marker = Marker(user_id, conversation_id, self._rebuilds.token())
-        put = self._scripts.unread_put
+        marker = Marker(user_id, conversation_id, self.rebuilds.token())
+        put = self.scripts.unread_put
         return marker, put(user_id, marker.token, hold_ms=HOLD_MS, conversation_id=conversation_id)
 
     def remove(self, marker: Marker) -> Call[int]:
-        return self._scripts.unread_put(marker.user_id, marker.token, hold_ms=0)
+        return self.scripts.unread_put(marker.user_id, marker.token, hold_ms=0)
 
     async def _commit(self, marker: Marker, status: Status, *, receipt: int) -> Status | None:
         """Store the next version of the status. None: another device was first."""
-        newer = next_version(status, receipt=receipt, now_ms=self._clock.now_ms())
+        newer = next_version(status, receipt=receipt, now_ms=self.clock.now_ms())
         marker.may_be_written = True
         try:
-            with self._unknown_outcomes.of([(status.user_id, status.conversation_id)]):
+            with self.unknown_outcomes.of([(status.user_id, status.conversation_id)]):
                 return await self._store(newer)
         except Conflict:
             marker.may_be_written = False
@@ -326,17 +312,17 @@ class Unread:
         self, marker: Marker, status: Status, singles: Sequence[int], origin: str | None
     ) -> ReadState:
         """Make the keyspace follow a read that is in the tables."""
-        answer = await self._keyspace.one(self.read_call(marker, status, singles))
+        answer = await self.keyspace.one(self.read_call(marker, status, singles))
         return await self.show_read(marker, status, answer, origin)
 
     def read_call(self, marker: Marker, status: Status, singles: Sequence[int] = ()) -> Call[ReadAnswer]:
         """Return the call that makes the keyspace follow a read, and removes its marker."""
-        return self._scripts.unread_read(
+        return self.scripts.unread_read(
             status.user_id,
             status.conversation_id,
             version=status.version,
             cursor=status.cursor_seq,
-            seen=seen_up_to(status, is_delivered_seen=self._scripts.is_delivered_seen),
+            seen=seen_up_to(status, is_delivered_seen=self.scripts.is_delivered_seen),
             ranges=status.ranges,
             seqs=singles,
             token=marker.token,
@@ -352,7 +338,7 @@ class Unread:
     async def rebuild_index(self, marker: Marker, status: Status, origin: str | None) -> ReadState:
         """Rebuild the conversation from the tables, where the keyspace cannot follow the change."""
         user_id, conversation_id = status.user_id, status.conversation_id
-        await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
+        await self.rebuilds.conversation(user_id, conversation_id, version=status.version)
         return self.push_state(await self._current_state(marker, status), user_id, origin)
 
     async def _current_state(self, marker: Marker, status: Status) -> ReadState:
@@ -360,17 +346,17 @@ class Unread:
         mends one that failed between the tables and the keyspace."""
         user_id, conversation_id = status.user_id, status.conversation_id
         calls: tuple[Call[Any], ...] = (self._read_state(user_id, conversation_id), self.remove(marker))
-        found, _ = await self._keyspace.run(calls)
+        found, _ = await self.keyspace.run(calls)
         if found is not None and found.mark is not None and found.mark.version < status.version:
-            await self._rebuilds.conversation(user_id, conversation_id, version=status.version)
-            found = await self._keyspace.one(self._read_state(user_id, conversation_id))
-        found = await self._large.complete(user_id, conversation_id, found)
+            await self.rebuilds.conversation(user_id, conversation_id, version=status.version)
+            found = await self.keyspace.one(self._read_state(user_id, conversation_id))
+        found = await self.large.complete(user_id, conversation_id, found)
         return await self._state_of(user_id, conversation_id, found)
 
     def push_state(self, state: ReadState, user_id: str, origin: str | None) -> ReadState:
         """Push the counts to the user's other devices."""
-        self._router.push(user_id, ReadSynced(state), but=origin)
-        self._unread_changed(user_id)
+        self.router.push(user_id, ReadSynced(state), but=origin)
+        self.unread_changed(user_id)
         return state
 
 
