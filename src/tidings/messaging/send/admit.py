@@ -18,14 +18,14 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
 from tidings.errors import Held, RateLimited, StoreError, StoreUnavailable
 from tidings.messaging.limits.held import Holds
 from tidings.messaging.limits.limiter import Admission, Limiter
 from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.counters import numbers_had
 from tidings.messaging.send.draft import Draft
-from tidings.stores.keyspace.call import Call, Keyspace, plain
+from tidings.stores.keyspace.call import Call, Keyspace
 from tidings.stores.keyspace.scripts.answers import Admitted
 from tidings.stores.keyspace.scripts.messaging import Scripts
 
@@ -186,10 +186,5 @@ class Admit:
         drafts = [draft for draft in drafts if not draft.seq_no]
         if not drafts:
             return known
-        generation = self.clock.now_ms() // (SENT_GENERATION_S * 1000)
-        sent = self.scripts.keys.sent
-        fields = [
-            (sent(draft.conversation_id, generation - back), draft.dedupe_field) for draft in drafts for back in (0, 1)
-        ]
-        found = await self.keyspace.run([plain(key, b"HEXISTS", key, field) for key, field in fields])
-        return known | {draft for at, draft in enumerate(drafts) if found[2 * at] or found[2 * at + 1]}
+        numbers = await numbers_had(self.keyspace, self.scripts.keys, drafts, self.clock.now_ms())
+        return known | {draft for draft, number in zip(drafts, numbers, strict=True) if number}

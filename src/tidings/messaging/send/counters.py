@@ -11,10 +11,14 @@ behind a stored entry before the entry is acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 
+from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
-from tidings.stores.keyspace.call import Keyspace
+from tidings.messaging.send.draft import Draft
+from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.keys import Keys
 from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Messages
 
@@ -48,3 +52,12 @@ class Counters:
                 now_ms=now_ms,
             )
         )
+
+
+async def numbers_had(keyspace: Keyspace, keys: Keys, drafts: Sequence[Draft], now_ms: int) -> list[bytes | None]:
+    """The number that each id has had lately, as "seq:at". None: the keyspace knows of none."""
+    generation = now_ms // (SENT_GENERATION_S * 1000)
+    both = (generation, generation - 1)
+    asked = [(keys.sent(draft.conversation_id, at), draft.dedupe_field) for draft in drafts for at in both]
+    found = await keyspace.run([plain(key, b"HGET", key, field) for key, field in asked])
+    return [found[at] or found[at + 1] for at in range(0, len(found), 2)]

@@ -64,9 +64,7 @@ class Index:
     blocks: Blocks
     line: Line
     lease_time_ms: Callable[[], int]  # 0: no leases are wanted
-    due_calls: Callable[
-        [Iterable[tuple[str, int]]], list[Call[object]]
-    ]  # they record what becomes due (push/due.py)
+    due_calls: Callable[[Iterable[tuple[str, int]]], list[Call[object]]]  # they record what becomes due (push/due.py)
     count_mentions: Callable[[int], object]
     thread_calls: ThreadCalls
     present: Callable[[Mapping[str, object]], Iterable[str]]  # those of these users who are connected here

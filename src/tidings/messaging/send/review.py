@@ -16,15 +16,15 @@ from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
-from tidings.bounds import SENT_GENERATION_S
 from tidings.clock import Clock
 from tidings.errors import Forbidden, StoreUnavailable
 from tidings.messaging.integration.before_send import BeforeSend, Question, Verdict, reason_in
 from tidings.messaging.log import entry_at
 from tidings.messaging.send.batch import Batch, BatchGroup
+from tidings.messaging.send.counters import numbers_had
 from tidings.messaging.send.draft import Draft
 from tidings.model import KINDS, Content, ContentPatch
-from tidings.stores.keyspace.call import Keyspace, plain
+from tidings.stores.keyspace.call import Keyspace
 from tidings.stores.keyspace.keys import Keys
 from tidings.stores.tables.ports import Messages
 
@@ -72,14 +72,7 @@ class Review:
 
     async def _unknown(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts that are not in the log, as far as the keyspace knows."""
-        generation = self.clock.now_ms() // (SENT_GENERATION_S * 1000)
-        fields = [
-            (self.keys.sent(draft.conversation_id, generation - back), draft.dedupe_field)
-            for draft in drafts
-            for back in (0, 1)
-        ]
-        found = await self.keyspace.run([plain(key, b"HGET", key, field) for key, field in fields])
-        numbers = [found[at] or found[at + 1] for at in range(0, len(found), 2)]
+        numbers = await numbers_had(self.keyspace, self.keys, drafts, self.clock.now_ms())
         is_there = await asyncio.gather(*map(self._is_stored, drafts, numbers))
         return [draft for draft, is_stored in zip(drafts, is_there, strict=True) if not is_stored]
 

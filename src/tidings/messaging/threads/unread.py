@@ -146,12 +146,8 @@ class ThreadUnread(Unread):
             found |= {one.conversation_id: one.mark for one in await self._thread_count.each(user_id, cold)}
         return found
 
-    async def first(self, user_id: str, id_: str, mark: Mark) -> int | None:
-        """The first unread reply."""
-        return await self._first(user_id, id_, mark)
-
     async def _state_of(self, user_id: str, conversation_id: str, found: UnreadState | None) -> ReadState:
-        mark = await self.rebuilds.warm_mark(user_id, conversation_id, found)
+        mark = await self._warm_mark(user_id, conversation_id, found)
         return await self.describe(user_id, conversation_id, mark, None)
 
     def state_after(self, conversation_id: str, answer: ReadAnswer) -> ReadState | None:

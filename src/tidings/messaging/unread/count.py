@@ -22,7 +22,9 @@ from tidings.stores.keyspace.scripts.messaging import Scripts
 from tidings.stores.tables.ports import Tables
 
 _DAY_MS = 86_400_000
-_NOTHING: tuple[list[int], list[int]] = ([], [])
+Standing = tuple[Row, Head, Status]  # of one member in one conversation
+Seqs = tuple[list[int], list[int]]  # unread numbers, newest first, and those of them that mention the user
+_NOTHING: Seqs = ([], [])
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ def line_of(row: Row, head: Head) -> int:
     return 0 if row.is_invited else head.large_ms
 
 
-async def load_member(tables: Tables, user_id: str, conversation_id: str) -> tuple[Row, Head, Status]:
+async def load_member(tables: Tables, user_id: str, conversation_id: str) -> Standing:
     """Read what the tables have of one member. Raises NotFound."""
     ids = [conversation_id]
     rows, heads, statuses = await asyncio.gather(
@@ -143,7 +145,7 @@ class Count:
         ]
         return await self._count(members, is_for_index)
 
-    async def _count(self, members: Sequence[tuple[Row, Head, Status]], is_for_index: bool) -> list[Counted]:
+    async def _count(self, members: Sequence[Standing], is_for_index: bool) -> list[Counted]:
         """Count conversations of one user. Only those with entries above the member's cursor are read in the log."""
         starts = [self._start(*member) for member in members]
         blocked = await self.blocked(members[0][0].user_id) if members else ()
@@ -155,20 +157,24 @@ class Count:
             if not (is_for_index and line_of(row, head))
         }
         unread = dict(zip(reads, await asyncio.gather(*reads.values()), strict=True))
-        return [
-            await self._counted(row, head, status, after, unread.get(row.conversation_id, _NOTHING), is_all_loud)
-            if not (is_for_index and line_of(row, head))
-            else self._uncounted(row, head, status, after, is_all_loud, is_blockless=not blocked)
-            for (row, head, status), after in zip(members, starts, strict=True)
-        ]
+        counted: list[Counted] = []
+        for member, after in zip(members, starts, strict=True):
+            tally_ms = line_of(*member[:2]) if is_for_index else 0
+            is_blockless, seqs = tally_ms > 0 and not blocked, unread.get(member[0].conversation_id, _NOTHING)
+            one = self._counted(member, after, seqs, tally_ms, is_all_loud=is_all_loud, is_blockless=is_blockless)
+            counted.append(await one)
+        return counted
 
     def _start(self, row: Row, head: Head, status: Status) -> int:
         return start_of(row, head, status, is_delivered_seen=self._scripts.is_delivered_seen)
 
     async def _counted(
-        self, row: Row, head: Head, status: Status, after: int, unread: tuple[list[int], list[int]], is_all_loud: bool
+        self, member: Standing, after: int, unread: Seqs, tally_ms: int, *, is_all_loud: bool, is_blockless: bool
     ) -> Counted:
-        cap, now_ms, (found, mentions) = self._scripts.cap, self._clock.now_ms(), unread
+        """Make the mark of one conversation. `tally_ms`: when it became large, if its counts are to come from its tally
+        when somebody looks. Such a mark counts nothing."""
+        (row, head, status), (found, mentions) = member, unread
+        cap, now_ms = self._scripts.cap, self._clock.now_ms()
         kept = found[:cap]
         floor = first = 0
         if len(found) > cap:
@@ -179,7 +185,8 @@ class Count:
         elif kept:
             first = kept[-1]
         row = msgspec.structs.replace(row, last_seq=max(row.last_seq, head.last_seq)) if row.archived else row
-        flags = flags_of(row, now_ms, is_all_loud=is_all_loud, line_ms=line_of(row, head))
+        line_ms = line_of(row, head)
+        flags = flags_of(row, now_ms, is_all_loud=is_all_loud, line_ms=line_ms, is_blockless=is_blockless)
         mark = Mark(
             version=status.version,
             cursor=status.cursor_seq,
@@ -189,35 +196,12 @@ class Count:
             floor=floor,
             day=now_ms // _DAY_MS,
             mentions=len(mentions),
-            first_mention=mentions[-1] if mentions else 0,
+            first_mention=mentions[-1] if mentions else tally_ms,
             flags=flags.packed,
             ranges=status.ranges,
         )
         ends_ms = row.muted_until if flags.is_muted else None
         return Counted(row.conversation_id, score_of(head, row), flags.pinned_ms, ends_ms, mark, kept, mentions)
-
-    def _uncounted(
-        self, row: Row, head: Head, status: Status, after: int, is_all_loud: bool, *, is_blockless: bool
-    ) -> Counted:
-        """The mark of a large conversation: its counts come from its tally when somebody looks."""
-        now_ms = self._clock.now_ms()
-        row = msgspec.structs.replace(row, last_seq=max(row.last_seq, head.last_seq)) if row.archived else row
-        line_ms = line_of(row, head)
-        flags = flags_of(row, now_ms, is_all_loud=is_all_loud, line_ms=line_ms, is_blockless=is_blockless)
-        mark = Mark(
-            version=status.version,
-            cursor=status.cursor_seq,
-            seen=after,
-            count=0,
-            first=0,
-            floor=0,
-            day=now_ms // _DAY_MS,
-            first_mention=line_ms,
-            flags=flags.packed,
-            ranges=status.ranges,
-        )
-        ends_ms = row.muted_until if flags.is_muted else None
-        return Counted(row.conversation_id, score_of(head, row), flags.pinned_ms, ends_ms, mark, [], [])
 
     async def _is_all_loud(self, user_id: str) -> bool:
         chosen = (await self._tables.people.preferences([user_id])).get(user_id)
@@ -227,7 +211,7 @@ class Count:
         """The people whose entries do not count for this user."""
         return [block.blocked_id for block in await self._tables.people.blocks_of(user_id)]
 
-    async def _unread(self, row: Row, status: Status, after: int, but: Collection[str]) -> tuple[list[int], list[int]]:
+    async def _unread(self, row: Row, status: Status, after: int, but: Collection[str]) -> Seqs:
         """Return the unread entries and the mentions among them, newest first. Where there are more entries than the
         cap, there is one more than the cap."""
         width = sum(high - low + 1 for low, high in status.ranges)

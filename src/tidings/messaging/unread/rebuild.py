@@ -24,7 +24,6 @@ from tidings.clock import Clock
 from tidings.errors import NotFound, Unavailable
 from tidings.messaging.unread.count import Count, Counted
 from tidings.stores.keyspace.call import Call, Keyspace, Slices, plain
-from tidings.stores.keyspace.scripts.answers import UnreadState
 from tidings.stores.keyspace.scripts.marks import Mark, Sums
 from tidings.stores.keyspace.scripts.messaging import Scripts, mentions_of
 from tidings.tasks import KeyedLock, SingleFlight
@@ -137,12 +136,6 @@ class Rebuilds:
                 await self.conversation(user_id, conversation_id)
             except NotFound:
                 continue  # the user has left it, and the inbox has dropped it now
-
-    async def warm_mark(self, user_id: str, conversation_id: str, found: UnreadState | None) -> Mark:
-        """Return the mark that was found in the keyspace. A cold conversation is rebuilt first."""
-        if found is not None and found.mark is not None:
-            return found.mark
-        return await self.conversation(user_id, conversation_id)
 
     # --- one conversation ---------------------------------------------------------------------------
 

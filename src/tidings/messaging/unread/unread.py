@@ -166,7 +166,7 @@ class Unread:
         else:
             found = await self.large.read(user_id, conversation_id)
             mark = await self._warm_mark(user_id, conversation_id, found)
-        return await self._first(user_id, conversation_id, mark), mark.first_mention or None
+        return await self.first(user_id, conversation_id, mark), mark.first_mention or None
 
     async def state(self, user_id: str, conversation_id: str) -> ReadState:
         """Return the member's counts. A cold index is rebuilt first. The caller has authorized."""
@@ -211,7 +211,7 @@ class Unread:
         self, user_id: str, conversation_id: str, mark: Mark, total_unread: int | None, total_mentions: int = 0
     ) -> ReadState:
         """Return a mark in the words of the wire."""
-        first = mark.first or (await self._first(user_id, conversation_id, mark) if mark.count else None)
+        first = mark.first or (await self.first(user_id, conversation_id, mark) if mark.count else None)
         return ReadState(
             conversation_id=conversation_id,
             read_seq=mark.cursor,
@@ -228,10 +228,8 @@ class Unread:
         """Return what a read leaves unread. None: the keyspace alone cannot say it all."""
         return _state_after(conversation_id, answer) if answer.is_enough else None
 
-    def _read_state(self, user_id: str, conversation_id: str) -> Call[UnreadState | None]:
-        return self.scripts.unread_state(user_id, conversation_id)
-
-    async def _first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
+    async def first(self, user_id: str, conversation_id: str, mark: Mark) -> int | None:
+        """Return the oldest unread number of a mark. Above the cap only the log has it."""
         if mark.first or not mark.shown(self.scripts.cap):
             return mark.first or None
         return await self.count.oldest_unread(user_id, conversation_id, after=mark.seen, ranges=mark.ranges)
@@ -345,11 +343,12 @@ class Unread:
         """Return what the keyspace shows, if it has this version; otherwise rebuild. So a client that repeats a change
         mends one that failed between the tables and the keyspace."""
         user_id, conversation_id = status.user_id, status.conversation_id
-        calls: tuple[Call[Any], ...] = (self._read_state(user_id, conversation_id), self.remove(marker))
+        read = self.scripts.unread_state(user_id, conversation_id)
+        calls: tuple[Call[Any], ...] = (read, self.remove(marker))
         found, _ = await self.keyspace.run(calls)
         if found is not None and found.mark is not None and found.mark.version < status.version:
             await self.rebuilds.conversation(user_id, conversation_id, version=status.version)
-            found = await self.keyspace.one(self._read_state(user_id, conversation_id))
+            found = await self.keyspace.one(read)
         found = await self.large.complete(user_id, conversation_id, found)
         return await self._state_of(user_id, conversation_id, found)
 

@@ -123,7 +123,7 @@ class Store:
                 return found
             await effort.pause(Throttled("DynamoDB leaves keys unprocessed"))
 
-    async def query(
+    def query(
         self,
         table: str,
         where: str,
@@ -134,20 +134,13 @@ class Store:
         only: str = "",
         matching: str = "",
         index: str | None = None,
-        after: Item | None = None,
     ) -> Pages:
         """Read the pages of a query until the end. A page reads `limit` rows before `matching` is applied."""
         request = self._request(table, ScanIndexForward=not newest_first, ConsistentRead=index is None)
         request |= _expressions(values, KeyCondition=where, Projection=only, Filter=matching)
         request |= {} if limit is None else {"Limit": limit}
         request |= {} if index is None else {"IndexName": index}
-        while True:
-            reply = await self._wire.call("Query", request | ({"ExclusiveStartKey": after} if after else {}))
-            self._count_read(table, reply["ScannedCount"])
-            yield reply["Items"]
-            after = reply.get("LastEvaluatedKey")
-            if not after:
-                return
+        return self._pages("Query", table, request)
 
     async def first(self, pages: Pages, limit: int) -> list[Item]:
         """The first `limit` rows of a query."""
@@ -162,11 +155,14 @@ class Store:
     async def all(self, pages: Pages) -> list[Item]:
         return [item async for page in pages for item in page]
 
-    async def scan(self, table: str, limit: int) -> Pages:
+    def scan(self, table: str, limit: int) -> Pages:
         """A whole small table in no order, `limit` rows a page."""
-        request, after = self._request(table, Limit=limit, ConsistentRead=True), None
+        return self._pages("Scan", table, self._request(table, Limit=limit, ConsistentRead=True))
+
+    async def _pages(self, op: str, table: str, request: dict[str, Any]) -> Pages:
+        after: Item | None = None
         while True:
-            reply = await self._wire.call("Scan", request | ({"ExclusiveStartKey": after} if after else {}))
+            reply = await self._wire.call(op, request | ({"ExclusiveStartKey": after} if after else {}))
             self._count_read(table, reply["ScannedCount"])
             yield reply["Items"]
             after = reply.get("LastEvaluatedKey")
