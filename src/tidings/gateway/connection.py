@@ -120,7 +120,7 @@ class Connection:
             self.socket.close(code, reason or CLOSE_MEANING[code])
 
     async def drained(self) -> None:
-        """Returns when the reader keeps up. A resume, which writes a lot, waits for it."""
+        """Wait until the reader keeps up. A resume writes a lot, so it waits here between pages."""
         if self.socket is not None:
             await self.socket.drained()
 
@@ -368,7 +368,7 @@ class Connection:
         self.is_attached = True
 
     def keep(self, identity: Identity) -> None:
-        """The connection lives as long as this token."""
+        """Let the connection live as long as this token."""
         self.expires_ms, self.issued_ms = identity.expires_ms, identity.issued_ms or 0
         self.key_hash = identity.key_hash
         self._owner.kept(self)

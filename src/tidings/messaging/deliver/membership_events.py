@@ -49,7 +49,7 @@ class MembershipEvents:
                 self._hub.push(user_id, ConversationRemoved(member_list.head.conversation_id))
 
     def hold_joins(self, member_list: MemberList, entries: Iterable[Entry]) -> Iterator[Key]:
-        """Hold the later entries of users here who joined with one of these back. Yields the joins to finish."""
+        """Hold back the entries after a join, for each user here who joined with one of these. Yields those joins."""
         for entry in entries:
             assert entry.member is not None
             for user_id in filter(self._hub.of_user, entry.member.user_ids):

@@ -161,7 +161,7 @@ class Deliver:
         if self.must_wait():
             return
         if sequencer.held and sequencer.last is None and not self.registry.has_others:
-            # On a single node entries come in order from their one lane. Below them must be nothing, or the head.
+            # On a single node entries come in order from their one lane. The number below them must be 0, or the head.
             # Otherwise some batch failed half-way, now or before a restart, and the log is read.
             below = min(sequencer.held) - 1
             if below == 0 or (below == member_list.head.head and sequencer.recheck_from is None):

@@ -57,7 +57,7 @@ class Acknowledge:
             if draft.followers is None:
                 _answer(draft, draft.answer())
             else:
-                for one in draft.followers:  # their id is stored, so no hold of their own connections waits for it
+                for one in draft.followers:  # their id is stored: the holds of their connections must not wait for it
                     self._holds.abandon(one.origin, group.conversation_id, one.message_id)
                 again += _answer_all(draft)
             if not draft.is_duplicate and KINDS[draft.kind].counts:
@@ -69,7 +69,7 @@ class Acknowledge:
         return again
 
     def _hold_refused(self, group: BatchGroup) -> None:
-        """Hold each send that is refused for now, and its followers. One that is refused for good waits no longer."""
+        """Hold each send that is refused for now, and its followers. A send refused for good leaves its hold."""
         by_origin: dict[str, dict[str, int]] = {}
         for draft in group.refused:
             for one in (draft, *(draft.followers or ())):

@@ -36,7 +36,7 @@ OfSender = Sequence[tuple[BatchGroup, Draft]]
 
 
 class Lately:
-    """The ids that were admitted last, as hashes. An id with the hash of another one passes free, and that is all."""
+    """The hashes of the ids that were admitted last. Where two ids share a hash, the second passes free: no worse."""
 
     def __init__(self, size_max: int = _LATELY_MAX) -> None:
         self._size_max = size_max
@@ -60,7 +60,7 @@ class Lately:
 
 @dataclass(eq=False, repr=False)
 class Admit:
-    """`is_early`: everybody is asked about here, because the groups of a batch go different ways after this stage."""
+    """`is_early`: every sender is checked here, because the groups of a batch go different ways after this stage."""
 
     limiter: Limiter
     holds: Holds
@@ -181,7 +181,7 @@ class Admit:
             await self.keyspace.run([forget(id_, those, now_ms=now_ms) for id_, those in numbers.items()])
 
     async def _numbered_before(self, drafts: Sequence[Draft]) -> set[Draft]:
-        """The drafts whose ids have had a number. A draft that has a number now learned it with that number."""
+        """The drafts whose ids have had a number. The reply that numbers a draft also says whether its id is known."""
         known = {draft for draft in drafts if draft.is_known}
         drafts = [draft for draft in drafts if not draft.seq_no]
         if not drafts:

@@ -1,8 +1,8 @@
 """A batch: the drafts that pass the stages together. A `BatchGroup` holds those of one conversation.
 
 A number that a draft got and does not use is given up. The commit that stores the rest of the group closes it with a
-void. A void belongs to the counter that gave the group its numbers: a counter that was lost may give its numbers
-again, to another node or to a draft of this very group, so the group keeps no void of it.
+void. A void belongs to the counter that gave the group its numbers. A counter that was lost may give its numbers again,
+to another node or to a draft of this very group. So the group forgets the voids of a lost counter.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Batch:
         self.ids = [draft.id_ for group in groups for draft in group.drafts]
         self.groups = groups
         self.live: list[BatchGroup] = []  # groups with something to number, once the senders are checked
-        self.again: list[Draft] = []  # to be queued again: another content of their id may be the one that is stored
+        self.again: list[Draft] = []  # to queue again: another content has their id, or a request is accepted first
         self.aside: list[Batch] = []  # groups that wait for their members, each as a batch of its own
         self.epoch_changes = 0  # when the batch began
         self.is_unreviewed = False  # its drafts are to be reviewed before they get numbers
@@ -240,7 +240,7 @@ class Batch:
 
     @property
     def asking_here(self) -> list[tuple[BatchGroup, Draft]]:
-        """The drafts that mention those who are here, and do not know yet who that is."""
+        """The drafts with `mention: here` for which nobody has asked yet who is online."""
         return [
             (group, draft)
             for group in self.live

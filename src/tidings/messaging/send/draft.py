@@ -169,7 +169,7 @@ class Draft(msgspec.Struct, kw_only=True, eq=False):
         return Sent(self.entry, self.is_duplicate, is_other)
 
     def _is_other(self, entry: Entry) -> bool:
-        """Whether the author of a resend must be told what is stored: the before-send hook changed it at a try."""
+        """Whether the author of a resend must be told the stored content: the hook changed it at an earlier try."""
         if self.content is None or entry.content is None:
             return self.is_rewritten
         return (self.content.text, self.content.data) != (entry.content.text, entry.content.data)

@@ -128,9 +128,10 @@ class Index:
                 left_out = self._left_out(member_list, {entry.sender_id for entry in replies})
                 followed = await self.thread_calls(member_list, replies, left_out)
                 in_threads += [(len(made) - 1, call) for call in followed]
-        # These are asked after the index calls. The change itself takes a member who leaves later out of the inbox, and
-        # the delete itself takes out a message that is deleted later. In a direct conversation nobody leaves, and while
-        # this node is alone its deletes come through the same lane: beside them is the takeover of its own work.
+        # These are asked after the index calls. If a member leaves later, the index call of that change corrects the
+        # inbox; if a message is deleted later, the index call of that delete corrects the counts. In a direct
+        # conversation nobody leaves, and while this node is alone its deletes come through the same lane. Only the
+        # takeover of its own work runs beside that lane.
         may_change = not in_lane or self.lease_time_ms() > 0
         changing = [work for work in works if may_change or work[0].head.kind != "direct"]
         keys = [self.scripts.keys.conv(member_list.head.conversation_id) for member_list, _ in changing]
@@ -295,7 +296,7 @@ class Index:
         return named & member_list.members.keys()
 
     def _left_out(self, member_list: MemberList, senders: Set[str | None]) -> dict[str | None, Collection[str | None]]:
-        """Member -> the senders that do not count for them: themselves, those they blocked, and in a request all."""
+        """Member -> the senders that do not count: the member, the people whom they blocked, in a request everybody."""
         apart: dict[str | None, Collection[str | None]] = {sender_id: {sender_id} for sender_id in senders}
         for sender_id in senders if self.blocks.has_blocker(senders) else ():
             for user_id in self.blocks.blockers(sender_id) & member_list.members.keys():

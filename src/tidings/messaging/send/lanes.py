@@ -5,7 +5,7 @@ queue of its own there, so the messages of a device keep their order. The conver
 delays another by one batch at most. bounds.py says how many bytes may wait, in a conversation and in a lane.
 
 A group that must wait for a change of its members is put aside: the lane goes on, and that conversation alone waits.
-So is a group with many members or entries, because all of a batch wait for the longest part of it.
+A group with many members or entries is put aside too, because a whole batch waits for its slowest group.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Lane:
         self.size_bytes = 0
         self.under_way: list[Draft] = []
         self.aside: dict[str, list[Draft]] = {}  # conversations with a group that waits by itself, and its drafts
-        self.heavy: set[str] = set()  # those of them whose group is only large
+        self.heavy: set[str] = set()  # those of them whose group waits for nothing, and is aside because it is large
         self.task: asyncio.Task[None] | None = None
 
     def put(self, draft: Draft) -> bool:
@@ -373,7 +373,7 @@ class Sends:
 
     def _put_aside(self, lane: Lane, drafts: list[Draft], run: Callable[[Batch], Awaitable[None]], part: Batch) -> None:
         """Take one group through the pipeline by itself, beside the lane."""
-        lane.aside[part.groups[0].conversation_id] = drafts  # none where all of them were refused after the numbering
+        lane.aside[part.groups[0].conversation_id] = drafts  # empty where all were refused after they got numbers
         task = asyncio.get_running_loop().create_task(self._finish(lane, run, part), name="lane, aside")
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)

@@ -27,7 +27,7 @@ from tidings.stores.keyspace.scripts.answers import Numbered
 from tidings.tasks import Recent
 
 _POLL_S = 0.05  # between two reads for a member change that is under way on another node
-_REFUSALS_MIN = 2  # from so many on a stranger is refused from memory: one may be followed by an invitation
+_REFUSALS_MIN = 2  # refusals until a stranger is refused from memory: an invitation may follow the first one
 
 # The right that a user needs for each member change.
 _NEEDS: dict[MemberAction, Action] = {
@@ -185,7 +185,7 @@ class Members:
             group.voids.clear()  # there is no log to close them in
             return
         if member_list.members_seq < members_seq:
-            self._open_work.recheck_from(group.conversation_id, members_seq)  # a void is there, and what came with it
+            self._open_work.recheck_from(group.conversation_id, members_seq)  # a void is there: no lane routes it
         group.member_list = member_list
         _check_senders(group)
         if group.is_member_change:

@@ -62,8 +62,8 @@ class Number:
             replies: list[Any] = await self.keyspace.run([*first, *map(self._call, waiting)])
             answers += replies[: len(first)]
             replies = replies[len(first) :]
-            missing = []  # groups whose counter is
-            behind = []  # groups whose member list is older than their numbers
+            missing = []  # groups whose counter is missing
+            behind = []  # reads of the member lists that are older than the numbers of their groups
             for group, numbered in zip(waiting, replies, strict=True):
                 if numbered is None:
                     missing.append(group)

@@ -75,7 +75,7 @@ class OpenWork:
         """The number of epoch changes. A step that sees another number at its end must be done again."""
         return self._epoch_changes
 
-    # --- the journal ------------------------------------------------------------------------------
+    # --- what is open -----------------------------------------------------------------------------
 
     def begin(self, batch: Batch) -> None:
         batch.epoch_changes = self.epoch_changes()

@@ -6,9 +6,9 @@ Each stage is a module of its name. It handles the whole batch with one keyspace
 message alone waits for no other, and under load the batch shares the costs. An acknowledged message is durable,
 numbered and counted. Only a deployment with a before-send hook has the stage review.
 
-Order: the number. All entries of a conversation pass one lane of a node, one batch at a time (lanes.py).
-Idempotency and durability: the commit. Every stage after it may run again: by a resend, by another node that takes
-over the open work (takeover.py), or by a rebuild of the counts.
+The number decides the order: all entries of a conversation pass one lane of a node, one batch at a time (lanes.py).
+The commit makes a message durable and unique. Every stage after it may run again: for a resend, on another node that
+takes over the open work (takeover.py), or in a rebuild of the counts.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Store:
                 is_lost = True  # the number was voided, or is another entry's
                 taken.add(draft.seq_no)
             elif draft.sent_ms < old_ms or draft.seq_no < top:
-                is_lost = True  # a stream may take so old a number for routed, or an earlier message is above it
+                is_lost = True  # delivery may take so old a number for routed; or earlier messages stand above it
             # Without a row: the try that had the number did not store it. This one does, under that number.
         is_lost |= (seq_nos := [draft.seq_no for draft in group.drafts]) != sorted(seq_nos)  # of different tries
         if stored := [draft.entry for draft in group.done if draft.entry is not None]:

@@ -1,7 +1,7 @@
 """Takeover: a node finishes the work that a dead node left open, and its own once the stores answer again.
 
 Entries that were stored are indexed and routed again, which is idempotent. Numbers without an entry are closed by
-voids, so a node that was only slow loses its number and takes another one. open_work.py is the journal of this work.
+voids, so a node that was only slow loses its number and takes another one. open_work.py records this work.
 """
 
 from __future__ import annotations

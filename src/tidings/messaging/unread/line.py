@@ -65,7 +65,7 @@ class Line:
     clock: Clock
 
     def tally(self, head: Head, entries: Sequence[Entry], gone: Sequence[int] = ()) -> Call[Added]:
-        """The call that shows entries to all members at once. `gone`: numbers that count no more."""
+        """The call that shows entries to all members at once. `gone`: numbers that no longer count."""
         removed, rev = [*gone, *taken_out(entries)], self.clock.random_id(8)
         return self.tally_scripts.tally_add(head.conversation_id, head.large_ms, entries, removed, rev=rev)
 
@@ -87,7 +87,7 @@ class Line:
         await self.keyspace.one(self.tally_scripts.tally_settle(id_, line_ms))
 
     async def _chill(self, members: list[Member], conversation_id: str) -> None:
-        """A marker outlives a rebuild of its user that has read the tables before the line was crossed."""
+        """Leave markers: each outlives a rebuild of its user that read the tables before the line was crossed."""
         put, token = self.scripts.unread_put, f"line={conversation_id}"  # no id has this sign
         for start in range(0, len(members), CHILLED_TOGETHER):
             some = members[start : start + CHILLED_TOGETHER]

@@ -1,10 +1,10 @@
 """Unknown outcomes: changes that may or may not be in the tables, because a store did not answer.
 
-The marker in the keyspace (unread_put) makes the conversation cold for its user, but a keyspace that is lost takes its
-markers along. So the node remembers these changes too. After HOLD_MS a late commit is no longer possible; then the node
+The marker in the keyspace (unread_put) makes the conversation cold for its user, but a keyspace that is lost loses its
+markers too. So the node also remembers these changes. After HOLD_MS a late commit is no longer possible; then the node
 marks them cold, and the next read rebuilds the counts from the tables. A change that a store refused, and that cannot
-have been written, makes nothing cold. One case is left to `tidings unread verify`: the keyspace is
-lost, and the node dies within HOLD_MS.
+have been written, makes nothing cold. `tidings unread verify` finds the one case that is left: the keyspace is lost,
+and the node dies within HOLD_MS.
 
 While two primaries exist, a change may have gone to the one that is about to go. So the changes of the last minute are
 marked cold as well when the node meets another epoch (docs/decisions/0012).
@@ -47,7 +47,7 @@ class UnknownOutcomes:
         self._keyspace = keyspace
         self._scripts = scripts
         self._clock = clock
-        # change -> when its outcome is known, the soonest first
+        # change -> when a late commit is no longer possible, the soonest first
         self._due_s = Recent[Change, float](UNKNOWN_OUTCOMES_MAX)
         self._made_s = Recent[Change, float](UNKNOWN_OUTCOMES_MAX)  # change -> when it was made, the earliest first
 
@@ -74,7 +74,7 @@ class UnknownOutcomes:
             raise
 
     def remember(self, changes: Iterable[Change]) -> None:
-        """A store did not answer to these changes."""
+        """Remember changes to which a store did not answer."""
         due_s = self._clock.monotonic_s() + HOLD_MS / 1000
         for change in changes:
             self._due_s.put(change, due_s)
