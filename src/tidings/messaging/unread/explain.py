@@ -97,7 +97,7 @@ class Explain:
 
 
 def _reason(entry: Entry, row: Row, ranges: Ranges, blocked: Collection[str]) -> str:
-    """Why the entry does not count for the member, or that it does."""
+    """The reason why the entry does not count for the member; `unread` where it counts."""
     reasons = {
         "other": not KINDS[entry.kind].counts,
         "deleted": entry.is_deleted,
