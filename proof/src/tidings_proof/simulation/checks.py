@@ -56,18 +56,53 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 async def check(world: World) -> None:
+    _check_open_work(world)
     logs = {id_: _log(world, id_) for id_ in world.conversation_ids}
-    for id_, log in logs.items():
-        _check_log(world, id_, log)
-        _check_sends(world, id_, log)
-        _check_devices(world, id_, log)
-        _check_receipts(world, id_, log)
+    unread = [id_ for id_, log in logs.items() if _is_open_among_voids(log)]
     node = world.some_node()
     assert node is not None
     try:
+        for id_ in unread:
+            await _read_end(world, node, id_, logs[id_])
+            logs[id_] = _log(world, id_)
+        for id_, log in logs.items():
+            _check_log(world, id_, log)
+            _check_sends(world, id_, log)
+            _check_devices(world, id_, log)
+            _check_receipts(world, id_, log)
         await node.ask(_check_answers(world, node, logs))
     except (Problem, StoreError) as error:
         world.note(f"in peace a request fails: {error!r}")
+
+
+def _check_open_work(world: World) -> None:
+    """Numbers that a node knows to be open are closed by that node, whether somebody reads there or not."""
+    for node in world.live_nodes():
+        for id_, undecided in node.core.open_work.undecided.items():
+            world.note(f"{node.node_id} has not decided {undecided.first} to {undecided.last} of {id_}")
+
+
+def _is_open_among_voids(log: list[Line]) -> bool:
+    """Whether numbers are open above the last entry that went out, and nowhere else.
+
+    A number is lost with the answer that hands it out, and no node knows of it. A void above it is routed to nobody.
+    So no reader has met the gap yet.
+    """
+    end, numbers = _end(log), [line.seq_no for line in log]
+    return numbers[:end] == list(range(1, end + 1)) and numbers != list(range(1, len(log) + 1))
+
+
+async def _read_end(world: World, node: SimNode, conversation_id: str, log: list[Line]) -> None:
+    """Read above the last entry that went out, as the next client does. Such a read closes every gap."""
+    end, top = _end(log), log[-1].seq_no
+    users = sorted({device.user_id for device in world.devices})
+    reader = next((user_id for user_id in users if world.is_member(user_id, conversation_id)), None)
+    if reader is None:
+        return
+    page = await node.ask(node.core.history.page(reader, conversation_id, after_seq=end, limit=100))
+    found = [(entry.seq_no, entry.kind) for entry in reversed(page.entries)]
+    if found != [(seq_no, "void") for seq_no in range(end + 1, top + 1)]:
+        world.note(f"{reader} reads {found} above {end} of {conversation_id}, which goes up to {top}")
 
 
 def _log(world: World, conversation_id: str) -> list[Line]:
