@@ -150,15 +150,21 @@ class Index:
             _add_thread(answers[at], one, next(indexed), is_large=works[at][0].head.large_ms > 0)
         for (member_list, entries), added in zip(large, indexed, strict=False):
             await self.line.settle(member_list.head, entries, is_settled=added.is_settled)
-        for (member_list, entries), (members_seq, deleted_seq, seq) in zip(changing, indexed, strict=True):
-            is_lost = members_seq is None or seq is None  # the counter, with all that it said of members and deletes
-            if not is_lost and _is_behind(int(seq), int(members_seq), member_list, entries):
-                await self.counters.seed(member_list.head.conversation_id)
-            if is_lost or int(members_seq) > member_list.members_seq:
-                await self._follow_members(member_list, entries)
-            if entries and (is_lost or int(deleted_seq or 0) > entries[0].seq_no):
-                await self._take_out_deleted(member_list, entries)
+        for (member_list, entries), facts in zip(changing, indexed, strict=True):
+            await self._follow_changes(member_list, entries, *facts)
         return answers
+
+    async def _follow_changes(
+        self, member_list: MemberList, entries: Sequence[Entry], members_seq: Any, deleted_seq: Any, seq: Any
+    ) -> None:
+        """Correct the index where a member or a message went while the entries were on their way."""
+        is_lost = members_seq is None or seq is None  # the counter, with all that it said of members and deletes
+        if not is_lost and _is_behind(int(seq), int(members_seq), member_list, entries):
+            await self.counters.seed(member_list.head.conversation_id)
+        if is_lost or int(members_seq) > member_list.members_seq:
+            await self._follow_members(member_list, entries)
+        if entries and (is_lost or int(deleted_seq or 0) > entries[0].seq_no):
+            await self._take_out_deleted(member_list, entries)
 
     async def _concerned(self, member_list: MemberList, entries: Sequence[Entry]) -> Iterable[str]:
         """The members whose counts are wanted. Where nothing counts in the conversation, they are those who are
