@@ -203,6 +203,27 @@ async def test_of_a_membership_that_came_and_went_while_a_burst_went_out_nothing
     assert [one for one in news(bob) if one is not ConversationRemoved] == [ConversationAdded, last], news(bob)
 
 
+async def test_a_membership_that_ended_before_it_was_told_gets_no_entry_behind_a_skip(
+    a: FaultyNode, b: FaultyNode, two: None, group: str
+) -> None:
+    """Node a does not know of the removal yet. The row is gone, so the entries that waited for it are dropped."""
+    bob, carol = await connect(a, "bob"), await connect(a, "carol")
+    await b.core.directory.remove("alice", group, "bob")
+    await eventually(lambda: ConversationRemoved(group) in bob.events)
+    with unrouted(b):
+        await b.core.directory.add("alice", group, ["bob"], is_server=True)
+        for word in ("first", "second"):
+            await b.send("alice", group, word)
+        with_bob, log = await member_list_of(b, group), await b.log(group)
+        await b.core.directory.remove("alice", group, "bob")
+    joined, first, second = [entry for entry in log if entry.seq_no > carol.seqs()[-1]]
+    a.core.deliver.accept(with_bob, [joined, first], {}, NOBODY)
+    await eventually(lambda: not a.core.deliver.membership_events.joining)
+    a.core.deliver.accept(with_bob, [second], {}, NOBODY)
+    await eventually(lambda: second.seq_no in carol.seqs())
+    assert first.seq_no not in bob.seqs() and second.seq_no not in bob.seqs()
+
+
 async def test_the_removal_is_told_again_behind_what_waits_in_a_burst(
     a: FaultyNode, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

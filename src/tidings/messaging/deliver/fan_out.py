@@ -106,11 +106,14 @@ class FanOut:
             if entry.content is not None and entry.content.only_sender
         }
         blockers = self._blockers(ready)
-        members, of_user, joining = member_list.members, self.hub.of_user, self.membership_events.joining
+        members, of_user = member_list.members, self.hub.of_user
+        joining, ended = self.membership_events.joining, self.membership_events.ended
         for user_id in self.hub.present(members):
             connections = of_user(user_id)
             joined_seq = members[user_id].joined_seq
             start = joined_seq - (not is_limited)
+            if ended and (conversation_id, user_id, joined_seq) in ended:
+                continue
             waiting = joining.get((conversation_id, user_id, joined_seq)) if joining else None
             pushed = 0
             for entry, counts, origin in ready:

@@ -22,10 +22,12 @@ from tidings.model import Entry
 from tidings.pushes import ConversationAdded, ConversationRemoved, ConversationUpdated, Event
 from tidings.routing.hub import Connection, Hub
 from tidings.routing.router import Router
+from tidings.tasks import Recent
 
 log = logging.getLogger("tidings.deliver")
 
 _TRIES_MAX = 50  # of a row that cannot be read now: 10 s, then the entries go out without the news
+_ENDED_MAX = 10_000  # memberships that ended before they were told: the news of the removal is on its way
 Key = tuple[str, str, int]  # conversation_id, user_id and joined_seq: a membership
 
 
@@ -36,6 +38,8 @@ class MembershipEvents:
         self._router = router
         # The events that wait until the row of a user who joined was read. Nearly always nothing.
         self.joining: dict[Key, list[tuple[Connection, Event]]] = {}
+        # Memberships whose row was gone when it was read: no entry of them goes out, or it would come after a skip.
+        self.ended = Recent[Key, None](_ENDED_MAX)
 
     def push_removed(self, member_list: MemberList, entry: Entry) -> None:
         """Push the removals of a change that our lane has just stored, to every node."""
@@ -80,15 +84,19 @@ class MembershipEvents:
                 item = await self._inbox.item(user_id, conversation_id)
                 if item.row.joined_seq <= joined_seq:
                     return ConversationAdded(item)
-                self.joining.pop(key, None)  # removed and added again: the later join has its own news
+                self._end(key)  # removed and added again: the later join has its own news
             except NotFound:
-                self.joining.pop(key, None)  # removed again
+                self._end(key)  # removed again
             except (Problem, StoreError) as error:
                 log.info("conversation.added waits for a store", extra=cause_of(error, user_id=user_id))
                 await asyncio.sleep(GAP_AGAIN_S)
             if key not in self.joining:
                 break
         return None
+
+    def _end(self, key: Key) -> None:
+        self.joining.pop(key, None)
+        self.ended.put(key, None)
 
     async def push_back(self, user_id: str, conversation_id: str) -> None:
         """Push the row of a conversation that was archived when a message came, to every node."""
