@@ -165,7 +165,7 @@ class Oddities:
             await asyncio.sleep(0 if is_peace else self._dice.random() * 0.1)
 
         for node in self._world.live_nodes():
-            replace(node.core.deliver._fan_out, "_quiet", quiet)
+            replace(node.core.deliver._fan_out, "quiet", quiet)
         await self._play_removals()
 
     async def _change_members(self, conversation_id: str, *, is_back: bool) -> None:
